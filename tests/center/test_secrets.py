@@ -357,11 +357,11 @@ def test_the_node_of_an_attempt_gets_its_secrets_and_no_other_node(own: Center) 
             ann.delete("/v1/secrets/key")
             given = asks(first, launches, launch.attempt)
             assert given.refused == (
-                "secrets.A: neither ann nor group lab has a secret key any more (`cress secret set key` sets it)"
+                "secrets.A: neither ann nor group lab still has a secret key (`cress secret set key` sets it)"
             )
             own.http.put("/v1/users/ann", json={"role": "viewer"})
             given = asks(first, launches, launch.attempt)
-            assert given.refused == "ann may not use secrets in group lab any more"
+            assert given.refused == "ann may no longer use secrets in group lab"
             own.http.put("/v1/users/ann", json={"role": "user"})
             first.started(launch.attempt)
             eventually(lambda: asks(first, launches, launch.attempt).refused == NOT_TO_START)

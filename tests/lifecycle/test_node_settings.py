@@ -199,7 +199,7 @@ def test_labels_of_the_center_count_before_those_that_are_too_many(world: World)
         ({"note": "two\nlines"}, "note: is not a line of text"),
         ({"reserve": (("disk_read", 1),)}, "disk_read cannot be kept back"),
         ({"accepts": "Job.User ="}, "accepts: at the end: a value is expected"),
-        ({"accepts": "SSD"}, "accepts: SSD says nothing about a job"),
+        ({"accepts": "SSD"}, "accepts: SSD does not depend on the job"),
         (
             {"accepts": "Job.User = ann"},
             "accepts: at character 12, `ann`: the node has no attribute ann (a text must be",

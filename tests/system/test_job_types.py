@@ -183,8 +183,8 @@ def test_who_waits_for_an_apply_is_told_how_it_ended(own: Cluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--wait", "--dry-run"), "cress apply: --wait: a dry run changes nothing to wait for (one of both)\n"),
-        (("--timeout", "5s"), "cress apply: --timeout: is for --wait, which is not given (give both, or none)\n"),
+        (("--wait", "--dry-run"), "cress apply: --wait: cannot be combined with --dry-run (only one of them)\n"),
+        (("--timeout", "5s"), "cress apply: --timeout: has no effect without --wait (give both, or none)\n"),
     ],
 )
 def test_what_waiting_for_an_apply_goes_with(shared: Cluster, arguments: tuple[str, ...], sentence: str) -> None:

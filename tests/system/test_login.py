@@ -165,7 +165,7 @@ def test_addresses_at_which_nobody_can_sign_in(laptop: Laptop) -> None:
     plain = laptop.cress("login", "http://127.0.0.1:1")
     assert (plain.returncode, "would travel to http://127.0.0.1:1 unencrypted" in plain.stderr) == (2, True)
     nowhere = laptop.cress("login")
-    assert (nowhere.returncode, "it is not said at which center" in nowhere.stderr) == (2, True)
+    assert (nowhere.returncode, "the address of the center is missing" in nowhere.stderr) == (2, True)
 
 
 @pytest.mark.long

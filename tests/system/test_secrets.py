@@ -130,7 +130,7 @@ def test_a_center_that_is_killed_before_it_answers_is_asked_again(cluster: Clust
         cluster.cress("secret", "delete", "db")
         client.release(gone)
         assert client.job(gone, wait=60).state == "failed"
-        why = "has a secret db any more (`cress secret set db` sets it)"
+        why = "still has a secret db (`cress secret set db` sets it)"
         assert why in client.task(gone, 0).attempts[-1].error
     assert DIGEST in cluster.cress("logs", id).stdout
     assert hashlib.sha256(b"other").hexdigest() in cluster.cress("logs", again).stdout

@@ -102,7 +102,7 @@ def test_the_bundle_of_one_node_is_not_that_of_another(cluster: Cluster) -> None
     shutil.copytree(cluster.folder / "n1.tls", cluster.folder / "stolen", dirs_exist_ok=True)
     thief = join(cluster, "n2", "stolen")
     assert thief.wait(60) == REFUSED
-    assert "its certificate is that of n1, and it speaks for node n2" in cluster.log("n2.log")
+    assert "its certificate is that of n1, but it registers as node n2" in cluster.log("n2.log")
     with cluster.client() as client:
         assert [node.name for node in client.nodes()] == ["n1"]
 

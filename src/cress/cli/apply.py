@@ -57,9 +57,9 @@ def apply(
         from cress.cli.submit import in_directory_of, placed
 
         if wait and dry_run:
-            raise InputError("a dry run changes nothing to wait for", hint="one of both", field="--wait")
+            raise InputError("cannot be combined with --dry-run", hint="only one of them", field="--wait")
         if timeout is not None and not wait:
-            raise InputError("is for --wait, which is not given", hint="give both, or none", field="--timeout")
+            raise InputError("has no effect without --wait", hint="give --wait, too", field="--timeout")
         longest = None if timeout is None else duration_of(timeout, "--timeout") / SECOND
         entries = read_jobs(files)
         with connect(data) as client:

@@ -101,7 +101,7 @@ def _play(client: Client, data: Path, picture: Path | None) -> bool:
     held = all(check.holds for check in checks)
     jobs, tasks = len(story.jobs), sum(story.tasks.values())
     console.print(
-        f"{jobs} jobs, {tasks} tasks, {story.now:.0f} s: {'everything held' if held else 'NOT everything held'}"
+        f"{jobs} jobs, {tasks} tasks, {story.now:.0f} s: {'all checks passed' if held else 'NOT all checks passed'}"
     )
     return held
 

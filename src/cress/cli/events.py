@@ -79,7 +79,7 @@ def line(event: EventView) -> str:
 def about(event: EventView) -> Iterator[str]:
     """Describe the subject of an event."""
     if event.kind == "gap":
-        yield "what came before is not kept any more"
+        yield "earlier events are no longer kept"
     if event.task is not None:
         yield f"{event.job}.{event.task} on {event.node}"
     elif event.job is not None:

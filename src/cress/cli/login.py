@@ -57,7 +57,7 @@ def login(
         named = cluster.url[0] if cluster is not None and cluster.url else ""
         place = url or named or os.environ.get(URL, "").strip() or (last.url if last else "")
         if not place:
-            raise InputError("it is not said at which center", hint="cress login https://HOST:PORT", field="URL")
+            raise InputError("the address of the center is missing", hint="cress login https://HOST:PORT", field="URL")
         place = check_url(place, "URL")
         check_sent(place)
         trusted = (

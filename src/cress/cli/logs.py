@@ -44,7 +44,9 @@ def logs(
     """Show the output of the tasks of a job."""
     with told("logs"), connect(data) as client:
         if previous and follow:
-            raise InputError("--previous goes without --follow", hint="the output of an ended attempt does not grow")
+            raise InputError(
+                "--previous and --follow exclude each other", hint="the output of an ended attempt does not grow"
+            )
         id, task = task_named(client, job)
         view = client.job(id)
         stream = "stderr" if stderr else "stdout"

@@ -48,7 +48,7 @@ def set_(
     changes: Annotated[
         list[str],
         typer.Argument(
-            metavar="KEY=VALUE… [KEY-]", help=f"Of {', '.join(KEYS)}; KEY- goes back to what the executor says."
+            metavar="KEY=VALUE… [KEY-]", help=f"Of {', '.join(KEYS)}; KEY- restores the value of the executor."
         ),
     ],
     as_json: Json = False,
@@ -128,7 +128,7 @@ def parse_values(texts: Sequence[str]) -> dict[str, str | bool | None]:
         if key in found:
             raise InputError("is given twice", hint="each setting once", field=key)
         if not equals and not removed:
-            raise InputError("has no value", hint=f"{key}=VALUE, or {key}- for what the executor says", field=key)
+            raise InputError("has no value", hint=f"{key}=VALUE, or {key}- for the executor's value", field=key)
         found[key] = None if removed else _value(key, value)
     return found
 

@@ -88,9 +88,9 @@ def nodes(
     with told("nodes"):
         matching = bool(where or rank)
         if matching and name is not None:
-            raise InputError("a NAME goes with neither --where nor --rank", hint="one or the other", field="NAME")
+            raise InputError("NAME cannot be combined with --where or --rank", hint="one or the other", field="NAME")
         if columns and (matching or name is not None):
-            raise InputError("goes with the list of all nodes only", hint="--wide, or --json", field="--columns")
+            raise InputError("applies only to the list of all nodes", hint="--wide, or --json", field="--columns")
         selection = selection_of(columns, wide=wide)
         notes: Sequence[str] = ()
         with connect(data) as client:
@@ -198,7 +198,7 @@ def drain(
         patience = duration_of(deadline, "--deadline")
         with connect(data) as client:
             node = client.drain(name, patience / 1e6, reason)
-        _told(node, f"takes no new tasks; those that run there have {format_duration(patience)}", as_json, reason)
+        _told(node, f"takes no new tasks; its running tasks have {format_duration(patience)}", as_json, reason)
 
 
 def table(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list[Cell]]]:

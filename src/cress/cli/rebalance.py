@@ -108,11 +108,11 @@ def _check(*, plan: bool, apply: bool, job: str, goal: Sequence[str], status: bo
         if is_given
     ]
     if len(given) > 1:
-        raise InputError(f"{given[0]} and {given[1]} contradict each other", hint="one of both", field=given[1])
+        raise InputError(f"{given[0]} and {given[1]} contradict each other", hint="only one of them", field=given[1])
     if (status or stop) and (job or goal):
-        raise InputError("goes with a plan only", hint=f"without {given[0]}", field="--for" if job else "--goal")
+        raise InputError("applies only to a plan", hint=f"without {given[0]}", field="--for" if job else "--goal")
     if job and goal:
-        raise InputError("a plan for a job has no other goal", hint="without --goal", field="--goal")
+        raise InputError("cannot be combined with --for", hint="without --goal", field="--goal")
 
 
 def _number(client: Client, job: str) -> int | None:

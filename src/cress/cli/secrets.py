@@ -101,7 +101,7 @@ def set_secret(
         if value:
             # The value is not repeated: logs may keep what is written here.
             what = (
-                "a value on the command line can be read by everybody on this machine, and stays in the shell's history"
+                "a value on the command line can be read by all users of this machine, and stays in the shell's history"
             )
             raise InputError(what, hint=f"`cress secret set {name[:40]} < FILE`, and regard this value as known")
         checked_secret_name(name, "NAME")
@@ -170,8 +170,8 @@ def rotate_key(
             print_json(view)
             return
         print(
-            f"{view.secrets} secrets are encrypted with a new key, which is in {clean(view.key_file)}: copy "
-            "that file anew"
+            f"{view.secrets} secrets are encrypted with a new key, which is in {clean(view.key_file)}: make a new "
+            "copy of that file"
         )
 
 

@@ -187,9 +187,9 @@ def simulate(
             }
             _refuse(others | {"--policy": policy and online is None})
             if online is None and days != DAYS:
-                raise InputError("is given without --online", hint="--online 0.95", field="--days")
+                raise InputError("has no effect without --online", hint="--online 0.95", field="--days")
             if online is not None and arrive != ARRIVE:
-                raise InputError("is given beside --online", hint="one of both", field="--arrive")
+                raise InputError("cannot be combined with --online", hint="only one of them", field="--arrive")
             lists = (pods, nodes, out)
             if online is None:
                 _pack(*lists, arrive=arrive, seeds=seeds, options=tuple(option or ()), as_json=as_json)
@@ -198,7 +198,9 @@ def simulate(
             return
         if online is not None:
             raise InputError(
-                "only openb has a steady stream of pods", hint="cress simulate openb --online 0.95", field="--online"
+                "applies only to the trace openb",
+                hint="cress simulate openb --online 0.95",
+                field="--online",
             )
         _refuse_of_openb(
             {
@@ -251,7 +253,9 @@ def _refuse(given: dict[str, object]) -> None:
     }
     for name, value in given.items():
         if value:
-            raise InputError(f"openb takes no {name}", hint=hints.get(name, "see docs/packing.md"), field=name)
+            raise InputError(
+                "does not apply to the trace openb", hint=hints.get(name, "see docs/packing.md"), field=name
+            )
 
 
 def _refuse_of_openb(given: dict[str, object]) -> None:
@@ -259,7 +263,7 @@ def _refuse_of_openb(given: dict[str, object]) -> None:
     hints = {"--nodes": "--cluster FILE", "--seeds": "--seed 42"}
     for name, value in given.items():
         if value:
-            raise InputError("is of the trace openb only", hint=hints.get(name, "see docs/packing.md"), field=name)
+            raise InputError("applies only to the trace openb", hint=hints.get(name, "see docs/packing.md"), field=name)
 
 
 def _pack(

@@ -140,7 +140,9 @@ def secret(
         from cress.model.errors import InputError
 
         if new == accept:
-            raise InputError("what secret?", hint="--new makes one, --accept takes the one that is in the file")
+            raise InputError(
+                "--new or --accept is missing", hint="--new makes a secret, --accept accepts the one in the file"
+            )
         place = upkeep.change_secret(data_directory(data), store, new=new)
         if accept:
             print(f"the token in {place} is the secret of the cluster now")

@@ -173,7 +173,7 @@ def _start(bundle: Path, node: str) -> str:
 def _life(text: str) -> int:
     life = duration_of(text, "--valid")
     if not SECOND <= life <= LONGEST:
-        raise InputError(f"{text} is not a life of a certificate", hint="1s to 3650d", field="--valid")
+        raise InputError(f"{text} is not a valid lifetime of a certificate", hint="1s to 3650d", field="--valid")
     return life
 
 

@@ -129,7 +129,7 @@ def create(
 
         if join:
             if role or user:
-                hint = "leave them out: nodes that have joined are no users"
+                hint = "leave them out: joined nodes are not users"
                 raise InputError("a join token has neither role nor user", hint=hint, field="--role, --user")
             seconds = duration_of(expires or JOIN_LIFE, "--expires") / 1e6
             call = calls.create_join_token(name, uses=uses or 1, expires=seconds, nodes=node or "*")
@@ -138,7 +138,7 @@ def create(
             return
         if uses is not None or node:
             hint = "with --join; other tokens are used as often as one likes"
-            raise InputError("only join tokens are for some nodes and uses", hint=hint, field="--uses, --node")
+            raise InputError("--node and --uses apply only to join tokens", hint=hint, field="--uses, --node")
         life = duration_of(expires, "--expires") / 1e6 if expires else None
         with connect(data) as client:
             made = client.ask(calls.create_token(name, user=user, role=role, expires=life))

@@ -48,7 +48,7 @@ def users(columns: Columns = "", wide: Wide = False, as_json: Json = False, data
             print_json(page)
             return
         if not page.users:
-            print("no role was set: everybody whom the center knows has the role user")
+            print("no role was set: all users have the role user")
             return
         rows = [[clean(each.name), each.role, clean(", ".join(each.administers)) or "-"] for each in page.users]
         show(COLUMNS, rows, selection_of(columns, wide=wide))

@@ -68,8 +68,8 @@ def check_options(context: Context, options: Options) -> None:
         name = next(each for each in changed_names(before, options) if each not in LIVE)
         raise NotAccepted(
             (
-                f"{name} cannot change while there are {work:,} jobs and running tasks: the center would answer "
-                "nobody for seconds"
+                f"{name} cannot change while there are {work:,} jobs and running tasks: the center would "
+                "not answer for seconds"
             ),
             hint=f"start it with --option {name}={format_option(name, getattr(options, name))}",
             field=name,

@@ -46,7 +46,7 @@ async def plan(
     budget = Budget(moves=moves, lost=min(ANY, round(lost * CORE_HOUR)))
     if for_:
         if goal:
-            raise InputError("goes with no job", hint="leave out `for` or `goal`", field="goal")
+            raise InputError("cannot be combined with a job", hint="leave out `for` or `goal`", field="goal")
         job = await seen_job(request, for_)
         check_steers(request, job)
         number = int(for_)

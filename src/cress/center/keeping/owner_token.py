@@ -20,7 +20,7 @@ WAY_BACK = (
     "bring it back from a backup, from another center of the cluster, or from a node (the file that `--token-file` of "
     "its executor names); only if no copy is left, `cress store secret --new` makes a new one, which all executors need"
 )
-ACCEPT = "; if executors have this one already, `cress store secret --accept` takes it"
+ACCEPT = "; if executors already have this one, use `cress store secret --accept`"
 
 
 def fingerprint_of(secret: str) -> bytes:

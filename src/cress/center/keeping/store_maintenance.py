@@ -195,7 +195,7 @@ def backup(path: Path, target: Path) -> int:
     Raises StoreError, also when the store is damaged, and InputError.
     """
     if target.exists():
-        raise InputError("is there already", hint="a backup overwrites nothing", file=str(target))
+        raise InputError("already exists", hint="a backup overwrites nothing", file=str(target))
     with reading(path) as store:
         for problem in store.damage():
             raise StoreError(f"the store {path} is damaged, and a copy would be too: {problem}")

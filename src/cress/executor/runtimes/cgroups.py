@@ -271,7 +271,7 @@ class Cgroups:
         found = []
         for each, what in _MISSING.items():
             if each not in self._has:
-                found.append(f"{what}: the kernel's controller {each!r} is not there")
+                found.append(f"{what}: the kernel's controller {each!r} is missing")
         if "memory" in self._has and not self._swap and _has_swap():
             found.append("memory that is swapped out counts for no limit: the kernel does not account swap")
         if "blkio" in self._has and "blkio" in self.first:

@@ -421,7 +421,7 @@ class CommitLoop:
         """
         calls, self._calls, self._round = self._calls, [], None
         if not calls or self._loading:
-            return self.commit_failed(f"the center failed while it worked on this ({why}); its log says more")
+            return self.commit_failed(f"the center failed while it processed this ({why}); see its log")
         self._rebuilding = True
         self.runs.clear()
         effects = self._refuse_readers(why)

@@ -124,8 +124,8 @@ class Sessions:
         if session.certified is not None and message.name not in session.certified:
             owners = ", ".join(sorted(session.certified)) or "no node"
             raise InputError(
-                f"its certificate is that of {owners}, and it speaks for node {message.name}",
-                hint="the bundle of its own node: `cress tls issue NODE` makes one",
+                f"its certificate is that of {owners}, but it registers as node {message.name}",
+                hint="use the bundle of its own node: `cress tls issue NODE` makes one",
             )
         if session.has_sent_token:
             if message.speaks[0] >= PROVEN_SINCE:
@@ -134,8 +134,8 @@ class Sessions:
                     hint="`cress executor` of its release proves that it knows the token, and never sends it",
                 )
             warnings.append(
-                f"the executor of node {message.name} (protocol {message.speaks[0]}) gives the token to "
-                "whatever listens "
+                f"the executor of node {message.name} (protocol {message.speaks[0]}) sends the token to any "
+                "program that listens "
                 "on the center's port; upgrade it, and make a new token when the last one is upgraded"
             )
         if message.cluster and self.loop.cluster and message.cluster != self.loop.cluster:

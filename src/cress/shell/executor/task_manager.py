@@ -46,7 +46,7 @@ GRACE_OF_TERM = 4
 # Microseconds that an attempt waits for its start material: longer than a restart of the center takes.
 MATERIAL_PATIENCE = 120 * SECOND
 
-NO_MATERIAL = f"the center did not send what the task needs to start (secrets) within {MATERIAL_PATIENCE // SECOND} s"
+NO_MATERIAL = f"the center did not send the secrets that the task needs to start within {MATERIAL_PATIENCE // SECOND} s"
 REBOOTED = "the machine was restarted"
 UNSEEN = "its end was not seen: the supervisor was not running"
 FORGOTTEN = "it was over before, and its end was confirmed"
