@@ -173,8 +173,8 @@ def test_clusters_without_such_nodes_know_nothing_of_it() -> None:
 MISTAKES = {
     "Job.User = ": "accepts: at the end: a value is expected",
     "IdleCPU > 4 && Job.Tasks > 1": "accepts: at character 1, `IdleCPU > 4 && Job.Tasks…`: IdleCPU changes all the time, "  # noqa: E501
-    "but a condition of a node must not change (Job.CPU, Job.Memory, or attributes of the node; such as Job.Group in (lab, web) or "
-    "Job.User in Owners)",
+    "but a condition of a node must not change (Job.CPU, Job.Memory, or attributes of the node; "
+    "such as Job.Group in (lab, web) or Job.User in Owners)",
     "SSD = True": (
         "accepts: SSD = True does not depend on the job (such as Job.Group in (lab, web) or Job.User in Owners)"
     ),

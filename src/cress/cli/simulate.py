@@ -72,9 +72,7 @@ def simulate(
         Path | None,
         typer.Option(metavar="FILE", help="Nodes (.yaml, .csv, .csv.gz); required for tables of jobs and job files."),
     ] = None,
-    groups: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Groups, as in Group.conf. Default: those of the trace.")
-    ] = None,
+    groups: Annotated[Path | None, typer.Option(metavar="FILE", help="Groups. Default: those of the trace.")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -110,8 +108,8 @@ def simulate(
             min=0.01,
             max=10,
             help=(
-                "Offered work as a share of the cluster's capacity. Sets the number of nodes if the trace leaves it "
-                "open; otherwise scales the times between submissions. Default: as in the trace."
+                "Work as a share of the cluster's capacity: sets the number of nodes if the trace leaves it open, "
+                "else scales the times between submissions."
             ),
         ),
     ] = None,
@@ -133,8 +131,7 @@ def simulate(
         ),
     ] = "",
     option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s. Repeatable."),
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the scheduler: grace=30s. Repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
     pods: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of pods.")] = None,
@@ -197,11 +194,7 @@ def simulate(
                 _stream(*lists, online, days, seeds, tuple(option or ()), tuple(policy or ()), as_json=as_json)
             return
         if online is not None:
-            raise InputError(
-                "applies only to the trace openb",
-                hint="cress simulate openb --online 0.95",
-                field="--online",
-            )
+            raise InputError("applies only to openb", hint="cress simulate openb --online 0.95", field="--online")
         _refuse_of_openb(
             {
                 "--pods": pods,

@@ -86,8 +86,7 @@ def size(
         str, typer.Option(metavar="SPEC", help="Draw deadlines, as for `cress simulate`: tight=1.1-1.5,share=0.6.")
     ] = "",
     option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s. Repeatable."),
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the scheduler: grace=30s. Repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
     out: Annotated[
