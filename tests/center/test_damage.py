@@ -350,11 +350,11 @@ def test_a_restore_keeps_the_secret_that_executors_have(known: Path, tmp_path: P
     shutil.copytree(known, data)
     backup(data / "cress.db", tmp_path / "monday.db")
     change_secret(data, "", new=True)
-    assert "no center starts" not in cress("store", "restore", tmp_path / "monday.db", "--data", data)[1]
+    assert "a center cannot start" not in cress("store", "restore", tmp_path / "monday.db", "--data", data)[1]
     with Center(data, forked=True):
         pass
     # On another machine, which has nothing but the backup.
     elsewhere = tmp_path / "elsewhere"
     code, told = cress("store", "restore", tmp_path / "monday.db", "--data", elsewhere)
-    assert (code, "no center starts on it yet: " in told, "the token is missing" in told) == (0, True, True), told
+    assert (code, "a center cannot start on it yet: " in told, "the token is missing" in told) == (0, True, True), told
     assert not (elsewhere / "token").exists()

@@ -187,7 +187,7 @@ def test_expressions_are_tried_out_on_the_live_cluster(home: Cluster) -> None:
         (["run", "--port", "http=99999", "--", "true"], "cress run: --port http: '99999' is not a port (1 to 65535"),
         (["nodes", "--where", "GCC >> 4.5"], "cress nodes: --where: at character 6, "),
         (["nodes", "--rank", "CPU +"], "cress nodes: --rank: at the end: "),
-        (["nodes", "node1", "--where", "SSD = True"], "cress nodes: NAME: a NAME goes with neither --where nor"),
+        (["nodes", "node1", "--where", "SSD = True"], "cress nodes: NAME: NAME cannot be combined with --where or"),
     ],
 )
 def test_a_typo_is_one_clear_sentence_and_nothing_is_submitted(home: Cluster, arguments: list[str], told: str) -> None:

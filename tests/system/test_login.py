@@ -118,7 +118,7 @@ def test_what_ends_a_sign_in_stores_nothing(cluster: Cluster, provider: Provider
         (False, "ann@example.com", "the sign-in was denied at the provider"),
         (True, "eve@example.com", "eve has the role none, and may not sign in"),
         (True, "ann@evil.com", "only users of example.com may sign in"),
-        (True, "root@example.com", "root is an account of the system"),
+        (True, "root@example.com", "root is a system account"),
     ):
         code, said = laptop.login(provider, approved=approved, email=email)
         assert (code, sentence in said) == (REFUSED, True), said

@@ -65,7 +65,7 @@ def test_a_value_reaches_the_task_and_nothing_else(cluster: Cluster) -> None:
     refused = cluster.cress("secret", "set", "db", VALUE)
     assert refused.returncode == 2
     assert VALUE not in refused.stderr
-    assert "a value on the command line can be read by everybody" in refused.stderr
+    assert "a value on the command line can be read by all users" in refused.stderr
     made = cluster.cress("secret", "set", "db", stdin=VALUE + "\n")
     assert made.returncode == 0, made.stderr
     assert "keep a copy" in made.stderr

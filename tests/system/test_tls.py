@@ -77,7 +77,7 @@ def test_jobs_run_and_are_steered_over_tls(cluster: Cluster) -> None:
 def test_a_user_with_the_wrong_address_or_authority_is_told(cluster: Cluster, tmp_path: Path) -> None:
     unknown = cluster.cress("jobs", **environment(cluster))
     assert unknown.returncode == REFUSED
-    assert "its certificate does not hold" in unknown.stderr
+    assert "its certificate is not valid here" in unknown.stderr
     assert "CRESS_CA names the file" in unknown.stderr
     plain = cluster.cress("jobs", **environment(cluster, url=f"http://127.0.0.1:{cluster.port('url')}"))
     assert plain.returncode == REFUSED
@@ -113,7 +113,7 @@ def test_an_executor_of_another_cluster_is_told_whose_certificate_is_wrong(clust
     assert cluster.cress("tls", "issue", "n3", "--data", other).returncode == 0
     stranger = join(cluster, "n3", "n3.tls")
     assert stranger.wait(60) == REFUSED
-    assert "is not this executor's center: its certificate does not hold" in cluster.log("n3.log")
+    assert "is not this executor's center: its certificate is not valid here" in cluster.log("n3.log")
     assert "`cress tls issue`" in cluster.log("n3.log")
     # It knows the center, and the center does not know it.
     shutil.copy(cluster.data / "tls" / "ca.pem", cluster.folder / "n3.tls" / "ca.pem")

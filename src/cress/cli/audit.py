@@ -51,7 +51,7 @@ def audit(
             print_json(page)
             return
         if not page.entries:
-            print("nothing was refused or administered")
+            print("no refused calls and no administrative changes yet")
             return
         rows = [
             [

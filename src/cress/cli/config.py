@@ -261,5 +261,5 @@ def check(
             return
         columns = (TableColumn("KEY"), TableColumn("VALUE", gives=True), TableColumn("FROM"))
         for file, which, values in checked:
-            print(f"{file} ({which}): all is well")
+            print(f"{file} ({which}): no mistakes")
             show(columns, [(each.key, clean(each.text), str(each.origin)) for each in values])

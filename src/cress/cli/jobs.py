@@ -120,7 +120,7 @@ def jobs(
             names = selection.names
             show(*table(page.jobs, now, typed="type" in names, due="deadline" in names), selection)
             if page.next is not None and (every or state or limit):
-                typer.echo("there are older ones (cress jobs --all, or a larger --limit)", err=True)
+                typer.echo("older jobs are not shown (cress jobs --all, or a larger --limit)", err=True)
         else:
             typer.echo("no jobs", err=True)
 

@@ -51,7 +51,7 @@ def join(
         made = join_cluster(url, _token(token_file), node, out or Path(f"{node}.tls"))
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.until))
         if not made.executor_url:
-            print(f"{made.bundle}: there is a bundle, valid until {until}; the center was not asked")
+            print(f"{made.bundle}: kept the bundle, valid until {until}; the center was not asked")
             return
         print(f"{made.bundle}: the bundle of node {node}, valid until {until}")
         start = ["cress", "executor", "--tls", str(made.bundle), "--name", node, "--center", made.executor_url]

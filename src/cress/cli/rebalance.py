@@ -134,7 +134,7 @@ def _carry_out(client: Client, found: PlanView, *, as_json: bool) -> None:
         last = _follow(client, first, quiet=as_json)
     except KeyboardInterrupt:
         interrupted = True
-        typer.echo("the step under way is finished; nothing more is moved", err=True)
+        typer.echo("finishing the current step; no more tasks are moved", err=True)
         last = _stopped(client, first, quiet=as_json)
     _tell_round(last, as_json=as_json)
     if interrupted:
@@ -174,7 +174,7 @@ def _tell_nothing(client: Client, found: PlanView, *, as_json: bool) -> None:
     if as_json:
         print_json(client.last_round())
     elif found.place:
-        print(f"job {found.job} needs no room made: {_places(found)}")
+        print(f"job {found.job} already has room: {_places(found)}")
     else:
         print(found.note)
 
@@ -196,7 +196,7 @@ def summary(found: PlanView) -> list[str]:
     """Return what a plan comes to, in lines."""
     lines = []
     if not found.moves:
-        return [found.note or f"job {found.job} needs no room made: {_places(found)}"]
+        return [found.note or f"job {found.job} already has room: {_places(found)}"]
     lose = "loses" if len(found.moves) == 1 else "lose"
     lost = f"{_lost(found.lost, found.lost_devices)} of work" if found.lost or found.lost_devices else "no work"
     lines.append(f"{count(len(found.moves), 'move')}, which {lose} {lost}; {found.movable:,} running tasks may move")

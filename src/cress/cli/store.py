@@ -77,7 +77,7 @@ def check(data: Directory = None, store: Address = "") -> None:
         for problem in found.problems:
             typer.echo(f"cress store check: {problem}", err=True)
         if found.problems:
-            typer.echo("cress store check: take a backup back with `cress store restore FILE`", err=True)
+            typer.echo("cress store check: restore a backup with `cress store restore FILE`", err=True)
         if found.secret:
             typer.echo(f"cress store check: {found.secret}", err=True)
         if found.problems or found.secret:
@@ -119,7 +119,7 @@ def restore(
         if done.jumped:
             print("numbers of new jobs and attempts begin much higher: the numbers used since the backup are not known")
         if not store and (wrong := upkeep.wrong_secret(place)):
-            print(f"no center starts on it yet: {wrong}")
+            print(f"a center cannot start on it yet: {wrong}")
 
 
 @app.command()
@@ -168,7 +168,7 @@ def migrate(
         if kept is not None:
             print(f"the earlier store is in {kept}; the center goes on with `--store {without_password(target)}`")
         if not is_address(target) and (wrong := wrong_secret(Path(target))):
-            print(f"no center starts on it yet: {wrong}")
+            print(f"a center cannot start on it yet: {wrong}")
 
 
 @contextmanager

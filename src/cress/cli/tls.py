@@ -89,7 +89,9 @@ def init(
             f"{', '.join(made.names)}"
         )
         if not kept:
-            print("The next start of `cress center` speaks TLS. A bundle for an executor: `cress tls issue NODE`")
+            print(
+                "`cress center` uses TLS from its next start on. To make a bundle for an executor: `cress tls issue NODE`"
+            )
 
 
 @app.command()

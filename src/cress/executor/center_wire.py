@@ -139,7 +139,7 @@ async def _open_tls(url: str, bundle: BundleFolder, *, ping_interval: float, pin
     try:
         connection = await connect(url, ssl=context, **_options(ping_interval, ping_timeout))
     except ssl.SSLCertVerificationError as error:
-        raise Impostor(f"its certificate does not hold ({tls_reason(error)})") from None
+        raise Impostor(f"its certificate is not valid here ({tls_reason(error)})") from None
     except InvalidStatus as error:
         raise NotReached(f"the center at {url} answers with HTTP {error.response.status_code}") from None
     except InvalidMessage:
