@@ -89,9 +89,7 @@ def init(
             f"{', '.join(made.names)}"
         )
         if not kept:
-            print(
-                "`cress center` uses TLS from its next start on. To make a bundle for an executor: `cress tls issue NODE`"
-            )
+            print("`cress center` uses TLS from its next start on. Bundle for an executor: `cress tls issue NODE`")
 
 
 @app.command()
