@@ -266,10 +266,10 @@ def another(path: Path, _: float) -> None:
 
 
 TOKEN_HARMS: list[tuple[Callable[[Path, float], None], float, str]] = [
-    (flip, 0.0, "the token is not that of this cluster"),
-    (flip, 0.5, "the token is not that of this cluster"),
-    (cut, 0.9, "the token is not that of this cluster"),
-    (another, 0.0, "the token is not that of this cluster"),
+    (flip, 0.0, "the token was changed, or belongs to another cluster"),
+    (flip, 0.5, "the token was changed, or belongs to another cluster"),
+    (cut, 0.9, "the token was changed, or belongs to another cluster"),
+    (another, 0.0, "the token was changed, or belongs to another cluster"),
     (cut, 0.2, "there is no token in it"),
     (cut, 0.0, "there is no token in it"),
     (overwrite, 0.0, "there is no token in it"),
@@ -290,7 +290,7 @@ def test_a_damaged_token_is_no_new_secret(
     done = run_to_end(data)
     assert done.returncode == 2, done.stderr
     assert f"{data / 'token'}: {what}" in done.stderr
-    assert "bring it back from a backup" in done.stderr
+    assert "restore it from a backup" in done.stderr
     assert "`cress store secret --new`" in done.stderr
     assert (left.read_bytes() if left.is_file() else left.exists()) == before
     with closing(SqliteStore(data / "cress.db")) as store:

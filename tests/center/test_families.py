@@ -126,7 +126,7 @@ def test_who_is_faster_than_an_apply_is_told_of(tmp_path: Path) -> None:
         changes = applying.changes_of(committer, specs, jobs)
         applying.check(committer, changes, ())
         committer.post(Cancel(job=1))
-        with pytest.raises(NotAccepted, match=r"job 1 is .*; nightly is updated all the same \(apply the file again\)"):
+        with pytest.raises(NotAccepted, match=r"job 1 is .*; nightly is updated anyway \(apply the file again\)"):
             await applying.carry_out(committer, changes, ())
         assert (await center.get("/v1/jobs/2"))["cron"]["when"] == "@daily"
 

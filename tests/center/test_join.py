@@ -71,7 +71,7 @@ def test_a_name_that_another_key_has_is_refused(admission: Admission, authority:
     admission.issue(asked("n1"), is_member=False)
     authority.issue_node("n2", tmp_path / "n2")
     for node, is_member in (("n1", True), ("n1", False), ("n2", False), ("n3", True)):
-        with pytest.raises(NotAccepted, match=f"there is a node {node}, with another key"):
+        with pytest.raises(NotAccepted, match=f"there is a node {node} with another key"):
             admission.issue(asked(node), is_member=is_member)
 
 

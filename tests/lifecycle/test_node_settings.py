@@ -166,7 +166,7 @@ def test_each_job_of_a_submit_is_judged_by_what_it_says_of_itself(world: World) 
         "jobs[1].requirement: no node that is large enough could ever satisfy Job.Tasks (2) < 2"
     )
     both = Submit(jobs=(job(), job(user="eve")))
-    assert 'could ever satisfy what n1 accepts: Job.User = "ann"' in world.refuse(both)
+    assert 'could ever satisfy the condition of n1: Job.User = "ann"' in world.refuse(both)
     assert len(world.submit(job(), job())) == 2
 
 

@@ -80,7 +80,7 @@ def test_a_node_takes_the_jobs_that_the_operator_lets_it_accept(home: Cluster) -
         waits = submitted(home, text + "hold: true\nlabels: {tier: db}\n")
         refused = home.cress("submit", str(home.file("other.yaml", text)))
         assert refused.returncode == 3
-        assert 'what node1 accepts: Job.Labels.tier = "db"' in refused.stderr
+        assert 'the condition of node1: Job.Labels.tier = "db"' in refused.stderr
         assert home.cress("release", str(waits)).returncode == 0
         assert ran_on(home, waits) == "node1"
     finally:

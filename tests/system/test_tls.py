@@ -171,7 +171,7 @@ def test_a_node_joins_by_a_token(cluster: Cluster, tmp_path: Path) -> None:
         return done.stdout + done.stderr
 
     assert f"--center wss://127.0.0.1:{cluster.port('executor_url')}" in join_by("j1")
-    assert "there is a bundle" in join_by("j1")
+    assert "kept the bundle" in join_by("j1")
     assert {path.name: path.stat().st_mode & 0o777 for path in (cluster.folder / "j1.tls").iterdir()} == {
         "ca.pem": 0o600,
         "cert.pem": 0o600,

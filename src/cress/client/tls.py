@@ -38,5 +38,5 @@ def tls_error(error: BaseException, url: str) -> ClientError | None:
         )
     reason = tls_reason(inner)
     if "version number" in reason or "record layer" in reason:
-        return Unreachable(f"the server at {url} does not use TLS; for a center without TLS use http://")
+        return Unreachable(f"the server at {url} does not speak TLS; for a center without TLS use http://")
     return Unreachable(f"no secure connection to the center at {url} ({reason})")

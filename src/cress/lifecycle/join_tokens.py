@@ -67,7 +67,7 @@ def check_use(tables: Tables, each: UseJoinToken, utc: int) -> None:
     if known is not None:
         raise NotAccepted(
             f"node {each.node} has joined by the token {token.name} with another key",
-            hint=f"where the center is: `cress tls revoke {each.node}`, then `cress tls issue {each.node}`",
+            hint=f"on the center's machine: `cress tls revoke {each.node}`, then `cress tls issue {each.node}`",
         )
     if uses(tables)[token.id] >= token.uses:
         raise NotAccepted(f"the join token {token.name} is used up: {token.uses} of {token.uses}", hint="another one")

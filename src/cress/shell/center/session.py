@@ -169,12 +169,11 @@ class Sessions:
             return self._refuse(
                 session,
                 NotAccepted(
-                    f"the executor's directory names the epoch {hello.epoch}, and by its store this center (epoch "
-                    f"{loop.epoch}) is the newest one: the directory is damaged, something else was taken for "
-                    "the center, "
-                    "or an old copy of the store was put in place",
-                    hint="stop the executor and its supervisor, move its directory away and start it again; copies of "
-                    "the store are put in place by `cress store restore`, which goes on behind all epochs",
+                    f"the executor's directory has epoch {hello.epoch}, but this center, the newest one by its store, "
+                    f"has epoch {loop.epoch}: the directory is damaged, another program posed as the center, or the "
+                    "store was replaced by an old copy",
+                    hint="stop the executor and its supervisor, move its directory away and start it again; replace a "
+                    "store only with `cress store restore`, which continues after all earlier epochs",
                 ),
             )
         return self._refuse(session, NotAccepted("the center has begun a new epoch", hint="the executor tries again"))
