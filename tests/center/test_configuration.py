@@ -187,7 +187,9 @@ def test_sections_that_are_left_out_stay(shared: Center) -> None:
     assert (present["options"]["grace"], present["licences"]) == ("12s", {"stay": 3})
     put(shared, options={"grace": None}, licences={"stay": None})
     assert shared.get("/v1/config")["licences"] == {}
-    assert put(shared, 422, text="options: {}", options={"grace": "1s"})["message"].startswith("text: is given beside")
+    assert put(shared, 422, text="options: {}", options={"grace": "1s"})["message"].startswith(
+        "text: cannot be combined with"
+    )
 
 
 def test_only_administrators_change_it_and_everybody_sees_it(shared: Center) -> None:

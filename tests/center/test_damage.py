@@ -266,10 +266,10 @@ def another(path: Path, _: float) -> None:
 
 
 TOKEN_HARMS: list[tuple[Callable[[Path, float], None], float, str]] = [
-    (flip, 0.0, "the token is not that of this cluster"),
-    (flip, 0.5, "the token is not that of this cluster"),
-    (cut, 0.9, "the token is not that of this cluster"),
-    (another, 0.0, "the token is not that of this cluster"),
+    (flip, 0.0, "the token was changed, or belongs to another cluster"),
+    (flip, 0.5, "the token was changed, or belongs to another cluster"),
+    (cut, 0.9, "the token was changed, or belongs to another cluster"),
+    (another, 0.0, "the token was changed, or belongs to another cluster"),
     (cut, 0.2, "there is no token in it"),
     (cut, 0.0, "there is no token in it"),
     (overwrite, 0.0, "there is no token in it"),
@@ -290,7 +290,7 @@ def test_a_damaged_token_is_no_new_secret(
     done = run_to_end(data)
     assert done.returncode == 2, done.stderr
     assert f"{data / 'token'}: {what}" in done.stderr
-    assert "bring it back from a backup" in done.stderr
+    assert "restore it from a backup" in done.stderr
     assert "`cress store secret --new`" in done.stderr
     assert (left.read_bytes() if left.is_file() else left.exists()) == before
     with closing(SqliteStore(data / "cress.db")) as store:
@@ -350,11 +350,11 @@ def test_a_restore_keeps_the_secret_that_executors_have(known: Path, tmp_path: P
     shutil.copytree(known, data)
     backup(data / "cress.db", tmp_path / "monday.db")
     change_secret(data, "", new=True)
-    assert "no center starts" not in cress("store", "restore", tmp_path / "monday.db", "--data", data)[1]
+    assert "a center cannot start" not in cress("store", "restore", tmp_path / "monday.db", "--data", data)[1]
     with Center(data, forked=True):
         pass
     # On another machine, which has nothing but the backup.
     elsewhere = tmp_path / "elsewhere"
     code, told = cress("store", "restore", tmp_path / "monday.db", "--data", elsewhere)
-    assert (code, "no center starts on it yet: " in told, "the token is missing" in told) == (0, True, True), told
+    assert (code, "a center cannot start on it yet: " in told, "the token is missing" in told) == (0, True, True), told
     assert not (elsewhere / "token").exists()

@@ -246,7 +246,7 @@ def test_damage_in_the_middle_is_told_with_its_place(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-150] ^= 1
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"is damaged at byte \d+ \(what comes before can be read\)"):
+    with pytest.raises(InputError, match=r"is damaged at byte \d+ \(the part before it can be read\)"):
         list(read(path).raw())
     path.write_bytes(b"something else")
     with pytest.raises(InputError, match="is not a file of an event log"):

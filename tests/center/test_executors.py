@@ -85,7 +85,7 @@ def test_an_executor_of_protocol_5_may_send_the_token_and_one_of_protocol_6_may_
         assert isinstance(refused, Refused)
         assert "has sent the token instead of a proof" in refused.what
     center.stop()
-    assert "node old (protocol 5) gives the token to whatever listens" in center.process.communicate()[1]
+    assert "node old (protocol 5) sends the token to any program that listens" in center.process.communicate()[1]
 
 
 def test_an_order_that_was_lost_comes_again_with_the_same_id(center: Center) -> None:

@@ -84,7 +84,11 @@ def test_apply_makes_jobs_what_they_are_said_to_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("jobs", "status", "sentence"),
     [
-        ([{**WEB, "tasks": 5}, DAG], 422, "jobs[1].type: a dag job is run once (services, databases and cron jobs are"),
+        (
+            [{**WEB, "tasks": 5}, DAG],
+            422,
+            "jobs[1].type: a dag job is run once (only services, databases and cron jobs can be",
+        ),
         ([{**WEB, "tasks": 5}, {**NIGHTLY, "when": "61 * * * *"}], 422, "jobs[1].when: '61' is not a valid minute"),
         ([{**WEB, "tasks": 5}, {**NIGHTLY, "group": "x"}], 422, "jobs[1].group: there is no group 'x'"),
         (
@@ -122,7 +126,7 @@ def test_who_is_faster_than_an_apply_is_told_of(tmp_path: Path) -> None:
         changes = applying.changes_of(committer, specs, jobs)
         applying.check(committer, changes, ())
         committer.post(Cancel(job=1))
-        with pytest.raises(NotAccepted, match=r"job 1 is .*; nightly is updated all the same \(apply the file again\)"):
+        with pytest.raises(NotAccepted, match=r"job 1 is .*; nightly is updated anyway \(apply the file again\)"):
             await applying.carry_out(committer, changes, ())
         assert (await center.get("/v1/jobs/2"))["cron"]["when"] == "@daily"
 
@@ -248,7 +252,7 @@ def test_a_dag_is_resumed_from_where_it_failed(tmp_path: Path) -> None:
         view = await center.get("/v1/jobs/5")
         assert (view["state"], [step["name"] for step in view["dag"]["steps"]]) == ("succeeded", ["b", "c"])
         assert (await center.call("POST", "/v1/jobs/5/resume", {}, 409))["message"].startswith(
-            "nothing of job 5 is left"
+            "job 5 has no unfinished steps"
         )
         assert (await center.call("POST", "/v1/jobs/2/resume", {}, 409))["message"].startswith("job 2 is a batch job")
 

@@ -73,14 +73,14 @@ def test_shares_are_bytes_of_all_bytes_of_a_file_or_of_the_files_in_a_folder(old
 @pytest.mark.parametrize(
     ("path", "how", "sentence", "lasting"),
     [
-        ("/none", "", "no such file (as the namenode says)", True),
-        ("/empty", "", "it is empty, so it lies nowhere", True),
-        ("/empty/a", "", "it is empty, so it lies nowhere", True),
-        ("/logs", "denied", f"{myself()} may not look at it (as the namenode says)", True),
+        ("/none", "", "no such file (according to the namenode)", True),
+        ("/empty", "", "it is empty, so it has no location", True),
+        ("/empty/a", "", "it is empty, so it has no location", True),
+        ("/logs", "denied", f"{myself()} may not read it (according to the namenode)", True),
         ("/logs", "standby", "the namenode at URL is not the active one", False),
         ("/logs", "broken", "the namenode at URL answers with HTTP 500 (RuntimeException)", False),
-        ("/logs", "garbage", "what URL answers is not WebHDFS", False),
-        ("/logs", "loop", "what URL answers is not WebHDFS", False),
+        ("/logs", "garbage", "the server at URL does not answer as WebHDFS does", False),
+        ("/logs", "loop", "the server at URL does not answer as WebHDFS does", False),
         ("/logs", "cut", "the namenode at URL cannot be reached", False),
     ],
 )
@@ -95,14 +95,14 @@ def test_one_that_hangs_is_given_up() -> None:
     with Namenode(FILES, how="hang") as namenode:
         began = time.monotonic()
         assert problem(namenode, patience=0.2) == ("the namenode at URL does not answer", False)
-        assert problem(namenode, longest=0.2) == ("URL takes too long to say where it lies", False)
+        assert problem(namenode, longest=0.2) == ("URL did not answer in time", False)
         assert time.monotonic() - began < 30
 
 
 def test_one_that_never_stops_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hdfs, "MOST_BYTES", 5 * MB)
     with Namenode(FILES, how="huge") as namenode:
-        assert problem(namenode) == ("what URL answers is not WebHDFS", False)
+        assert problem(namenode) == ("the server at URL does not answer as WebHDFS does", False)
 
 
 def test_nobody_listens() -> None:
@@ -173,7 +173,7 @@ def test_a_host_that_nobody_named_is_not_asked() -> None:
 
     with Namenode(FILES) as namenode, pytest.raises(UnlocatedError) as caught:
         asyncio.run(ask(f"{namenode.url}/webhdfs/v1/one"))
-    assert str(caught.value) == f"127.0.0.1:{namenode.port} is none that the center may ask (--webhdfs)"
+    assert str(caught.value) == f"the center may not ask 127.0.0.1:{namenode.port} (--webhdfs)"
     assert caught.value.lasting
     assert not namenode.asked
 
@@ -186,8 +186,8 @@ def test_as_whom() -> None:
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        (["nn:8020"], "'nn:8020' says of no namenode where it is asked"),
-        (["=http://x"], "'=http://x' says of no namenode where it is asked"),
+        (["nn:8020"], "'nn:8020' has no address of a namenode"),
+        (["=http://x"], "'=http://x' has no address of a namenode"),
         (["nn=ftp://x"], "'ftp://x' is not an address of WebHDFS"),
         (["nn=http://x:99999"], "'http://x:99999' is not an address of WebHDFS"),
         (["nn=http://x/webhdfs/v1"], "'http://x/webhdfs/v1' is not an address of WebHDFS"),

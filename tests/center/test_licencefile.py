@@ -25,7 +25,7 @@ def test_a_file_says_how_many_there_are(text: str, found: tuple[tuple[str, int],
 
 
 MISTAKES = {
-    "": "f: there are no licences in it (licences: with how many there are of each",
+    "": "f: it contains no licences (licences: with how many there are of each",
     "[matlab]": "f:1: is not a mapping (licences: with",
     "matlab: 5": "f:1: matlab: is not known (licences: with",
     "licence: {a: 1}": "f:1: licence: is not known (did you mean licences?)",

@@ -148,7 +148,7 @@ def test_what_was_known_counts_while_the_namenode_is_away_but_not_when_the_file_
                 job = await center.submit(requirement=NEAR)
                 await center.runs_on(job, "n1")
                 namenode.files, namenode.how = {}, ""
-                why = f"{LOGS}: no such file (as the namenode says)"
+                why = f"{LOGS}: no such file (according to the namenode)"
                 await until(lambda: center.reason(waits).endswith(why), why)
 
     asyncio.run(check())

@@ -69,12 +69,16 @@ def test_a_user_of_the_provider_is_called_as_the_claim_says(process: ProviderPro
         ({"domain": "example.com"}, {"email": "ann@evil.com"}, "only users of example.com"),
         ({"domain": "example.com"}, {"email": "ann@example.com@evil.com"}, "only users of example.com"),
         ({"domain": "example.com"}, {"email": "ann"}, "only users of example.com"),
-        ({"domain": "example.com"}, {"email": "boss@example.com"}, "boss is an account of the system"),
-        ({"domain": "example.com"}, {"email": "root@example.com"}, "root is an account of the system"),
+        ({"domain": "example.com"}, {"email": "boss@example.com"}, "boss is a system account"),
+        ({"domain": "example.com"}, {"email": "root@example.com"}, "root is a system account"),
         ({"domain": "example.com"}, {"email": "@example.com"}, "cannot be a name here"),
         ({"claim": "preferred_username"}, {"preferred_username": "a b"}, "cannot be a name here"),
-        ({"claim": "preferred_username"}, {"preferred_username": ["root"]}, "does not tell preferred_username"),
-        ({"claim": "preferred_username"}, {}, "does not tell preferred_username"),
+        (
+            {"claim": "preferred_username"},
+            {"preferred_username": ["root"]},
+            "does not send the claim preferred_username",
+        ),
+        ({"claim": "preferred_username"}, {}, "does not send the claim preferred_username"),
     ],
 )
 def test_users_who_cannot_be_named_are_refused(
@@ -220,7 +224,7 @@ class Answers(httpx.MockTransport):
         (httpx.Response(200, content=b"[" * 100_000), "is not JSON"),
         (httpx.Response(200, content=b"[]"), "is not JSON"),
         (httpx.Response(200, content=b" " * (2**20 + 1)), "is too long"),
-        (httpx.Response(200, json={"issuer": "https://evil"}), "says that it is 'https://evil'"),
+        (httpx.Response(200, json={"issuer": "https://evil"}), "gives its name as 'https://evil'"),
         (httpx.Response(200, json={"issuer": "https://id"}), "does not say where its keys are"),
         (httpx.Response(200, json={"issuer": "https://id", "jwks_uri": "http://id/keys"}), "does not say where"),
         (httpx.Response(200, json={"issuer": "https://id", "jwks_uri": "https://id/keys"}), "has no keys"),
@@ -243,10 +247,10 @@ def test_options_that_make_no_sense_are_told() -> None:
     assert good is not None
     assert (good.domain, good.role, good.life, good.scope) == ("example.com", Role.NONE, HOUR, "openid email")
     for options, sentence in (
-        (("", "cress", "email", "", "user", "12h"), "there is no provider"),
+        (("", "cress", "email", "", "user", "12h"), "the provider is missing"),
         (("http://id.example.com", "cress", "email", "", "user", "12h"), "is not an address with TLS"),
         (("https://id", "", "email", "", "user", "12h"), "the id of Cress at the provider is missing"),
-        (("https://id", "c", "email", "", "admin", "12h"), "admin for everybody who signs in"),
+        (("https://id", "c", "email", "", "admin", "12h"), "admin for all users who sign in"),
         (("https://id", "c", "email", "", "king", "12h"), "is not a role"),
         (("https://id", "c", "email", "", "user", "0s"), "is not a time that a sign-in can last"),
     ):

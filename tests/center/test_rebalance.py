@@ -77,7 +77,7 @@ REFUSED_PLANS: tuple[tuple[dict[str, str], int, str], ...] = (
     ({"for": "web"}, 404, "there is no job web"),
     ({"for": "1"}, 409, "job 1 does not wait: all its unfinished tasks run"),
     ({"for": "2"}, 409, "does not wait for room: held by "),
-    ({"for": "1", "goal": "nodes"}, 422, "goes with no job"),
+    ({"for": "1", "goal": "nodes"}, 422, "cannot be combined with a job"),
     ({"goal": "racks"}, 422, "'racks' is not a goal"),
     ({"moves": "0"}, 422, ""),
 )

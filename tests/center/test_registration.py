@@ -137,11 +137,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"devices": disk(bandwidth=(0, 0, 2**50, 0))},
         f"the bandwidth of disk sda is not valid (amounts from 0 to less than {2**50})",
     ),
-    "too fast together": (
+    "too large together": (
         {"devices": disk(bandwidth=(2**50 - 1, 0, 0, 0)) + disk(id="b", bandwidth=(1, 0, 0, 0))},
         (
-            "the disks of the node are too fast together (disk_read, disk_write, iops_read, iops_write below "
-            f"{2**50} each)"
+            "the bandwidths of the node's disks are too large together "
+            f"(disk_read, disk_write, iops_read, iops_write below {2**50} each)"
         ),
     ),
     "a GPU with bandwidth": (

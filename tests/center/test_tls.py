@@ -347,5 +347,5 @@ def test_a_certificate_that_is_lost_is_no_reason_to_speak_without_tls(tmp_path: 
     Site(tmp_path)
     assert _has_tls(settings)
     (tmp_path / "tls" / "center.pem").unlink()
-    with pytest.raises(InputError, match="would speak no TLS"):
+    with pytest.raises(InputError, match="would not use TLS"):
         _has_tls(settings)

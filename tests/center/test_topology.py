@@ -54,7 +54,7 @@ def test_names_are_names_whatever_yaml_makes_of_them() -> None:
 
 
 MISTAKES = {
-    "": "t: there are no racks in it (racks: with a name for each rack (docs/executor.md))",
+    "": "t: it contains no racks (racks: with a name for each rack (docs/executor.md))",
     "[r1]": "t:1: is not a mapping (racks: with",
     "rack: {}": "t:1: rack: is not known (racks: with",
     "racks: [r1]": "t:1: racks: is not a mapping (a name for each rack, such as r1: {neighbours: r2})",
@@ -72,7 +72,7 @@ MISTAKES = {
     "racks:\n  r1:\n    nodes: web-[9-3]": "t:3: racks.r1.nodes: 'web-[9-3]' is not a range (from the lower to the higher",  # noqa: E501
     "racks:\n  r1:\n    nodes: web-[1-9999999]": "t:3: racks.r1.nodes: 'web-[1-9999999]' is not a range",
     "racks:\n  r1:\n    nodes: web-[a-b]": "t:3: racks.r1.nodes: 'web-[a-b]' is not a name of a node (web-7, or several: web-[1-20])",  # noqa: E501
-    "racks:\n  r1: {nodes: n1}\n  r2:\n    nodes: n1": "t:4: racks.r2.nodes: node n1 stands in rack r1 already",
+    "racks:\n  r1: {nodes: n1}\n  r2:\n    nodes: n1": "t:4: racks.r2.nodes: node n1 is already in rack r1",
     "racks:\n\tr1: {}": "t:2: a tab cannot indent YAML (use spaces)",
     "racks: {}\n---\nracks: {}": "t:3: has more than one document",
 }

@@ -29,29 +29,29 @@ Options:
 Commands:
   submit        Submit the jobs of one or more files, all or none.
   run           Run a command on the cluster and show its output.
-  apply         Make services, databases and cron jobs what files say.
+  apply         Create or update services, databases and cron jobs.
   validate      Check job files without a center.
   schema        Print the JSON Schema of job files.
   jobs          List jobs, newest first.
   job           Show everything about one job.
-  logs          Show what the tasks of a job wrote.
+  logs          Show the output of the tasks of a job.
   exec          Run a command in a running task.
   resolve       Show where the running tasks of a job are.
   cancel        Cancel jobs.
-  hold          Let jobs wait until they are released.
-  release       Let jobs start that were held.
-  scale         Give a service or database another number of tasks.
+  hold          Hold jobs: start no tasks of them until they are released.
+  release       Release held jobs, so that they may start.
+  scale         Change the number of tasks of a service or database.
   resume        Run the unfinished steps of a dag again.
   groups        List groups, or change them.
-  nodes         List nodes, keep tasks off them, or set labels and more.
+  nodes         List nodes, cordon or drain them, or change their settings.
   rebalance     Move running tasks to make room.
-  reserve       Keep nodes for a group at a time, or for maintenance.
+  reserve       Reserve nodes in advance, for a group or for maintenance.
   reservations  List advance reservations and maintenance windows.
-  leases        List leases of workloads, request them, or give them back.
+  leases        List leases of workloads, request them, or return them.
   licences      List the licences of the cluster.
   status        Show the cluster in a few lines.
-  events        Show what happens on the cluster.
-  usage         Show what groups used over time.
+  events        Show events of the cluster.
+  usage         Show the resources that groups used over time.
 """
 VERBS = (
     "submit",
@@ -152,7 +152,7 @@ def test_every_verb_has_help(verb: str) -> None:
 def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_itself() -> None:
     told = cress("nodes", "-h").stdout
     assert "Options of list (the default subcommand):" in told
-    assert re.search(r"--where EXPR +Show which nodes satisfy this", told)
+    assert re.search(r"--where EXPR +Show the nodes that satisfy this", told)
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,11 @@ def test_files_are_read(tmp_path: Path, text: str | bytes, mappings: list[dict[s
 
 
 REFUSED = [
-    ("empty", "", ": there is no job in it (key: value for each property of a job, at least command: …)"),
+    ("empty", "", ": it contains no job (key: value for each property of a job, at least command: …)"),
     (
         "only comments",
         "# nothing\n---\n",
-        ": there is no job in it (key: value for each property of a job, at least command: …)",
+        ": it contains no job (key: value for each property of a job, at least command: …)",
     ),
     ("a word", "\nhello", ":2: 'hello' is not a job (key: value for each property of a job, at least command: …)"),
     (
@@ -64,7 +64,7 @@ REFUSED = [
         "- - a",
         ":1: a list is not a job (key: value for each property of a job, at least command: …)",
     ),
-    ("a key twice", "command: a\ntasks: 1\ncommand: b", ":3: command is given twice (it stands on line 1 already)"),
+    ("a key twice", "command: a\ntasks: 1\ncommand: b", ":3: command is given twice (first on line 1)"),
     ("a tab", "command: a\nresource:\n\tcpu: 1", ":3: a tab cannot indent YAML (use spaces)"),
     (
         "a colon too many",
@@ -84,7 +84,7 @@ REFUSED = [
     (
         "objects",
         "command: !!python/object:os.system x",
-        ":1: python/object:os.system means nothing here (texts and numbers)",
+        ":1: python/object:os.system is not allowed here (texts and numbers)",
     ),
     ("no text", b"\x7fELF\xff\xfe\x00", ": is not a text (YAML or JSON in UTF-8)"),
     ("a zero byte", "command: a\0", ": is not a text (YAML or JSON in UTF-8)"),

@@ -37,7 +37,7 @@ def test_events_are_a_line_each() -> None:
         "     9 TIME task.ended      3.0 on n1 failed with code -9 - no\\x1b",
         "    10 TIME node.cordoned   n1 - new disk",
         "    11 TIME groups.applied",
-        "    12 TIME gap             what came before is not kept any more",
+        "    12 TIME gap             earlier events are no longer kept",
     ]
 
 
@@ -97,7 +97,7 @@ def test_jobs_and_nodes_by_the_operators_words(center: Center) -> None:
         assert said("release", "1") == "job 1 (etl) is released\n"
         (launch,) = executor.launches()
         executor.started(launch.attempt)
-        assert "node n1 takes no new tasks; those that run there have 10m (new disk)" in said(
+        assert "node n1 takes no new tasks; its running tasks have 10m (new disk)" in said(
             "nodes", "drain", "n1", "--deadline", "10m", "--reason", "new disk"
         )
         executor.ended(launch.attempt)

@@ -80,9 +80,9 @@ def test_a_round_says_what_was_done_and_what_not(capsys: pytest.CaptureFixture[s
     ("words", "told"),
     [
         (("--plan", "--apply"), "--plan and --apply contradict each other"),
-        (("--stop", "--for", "5"), "goes with a plan only"),
-        (("--status", "--goal", "nodes"), "goes with a plan only"),
-        (("--for", "5", "--goal", "nodes"), "a plan for a job has no other goal"),
+        (("--stop", "--for", "5"), "applies only to a plan"),
+        (("--status", "--goal", "nodes"), "applies only to a plan"),
+        (("--for", "5", "--goal", "nodes"), "cannot be combined with --for"),
         (("--max-moves", "0"), "--max-moves"),
         (("--max-lost", "-1"), "--max-lost"),
         (("--force",), "No such option"),

@@ -117,7 +117,7 @@ def test_what_has_no_version_has_nothing_to_wait_for() -> None:
 
 def test_the_end_of_patience() -> None:
     (told,) = followed([2], looks(of(0, waits="update in progress")), timeout=0.0)
-    assert told[1] == Progress(problem="not ready after 0 s: update in progress; what was applied goes on", late=True)
+    assert told[1] == Progress(problem="not ready after 0 s: update in progress; the applied changes go on", late=True)
 
 
 def test_a_reason_is_told_when_it_lasts_and_seldom_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:

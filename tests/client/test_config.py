@@ -152,7 +152,7 @@ def test_a_token_of_the_environment_is_not_sent_to_a_cluster_of_the_file(
     monkeypatch.setenv("CRESS_TOKEN", "of-another")
     choose_cluster("prod")
     with pytest.raises(
-        InputError, match=r"clusters.prod: has no token-file, and nobody is signed in there \(`cress login"
+        InputError, match=r"clusters.prod: has no token-file, and you are not signed in there \(`cress login"
     ):
         find_center()
 

@@ -113,7 +113,7 @@ def test_a_code_that_nobody_enters_expires_here_too() -> None:
 @pytest.mark.parametrize(
     ("found", "code", "sentence"),
     [
-        (FOUND | {"issuer": "https://evil.example.com"}, CODE, "says that it is 'https://evil"),
+        (FOUND | {"issuer": "https://evil.example.com"}, CODE, "gives its name as 'https://evil"),
         ({"issuer": ISSUER, "token_endpoint": f"{ISSUER}/token"}, CODE, "no device flow"),
         (FOUND | {"device_authorization_endpoint": "http://id.example.com/code"}, CODE, "not an address with TLS"),
         (404, CODE, "HTTP 404"),

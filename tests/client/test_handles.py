@@ -340,7 +340,7 @@ def test_who_waits_for_an_apply_learns_how_it_ended(center: cress.Client) -> Non
     ):
         center.apply(bad, wait=True)
     slow = cress.Service("web", "exec sleep 599", tasks=1, resource=SMALL, ready_after="60s")
-    with pytest.raises(TimeoutError, match=r"job \d+ \(web\): not ready after 0.1 s: .*; what was applied goes on"):
+    with pytest.raises(TimeoutError, match=r"job \d+ \(web\): not ready after 0.1 s: .*; the applied changes go on"):
         center.apply(slow, wait=True, timeout=0.1)
     center.apply(web, wait=True, timeout=PATIENCE)
     assert center.apply(cress.Cron("tidy", when="0 3 1 1 *", command="true"), wait=True)[0].version is None

@@ -147,7 +147,7 @@ def test_what_is_no_center_is_told_so(server: Server, client: Client, status: in
         client.job(12)
     assert server.url in str(caught.value)
     said = str(caught.value)
-    assert "answers at" in said or "is not a working center" in said
+    assert "is not a center of this version" in said or "is not a working center" in said
 
 
 def test_nobody_listens() -> None:

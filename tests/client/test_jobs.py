@@ -93,7 +93,7 @@ def test_steps_come_after_each_other_and_make_the_jobs_that_they_say() -> None:
     }
     specs = parse_jobs([dag.mapping()], dimensions=Dimensions(), user="ann")
     assert [spec.job.name for spec in specs] == ["etl", "etl.extract", "etl.clean", "etl.load"]
-    with pytest.raises(InputError, match="a step extract is there already"):
+    with pytest.raises(InputError, match="there is already a step extract"):
         dag.step("extract", "x")
     with pytest.raises(InputError, match="clean is a step of another dag"):
         Dag("other").step("x", "x", after=[clean])

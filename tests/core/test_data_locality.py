@@ -79,8 +79,8 @@ def test_hosts_are_nodes_by_name_host_name_or_address(host: str) -> None:
 
 def test_what_the_namenode_says_is_the_reason() -> None:
     world = three().submit(near("etl"))
-    located(world, problem="no such file (as the namenode says)").decide()
-    assert world.why("etl").endswith(f"; {LOGS}: no such file (as the namenode says)")
+    located(world, problem="no such file (according to the namenode)").decide()
+    assert world.why("etl").endswith(f"; {LOGS}: no such file (according to the namenode)")
     located(world, ("elsewhere", 1000)).decide()
     assert world.why("etl").endswith(f"; no node has {LOGS}")
     forgotten(world).decide()

@@ -325,7 +325,7 @@ def test_a_task_that_runs_again_is_spread_again() -> None:
         ),
         (
             {"switch": {"s1": {"s2": 1}, "s2": {"s1": 2}}},
-            "switch.s2.s1: is another distance than the other way round (one)",
+            "switch.s2.s1: differs from the distance in the other direction (one distance for both)",
         ),
     ],
 )

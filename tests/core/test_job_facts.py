@@ -121,8 +121,8 @@ MISTAKES = {
     'near("Job.Memory > 2")': 'at character 6, `"Job.Memory > 2")`: at character 14, `2`: 2 has no unit, and '
     "Job.Memory is in bytes "
     "(a unit: 2G, or 2B)",
-    "SSD && f(x) = (Job.Priority > 3)": "at character 16, `Job.Priority > 3)`: f(x) compares Waittime and ClusterLoad with "  # noqa: E501
-    "constants, nothing else (such as f(x) = (Waittime > 15s) or f(x) = (ClusterLoad < 80% || Waittime > 5min))",
+    "SSD && f(x) = (Job.Priority > 3)": "at character 16, `Job.Priority > 3)`: f(x) can only compare Waittime and ClusterLoad with "  # noqa: E501
+    "constants (such as f(x) = (Waittime > 15s) or f(x) = (ClusterLoad < 80% || Waittime > 5min))",
 }
 
 

@@ -43,7 +43,8 @@ def test_a_node_takes_only_jobs_that_it_accepts() -> None:
     assert "n2" in where(core, "b")
     assert "n1" not in where(core, "b")
     assert core.why("b") == (
-        f"no node that satisfies what n1 accepts: {LAB} has enough free (1 of 3 nodes do not satisfy it; 2 lack cpu)"
+        f"no node that satisfies the condition of n1: {LAB}"
+        f" has enough free (1 of 3 nodes do not satisfy it; 2 lack cpu)"
     )
 
 
@@ -51,13 +52,13 @@ WHY = {
     "nodes with one condition": (
         [node("n1").accepts(LAB), node("n2").accepts(LAB)],
         job("it").group("web"),
-        f"no node of this cluster could ever satisfy what n1 and n2 accept: {LAB} (2 of 2 nodes do not)",
+        f"no node of this cluster could ever satisfy the condition of n1 and n2: {LAB} (2 of 2 nodes do not)",
     ),
     "many nodes": (
         [node(f"n{i}").accepts("Job.CPU >= 4 && Job.User in Owners").where(owners="{ann}") for i in range(5)],
         job("it").cpu(2).group("web").user("ann"),
         (
-            "no node of this cluster could ever satisfy what n0, n1, n2 and 2 more accept: Job.CPU >= 4 && "
+            "no node of this cluster could ever satisfy the condition of n0, n1, n2 and 2 more: Job.CPU >= 4 && "
             "Job.User in Owners "
             "(5 of 5 nodes do not)"
         ),
@@ -71,7 +72,8 @@ WHY = {
         [node("n1").repels("gpu"), node("n2").accepts(LAB)],
         job("it").group("web"),
         (
-            f"no node of this cluster could ever satisfy what n2 accepts: {LAB} and tolerates: gpu, by which n1 repels "
+            f"no node of this cluster could ever satisfy the condition of n2: {LAB}"
+            f" and tolerates: gpu, by which n1 repels "
             "(of 2 nodes 1 do not satisfy the first, 1 the second)"
         ),
     ),
@@ -82,7 +84,7 @@ WHY = {
         ],
         job("it").group("web").requires('Name = "n4"'),
         (
-            f'no node of this cluster could ever satisfy Name = "n4" and what n4 accepts: {LAB} '
+            f'no node of this cluster could ever satisfy Name = "n4" and the condition of n4: {LAB} '
             "(of 5 nodes 4 do not satisfy the first, 1 the second)"
         ),
     ),
@@ -95,18 +97,18 @@ WHY = {
         [node(f"n{i}").accepts(f"Job.Tasks > {i + 1}") for i in range(6)],
         job("it").group("web"),
         (
-            "no node of this cluster could ever satisfy what n0 accepts: Job.Tasks > 1 and what n1 accepts: "
+            "no node of this cluster could ever satisfy the condition of n0: Job.Tasks > 1 and the condition of n1: "
             "Job.Tasks > 2 and "
-            "what n2 accepts: Job.Tasks > 3 and what 3 more nodes that choose ask for "
-            "(of 6 nodes 1 do not satisfy what n0 accepts: Job.Tasks > 1, 1 do not satisfy what n1 accepts: "
+            "the condition of n2: Job.Tasks > 3 and the conditions of 3 more nodes "
+            "(of 6 nodes 1 do not satisfy the condition of n0: Job.Tasks > 1, 1 do not satisfy the condition of n1: "
             "Job.Tasks > 2, "
-            "1 do not satisfy what n2 accepts: Job.Tasks > 3, 3 do not satisfy what 3 more nodes that choose ask for)"
+            "1 do not satisfy the condition of n2: Job.Tasks > 3, 3 do not satisfy the conditions of 3 more nodes)"
         ),
     ),
     "an unknown user is not accepted": (
         [node("n1").accepts('Job.User != "eve"')],
         job("it").group("web").user(""),
-        'no node of this cluster could ever satisfy what n1 accepts: Job.User != "eve" (1 of 1 nodes do not)',
+        'no node of this cluster could ever satisfy the condition of n1: Job.User != "eve" (1 of 1 nodes do not)',
     ),
 }
 
@@ -153,7 +155,7 @@ def test_a_gang_and_reservations_heed_it() -> None:
     core.submit(gang).decide()
     assert core.why("gang") == (
         "all nodes of this cluster together are too small for all tasks of the gang at once (of 3 nodes "
-        f"1 do not satisfy what n1 accepts: {LAB}, 1 do not satisfy tolerates: x, by which n3 repels)"
+        f"1 do not satisfy the condition of n1: {LAB}, 1 do not satisfy tolerates: x, by which n3 repels)"
     )
     core.run(gang.named("again").tolerates("x"))
     assert set(where(core, "again")) == {"n2", "n3"}
@@ -172,13 +174,11 @@ def test_clusters_without_such_nodes_know_nothing_of_it() -> None:
 
 MISTAKES = {
     "Job.User = ": "accepts: at the end: a value is expected",
-    "IdleCPU > 4 && Job.Tasks > 1": "accepts: at character 1, `IdleCPU > 4 && Job.Tasks…`: IdleCPU changes all the time, and "  # noqa: E501
-    "a node takes a "
-    "job "
-    "or does not (Job.CPU, Job.Memory, or attributes of the node; such as Job.Group in (lab, web) or "
-    "Job.User in Owners)",
+    "IdleCPU > 4 && Job.Tasks > 1": "accepts: at character 1, `IdleCPU > 4 && Job.Tasks…`: IdleCPU changes all the time, "  # noqa: E501
+    "but a condition of a node must not change (Job.CPU, Job.Memory, or attributes of the node; "
+    "such as Job.Group in (lab, web) or Job.User in Owners)",
     "SSD = True": (
-        "accepts: SSD = True says nothing about a job (such as Job.Group in (lab, web) or Job.User in Owners)"
+        "accepts: SSD = True does not depend on the job (such as Job.Group in (lab, web) or Job.User in Owners)"
     ),
     "Nodes in (a)": "accepts: at character 1, `Nodes in (a)`: Nodes must be a separate clause: it cannot be "
     "part of another "

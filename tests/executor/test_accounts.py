@@ -48,7 +48,7 @@ CASES = {
         "",
         "web",
         (
-            f"tasks of daemon in the group web do not run as daemon, which is an account of the system {BELOW} on "
+            f"tasks of daemon in the group web do not run as daemon, which is a system account {BELOW} on "
             f"this node: {SYSTEM}"
         ),
     ),

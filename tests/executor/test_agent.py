@@ -272,7 +272,7 @@ def test_a_wrong_token_ends_an_executor_that_belongs_to_no_cluster_yet(start: St
         f"the server at ws://127.0.0.1:{above.port} is not this executor's center: "
         "wrong cluster or wrong token; nothing was sent to it. Give this executor the token of the center's data "
         "directory, or find "
-        "out what listens there"
+        "out which program listens there"
     )
     assert "Traceback" not in said
 

@@ -368,7 +368,7 @@ def test_a_task_runs_as_its_account(client: Client, parent: SupervisorProcess) -
         }
     assert "NoNewPrivs:\t1" in parent.output(2)
     by_user = client.run(shell("id -un", user=ACCOUNT), 3)
-    assert "which is an account of the system" in by_user.error
+    assert "which is a system account" in by_user.error
 
 
 def test_a_user_without_an_account_is_told(client: Client) -> None:

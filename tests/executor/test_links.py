@@ -73,13 +73,13 @@ def test_a_log_is_a_file_of_the_owner_of_its_folder(home: Path) -> None:
     os.close(attempt_log.open_log(str(log), os.O_RDONLY))
     os.chown(home, NOBODY, NOBODY)
     with pytest.raises(
-        OSError, match="not a file of the task any more"
+        OSError, match="no longer a file of the task"
     ):  # moved there, from where its owner could not read it
         attempt_log.open_log(str(log), os.O_RDONLY)
     log.unlink()
     os.mkfifo(log)
     os.chown(log, NOBODY, NOBODY)
-    with pytest.raises(OSError, match="not a file of the task any more"):
+    with pytest.raises(OSError, match="no longer a file of the task"):
         attempt_log.open_log(str(log), os.O_RDONLY)
     log.unlink()
     log.symlink_to("/etc/passwd")

@@ -84,7 +84,7 @@ def test_each_redirect_and_each_port_is_checked(tmp_path: Path, sites: tuple[Sit
     for error in (errors[1], errors[4]):
         assert error.endswith("127.0.0.1 is a loopback address, which jobs may not use (--allow-host)")
     assert errors[2].endswith("localhost leads to a loopback address, which jobs may not use (--allow-host)")
-    assert errors[3].endswith("the server redirects to what is not an address of HTTP")
+    assert errors[3].endswith("the server redirects to an address that is not HTTP")
     assert not other.asked
 
 

@@ -637,7 +637,7 @@ def test_after_damage_of_the_journal_only_attempts_that_it_tells_of_go_on(
     shut_down(again)
     said = parent.said()
     assert f"{journal} is damaged at byte {before}; it was set aside as journal.damaged-1; " in said
-    assert "its whole records tell of 1 attempts, all others are stopped" in said
+    assert "its undamaged records describe 1 attempts, all others are stopped" in said
 
 
 def test_without_a_readable_journal_everything_that_runs_is_stopped(client: Client, parent: SupervisorProcess) -> None:

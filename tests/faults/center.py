@@ -349,7 +349,7 @@ class _Hasty(_Watched):
 
 
 class _WatchedSessions(Sessions):
-    """Sessions that tell the world outside whose load is not known any more."""
+    """Sessions that tell the world outside whose load is no longer known."""
 
     def __init__(self, center: Center) -> None:
         super().__init__(center.loop, "one", center.may_confirm)

@@ -53,7 +53,7 @@ GOLDEN = {
     'regexp("^gpu", Name)': 'at character 8, `"^gpu", Name)`: "^gpu" is not an attribute '
     '(the attribute comes first: regexp(Name, "^gpu-[0-9]+$"))',
     'regexp(Name, "a(b")': 'at character 16, `(b")`: the regular expression "a(b" is wrong: this ( is not closed '
-    "(\\( is a parenthesis as it stands)",
+    "(\\( is a literal parenthesis)",
     "regexp(Name, 5)": 'at character 14, `5)`: 5 is not a regular expression in quotes (regexp(Name, "^gpu-[0-9]+$"))',
     "if(SSD, 1) = 2": "at character 1, `if(SSD, 1) = 2`: if takes 3 arguments, not 2 (if(SSD, Slots, 2) >= 2)",
     "if(5, 1, Slots) = 3": "at character 4, `5, 1, Slots) = 3`: 5 is not a condition (compare it with something)",
@@ -70,7 +70,8 @@ GOLDEN = {
     ),
     "Rack = undefined": "at character 1, `Rack = undefined`: Rack = undefined is neither true nor false on any node "
     "(Rack is undefined)",
-    "a && f(x) = (Waittime is 5)": "at character 14, `Waittime is 5)`: f(x) knows no is (Waittime = 5)",
+    "a && f(x) = (Waittime is 5)": "at character 14, `Waittime is 5)`: f(x) does not have the operator is "
+    "(Waittime = 5)",
     "Memory >= 8 G": "at character 11, `8 G`: 8 G has a blank before its unit (8G)",
     "GCC => 4": "at character 5, `=> 4`: => is not a comparison (>=)",
     "resource: <1,1G> && f(x) = True": "at character 9, `: <1,1G> && f(x) = True`: `||`, `&&`, `in`, a comparison, "
@@ -105,14 +106,15 @@ GOLDEN = {
     "SSD || Nodes in (a)": "at character 8, `Nodes in (a)`: Nodes must be a separate clause: it cannot be part of "
     "another "
     "condition (Name in (…) or Address in (…) may stand anywhere)",
-    "ExclusiveDisk": "at character 1, `ExclusiveDisk`: ExclusiveDisk alone says nothing (ExclusiveDisk = True)",
+    "ExclusiveDisk": "at character 1, `ExclusiveDisk`: ExclusiveDisk alone is not a condition (ExclusiveDisk = True)",
     "Port >= 80": "at character 1, `Port >= 80`: Port >= 80 is not how Port is asked (Port = 80)",
     "Port = 70000": "at character 8, `70000`: 70000 is not a port (a number from 1 to 65535)",
     "Port in (80, 81)": "at character 1, `Port in (80, 81)`: Port is not asked by a list (Port = 80)",
-    "NetworkAdjacent = 1": "at character 19, `1`: 1 is not what NetworkAdjacent can be (NetworkAdjacent = True)",
+    "NetworkAdjacent = 1": "at character 19, `1`: 1 is not a possible value of NetworkAdjacent "
+    "(NetworkAdjacent = True)",
     'JobDependency = "a/b/c"': 'at character 17, `"a/b/c"`: "a/b/c" is not a job '
     '(JobDependency = A, or = "group/A" for one of another group)',
-    "IssueAsWhole = True": "at character 16, `True`: IssueAsWhole = True says nothing about a node "
+    "IssueAsWhole = True": "at character 16, `True`: IssueAsWhole = True does not depend on the node "
     "(IssueAsWhole = True && f(x) = (Waittime > 5min); without f(x) it is `gang` of the job itself)",
     "Resource = <1,2Q>": "at character 12, `<1,2Q>`: memory: '2Q' has an unknown unit 'Q' "
     "(bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)",
@@ -120,16 +122,16 @@ GOLDEN = {
     "(such as 192.168.1.2, 192.168.1.2-8, 10.0.0.0/8 or 2001:db8::/32)",
     "Nodes in (5)": "at character 11, `5)`: 5 is neither a node nor an address (Nodes in (192.168.1.2-8, web-1))",
     "Waittime > 15s": (
-        "at character 1, `Waittime > 15s`: Waittime stands only in f(x) (clause && f(x) = (Waittime > 15s))"
+        "at character 1, `Waittime > 15s`: Waittime is allowed only in f(x) (clause && f(x) = (Waittime > 15s))"
     ),
-    "f(x) = True": "at character 1, `f(x) = True`: f(x) stands behind the clause that it relaxes, once "
+    "f(x) = True": "at character 1, `f(x) = True`: f(x) follows the clause that it relaxes, only once "
     "(clause && f(x) = (Waittime > 15s))",
-    "a && f(x) = True && f(x) = True": "at character 21, `f(x) = True`: f(x) stands behind the clause that it relaxes, once "  # noqa: E501
+    "a && f(x) = True && f(x) = True": "at character 21, `f(x) = True`: f(x) follows the clause that it relaxes, only once "  # noqa: E501
     "(clause && f(x) = (Waittime > 15s))",
-    "a || b && f(x) = True": "at character 11, `f(x) = True`: f(x) stands behind the whole clause that it relaxes "
+    "a || b && f(x) = True": "at character 11, `f(x) = True`: f(x) must follow the whole clause that it relaxes "
     "(clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x))",
-    "a && f(x) = (GCC > 4)": "at character 14, `GCC > 4)`: f(x) compares Waittime and ClusterLoad with constants, "
-    "nothing else "
+    "a && f(x) = (GCC > 4)": "at character 14, `GCC > 4)`: f(x) can only compare Waittime and ClusterLoad "
+    "with constants "
     "(such as f(x) = (Waittime > 15s) or f(x) = (ClusterLoad < 80% || Waittime > 5min))",
     "a && f(x) = (ClusterLoad < 200%)": "at character 28, `200%)`: ClusterLoad is between 0 and 1 (at most 100%)",
     "a && f(x) = (ClusterLoad > 80)": "at character 28, `80)`: ClusterLoad is between 0 and 1 (80% or a share such as 0.8)",  # noqa: E501
@@ -152,7 +154,7 @@ RANKS = {
     "CPU × 2.6.32": "at character 7, `2.6.32`: 2.6.32 is a version, not a number to calculate with",
     "0.0000000001 × CPU": "at character 1, `0.0000000001 × CPU`: the weight is beyond all measure "
     "(between a billionth and a billion)",
-    "SSD && f(x) = True": "at character 8, `f(x) = True`: f(x) stands behind the whole clause that it relaxes "
+    "SSD && f(x) = True": "at character 8, `f(x) = True`: f(x) must follow the whole clause that it relaxes "
     "(clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x))",
     "2 × (Port = 80) × 3": "at character 6, `Port = 80) × 3`: Port must be a separate clause: it cannot be part of "
     "another "

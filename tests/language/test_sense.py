@@ -36,7 +36,7 @@ NONSENSE = {
     "bit/s (amounts of one kind, or shares such as IdleMemory / Memory)",
     "CPU = True": "at character 7, `True`: CPU is a number, not a truth value (CPU > 0)",
     "(CPU > 4) = 1": "at character 13, `1`: (CPU > 4) is a truth value, and 1 is not ((CPU > 4) = True)",
-    '"gpu-1" = "yes"': 'at character 1, `"gpu-1" = "yes"`: "gpu-1" = "yes" says nothing about a node '
+    '"gpu-1" = "yes"': 'at character 1, `"gpu-1" = "yes"`: "gpu-1" = "yes" does not depend on the node '
     '(an attribute is written without quotes, or in `…`: Rack = "r1")',
 }
 SENSE = """

@@ -31,14 +31,14 @@ def refused(world: World, *jobs: Job) -> str:
 def test_what_no_node_could_ever_satisfy_is_told_by_clause() -> None:
     assert refused(cluster(), job(requirement="GCC >= 4.5 && Memory >= 1G")) == (
         "requirement: no node that is large enough could ever satisfy GCC >= 4.5"
-        " (`cress nodes --where EXPR` shows which nodes satisfy what)"
+        " (`cress nodes --where EXPR` shows the nodes that satisfy a condition)"
     )
 
 
 def test_a_gang_that_too_few_nodes_could_ever_hold_is_told_so() -> None:
     assert refused(cluster(), job(5, gang=True, requirement="GCC >= 4.0")) == (
         "requirement: the nodes that satisfy GCC >= 4.0 are together too small for the gang"
-        " (`cress nodes --where EXPR` shows which nodes satisfy what)"
+        " (`cress nodes --where EXPR` shows the nodes that satisfy a condition)"
     )
     # Here it is the size.
     assert refused(cluster(), job(9, gang=True, requirement="GCC >= 4.0")).startswith(

@@ -60,7 +60,7 @@ def test_a_deadline_that_has_passed_is_refused() -> None:
 
 def test_what_does_not_end_has_no_deadline() -> None:
     error = refusal(world(), job(name="web", type=JobType.SERVICE, plan=Service(), within=HOUR))
-    assert str(error) == "deadline: a service does not end (only what ends has a deadline)"
+    assert str(error) == "deadline: a service does not end (only jobs that end can have a deadline)"
 
 
 LIMITS = {"etl.load": 10, "etl.sum": 20, "etl.plot": 5, "etl.mail": 1}

@@ -91,6 +91,6 @@ def test_what_cannot_be_changed_is_refused() -> None:
     plain, cron = world.submit(job(), family(Cron(when="0 0 1 1 *")))
     assert "is a cron job, it cannot become a service" in world.refuse(Update(job=cron, spec=family(Service())))
     assert "cannot change name or group" in world.refuse(Update(job=cron, spec=family(Cron(when="0 0 1 1 *"), "x")))
-    assert "has no task count" in world.refuse(Scale(job=cron, tasks=2))
+    assert "has no number of tasks" in world.refuse(Scale(job=cron, tasks=2))
     assert "is a batch job" in world.refuse(Scale(job=plain, tasks=2))
     assert "there is no job 99" in world.refuse(Scale(job=99, tasks=2))

@@ -246,7 +246,7 @@ def test_a_closed_group_says_since_when_and_goes_on_with_what_it_has() -> None:
     (waiting,) = made.submit(in_lab(8))
     made.step(SetGroup(name="lab", values=(("Submit", "closed"),), by="eve"))
     when = datetime.fromtimestamp((UTC_AT_START + made.now) / SECOND, UTC)
-    told = f"group: group lab is closed since {when:%Y-%m-%d %H:%M} UTC: it takes no new jobs"
+    told = f"group: group lab is closed since {when:%Y-%m-%d %H:%M} UTC and takes no new jobs"
     hint = "(another group, or an administrator of the group (eve, kim) opens it: `cress groups set lab Submit=open`)"
     made.now += HOUR
     assert made.refuse(Submit(jobs=(in_lab(),))) == f"{told} {hint}"

@@ -299,7 +299,7 @@ def test_a_round_by_itself_loses_no_more_than_it_may_for_a_unit_that_waits() -> 
     ("change", "told"),
     [
         ({"attempt": 99}, "the cluster has changed"),
-        ({"node": "n2"}, "does not run on node n2 any more"),
+        ({"node": "n2"}, "no longer runs on node n2"),
         ({"to": "n9"}, "node 'n9' is not a valid target"),
         ({"to": "n1"}, "node 'n1' is not a valid target"),
     ],

@@ -167,7 +167,7 @@ def test_each_job_of_a_submit_is_judged_by_what_it_says_of_itself(world: World) 
         "jobs[1].requirement: no node that is large enough could ever satisfy Job.Tasks (2) < 2"
     )
     both = Submit(jobs=(job(), job(user="eve")))
-    assert 'could ever satisfy what n1 accepts: Job.User = "ann"' in world.refuse(both)
+    assert 'could ever satisfy the condition of n1: Job.User = "ann"' in world.refuse(both)
     assert len(world.submit(job(), job())) == 2
 
 
@@ -200,7 +200,7 @@ def test_labels_of_the_center_count_before_those_that_are_too_many(world: World)
         ({"note": "two\nlines"}, "note: is not a line of text"),
         ({"reserve": (("disk_read", 1),)}, "disk_read cannot be kept back"),
         ({"accepts": "Job.User ="}, "accepts: at the end: a value is expected"),
-        ({"accepts": "SSD"}, "accepts: SSD says nothing about a job"),
+        ({"accepts": "SSD"}, "accepts: SSD does not depend on the job"),
         (
             {"accepts": "Job.User = ann"},
             "accepts: at character 12, `ann`: the node has no attribute ann (a text must be",

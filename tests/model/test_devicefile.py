@@ -133,7 +133,7 @@ MISTAKES = {
         "devices:\n  gpu:\n    - {id: a, model: A10}\n    - {id: b, model: T4}\n",
         (
             "devices.yaml:4: devices.gpu[1].model: T4 beside A10 "
-            "(one model for all of a kind on a node; others are another kind)"
+            "(one model for each kind of device on a node; declare another kind for others)"
         ),
     ),
     "a kind that is none": (
@@ -146,7 +146,7 @@ MISTAKES = {
     "cores as devices": (
         "devices: {cpu: 4}\n",
         (
-            "devices.yaml:1: devices.cpu: cpu is counted, and has no devices "
+            "devices.yaml:1: devices.cpu: cpu is only an amount, without single devices "
             "(gpu: {count: 2, model: A10}, or a list of {id: …, path: /dev/…})"
         ),
     ),

@@ -78,7 +78,7 @@ MISTAKES = [
     (
         domains.within,
         {"by": "switch", "soft": "f(x) = True"},
-        "soft: 'f(x) = True' is a whole f(x) (what stands in its parentheses: Waittime > 5min)",
+        "soft: 'f(x) = True' has f(x) in it (only the condition in its parentheses: Waittime > 5min)",
     ),
     (
         domains.away_from,

@@ -294,7 +294,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "a circle",
         dag(a=step(), b=step(after=["d", "a"]), c=step(after="b"), d=step(after="c")),
-        ["jobs[0].steps.b.after: comes after itself: b after d after c after b (a dag has no circles)"],
+        ["jobs[0].steps.b.after: comes after itself: b after d after c after b (a dag must not have cycles)"],
     ),
 ]
 

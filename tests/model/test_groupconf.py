@@ -159,7 +159,7 @@ Name: empty
         ),
         "Group.conf:12: unknown keyword 'PreemtiveSchedPolicy' (did you mean PreemptiveSchedPolicy?)",
         (
-            "Group.conf:13: Cooling: cooling holds for the whole cluster, no group has a value of its own "
+            "Group.conf:13: Cooling: cooling applies to the whole cluster, not to a single group "
             f"(per group: {per_group})"
         ),
         "Group.conf:14: 'Name\uff1a x' has no colon (did you mean Name: x?)",
@@ -308,7 +308,7 @@ def test_the_time_zone_of_the_timetables_is_a_block_of_its_own(text: str) -> Non
         ("Zone: ../../../etc/passwd\n\nName: a\nResourceQuota: 1", "1: Zone: there is no time zone '../../../etc/passwd' (a name such as"),  # noqa: E501
         ("Zone: UTC\n\nName: a\nResourceQuota: 1\n\nZone: UTC", "6: Zone: is given a second time, first on line 1"),
         ("Zone: UTC\nZone: UTC\n\nName: a\nResourceQuota: 1", "2: Zone: is given a second time, first on line 1"),
-        ("Name: a\nResourceQuota: 1\nZone: UTC", "3: Zone: holds for all groups and cannot stand in the block of one (a block of its own"),  # noqa: E501
+        ("Name: a\nResourceQuota: 1\nZone: UTC", "3: Zone: applies to all groups and cannot be in the block of one group (a block of its own"),  # noqa: E501
         ("Zone:\n\nName: a\nResourceQuota: 1", "1: Zone: has no value (Zone: Europe/Berlin)"),
         ("Zone: UTC", " there is no group in it"),
     ],
@@ -320,7 +320,7 @@ def test_a_wrong_time_zone_is_told(text: str, says: str) -> None:
 
 def test_a_mistake_of_a_group_behind_the_time_zone_is_where_the_group_begins() -> None:
     zone, group = complaints("Zone: UTC\nName: a\nUsers: x")
-    assert zone.startswith("Group.conf:1: Zone: holds for all groups")
+    assert zone.startswith("Group.conf:1: Zone: applies to all groups")
     assert group.startswith("Group.conf:2: ResourceQuota: group 'a' has no quota")
 
 

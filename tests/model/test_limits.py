@@ -158,14 +158,14 @@ def test_unknown_keys_are_counted_and_only_the_first_ones_told() -> None:
 def test_a_submit_with_many_mistakes_says_where_reading_stopped() -> None:
     with pytest.raises(InputErrors) as caught:
         jobs(*(job(**{f"k{k}": 1 for k in range(100)}) for _ in range(1_000)))
-    assert str(caught.value).splitlines()[-1] == "and 100 more errors; what follows from jobs[2] on was not read"
+    assert str(caught.value).splitlines()[-1] == "and 100 more errors; the text from jobs[2] on was not read"
 
 
 def test_a_file_of_groups_with_very_many_mistakes_is_not_read_to_its_end() -> None:
     with pytest.raises(InputErrors) as caught:
         groups("nonsense\n" * 100_000)
     last = str(caught.value).splitlines()[-1]
-    assert last == "Group.conf: and 901 more errors; what follows from line 1002 on was not read"
+    assert last == "Group.conf: and 901 more errors; the text from line 1002 on was not read"
 
 
 def test_a_hint_lists_some_of_very_many_words() -> None:

@@ -35,8 +35,8 @@ def test_a_number_of_tasks_and_how_many_at_once(keys: dict[str, object], tasks: 
         ({"tasks": "100%"}, "tasks", "is not a whole number"),
         ({"tasks": "100%0"}, "tasks", "0"),
         ({"tasks": "100%10%2"}, "tasks", "'10%2'"),
-        ({"tasks": "100%10", "max_running": 4}, "max_running", "is given beside a % in tasks"),
-        ({"tasks": "100%10", "gang": True}, "gang", "is given beside a limit of tasks at once"),
+        ({"tasks": "100%10", "max_running": 4}, "max_running", "cannot be combined with a % in tasks"),
+        ({"tasks": "100%10", "gang": True}, "gang", "cannot be combined with a limit of running tasks"),
         ({"tasks": "3%1", "type": "service"}, "tasks", "all tasks of a service run at once"),
     ],
 )

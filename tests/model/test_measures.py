@@ -41,7 +41,7 @@ def test_a_measure_is_a_dimension_with_a_kind(text: str, amounts: dict[str, int]
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ("<gpu(A100)=0>", "gpu(A100): 0 of a kind of node says nothing (leave it out, or an amount above 0)"),
+        ("<gpu(A100)=0>", "gpu(A100): 0 of a kind of node has no effect (leave it out, or an amount above 0)"),
         ("<gpu()=1>", ("gpu(): '' is not a kind of node (the GPUModel of nodes, such as gpu(A100); at most 64 "
             "characters)")),
         ("<gpus(A100)=1>", "gpus(A100): unknown dimension 'gpus' (did you mean gpu?)"),

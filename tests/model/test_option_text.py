@@ -130,7 +130,7 @@ def test_a_group_has_values_of_its_own() -> None:
 
 def test_a_group_has_no_value_for_an_option_of_the_cluster() -> None:
     group = Group(name="g", quota=Quota(scalar=1000), options=(("cooling", "30s"),))
-    with pytest.raises(InputError, match="cooling holds for the whole cluster"):
+    with pytest.raises(InputError, match="cooling applies to the whole cluster"):
         resolve_options(Options(), group)
 
 

@@ -115,7 +115,7 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"parts": {"a b": {"command": "x"}}}, ["jobs[0].parts.a b: 'a b' is not a name"]),
     ({"movable": True}, ["jobs[0].movable: the tasks of a gang are not moved (leave it out)"]),
-    ({"tasks": 3}, ["jobs[0].tasks: is given beside parts, which have their own (tasks: in each part)"]),
+    ({"tasks": 3}, ["jobs[0].tasks: cannot be combined with parts, which have their own (tasks: in each part)"]),
     ({"gang": False}, ["jobs[0].gang: is false, and parts start together or not at all (leave it out)"]),
     (
         {"gang": "2 && f(x) = (Waittime > 5min)"},

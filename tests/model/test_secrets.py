@@ -63,7 +63,7 @@ def test_what_makes_no_sense_is_told(value: object, told: str) -> None:
 def test_a_variable_is_a_secret_or_has_a_value() -> None:
     with pytest.raises(InputError) as caught:
         read(secrets={"A": "db", "B": "db"}, environment={"B": "x"})
-    assert str(caught.value) == "secrets.B: B is in environment too (one of both)"
+    assert str(caught.value) == "secrets.B: B is in environment too (only one of them)"
     read(secrets={"B": {"secret": "db", "as": "file"}}, environment={"B": "x"})
 
 

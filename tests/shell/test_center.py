@@ -182,7 +182,7 @@ def test_an_epoch_that_an_executor_names_changes_nothing_until_the_store_is_aske
     rival, _ = center.hello("n2", epoch=3)
     (refused,) = sent(center.sessions.compared(rival, 2), rival)
     assert isinstance(refused, Refused)
-    assert "by its store this center (epoch 2) is the newest" in refused.what
+    assert "this center, the newest one by its store, has epoch 2" in refused.what
     for newest in (None, 3):
         rival, _ = center.hello("n2", epoch=3)
         effects = center.sessions.compared(rival, newest)

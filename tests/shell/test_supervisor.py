@@ -191,7 +191,7 @@ def test_an_attempt_whose_device_is_gone_is_a_failed_start() -> None:
         assert isinstance(report, Ended)
         # The node lacks it: the job is not blamed, and its task is tried again.
         assert (report.attempt, report.cause) == (attempt, Cause.NODE)
-        assert report.error == "task failed to start: device gpu 1 is not there any more"
+        assert report.error == "task failed to start: device gpu 1 no longer exists"
     # It is durable, and a repeated order starts nothing.
     story.obey(Devices(has), Launches(epoch=1, runs=(RUN,), launches=launches[1:2]))
     assert "spawn 6" not in story.steps

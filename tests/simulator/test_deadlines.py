@@ -89,7 +89,7 @@ def test_a_cluster_file_has_the_nodes_else(tmp_path: Path) -> None:
     work = chronus(tmp_path, nodes=nodes)
     assert len(work.cluster.nodes) == 5
     assert work.tasks.tolist() == [1, 1, 1, 3]
-    with pytest.raises(InputError, match="the load of this trace says how many nodes there are"):
+    with pytest.raises(InputError, match="sets the number of nodes of this trace"):
         chronus(tmp_path, 0.9, nodes)
     with pytest.raises(InputError, match="the nodes have no GPUs"):
         chronus(tmp_path, nodes="nodes:\n  - {name: n, resource: <4>}\n")
@@ -109,7 +109,7 @@ def test_other_traces_get_a_load_by_the_times_between_submissions() -> None:
 
 def test_the_load_of_a_trace_with_other_times_cannot_be_changed(tmp_path: Path) -> None:
     work = workload([LogJob(0, 100, 5, 100), LogJob(100, 60, 5, 60)])
-    with pytest.raises(InputError, match="only a trace of jobs that end"):
+    with pytest.raises(InputError, match="needs a trace in which all jobs end"):
         at_load(replace(work, until=np.array([NO_LIMIT, 500 * SECOND])), 1.0)
     result = cress("simulate", "generated", "--load", "0.5", "--out", tmp_path / "out")
     assert result.returncode == 2

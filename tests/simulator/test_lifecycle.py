@@ -442,7 +442,7 @@ MISTAKES = {
     ),
     "a deadline of the calendar": (
         "jobs:\n  - {name: a, run: 1s}\n  - {name: b, run: 1s, deadline: 2026-12-01 18:00}\n",
-        "jobs.yaml:3: jobs[1].deadline: is a moment, and a simulation has no calendar",
+        "jobs.yaml:3: jobs[1].deadline: is a date, but a simulation has no calendar",
     ),
     "no jobs": ("cluster: a\n", "jobs.yaml: jobs: "),
     "nothing that ends": ("jobs:\n  - {name: a, type: service}\n", "no job of the trace ends"),

@@ -143,5 +143,5 @@ def test_other_traces_take_no_options_of_this_one(tmp_path: Path, name: str, val
 
 
 def test_days_are_of_a_stream_and_arrivals_of_none(tmp_path: Path) -> None:
-    assert "--arrive: is given beside --online" in cress(*lists(tmp_path), "0.9", "--arrive", "1.1").stderr
-    assert "--days: is given without --online" in cress(*lists(tmp_path)[:-1], "--days", "1").stderr
+    assert "--arrive: cannot be combined with --online" in cress(*lists(tmp_path), "0.9", "--arrive", "1.1").stderr
+    assert "--days: has no effect without --online" in cress(*lists(tmp_path)[:-1], "--days", "1").stderr

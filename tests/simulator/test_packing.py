@@ -151,9 +151,9 @@ def test_the_orders_are_compared_over_seeds(tmp_path: Path) -> None:
         (["--seeds", "x"], "--seeds"),
         (["--option", "node_order=best"], "best"),
         (["--arrive", "0"], "--arrive"),
-        (["--policy", "FIFO"], "openb takes no --policy (nothing waits there"),
-        (["--cluster", "nodes.csv"], "openb takes no --cluster (--nodes FILE)"),
-        (["--check"], "openb takes no --check"),
+        (["--policy", "FIFO"], "--policy: does not apply to the trace openb (nothing waits there"),
+        (["--cluster", "nodes.csv"], "--cluster: does not apply to the trace openb (--nodes FILE)"),
+        (["--check"], "--check: does not apply to the trace openb"),
     ],
 )
 def test_bad_input_gets_one_error(tmp_path: Path, more: list[str], said: str) -> None:

@@ -473,7 +473,7 @@ MISTAKES = {
     "no nodes": (["{jobs}"], "give --cluster FILE"),
     "two kinds of nodes": (
         ["{jobs}", "--cluster", "{cluster}", "--node-resource", "<4>"],
-        "--node-resource: is given beside --cluster",
+        "--node-resource: cannot be combined with --cluster",
     ),
     "bad nodes": (["{jobs}", "--node-resource", "<4, 8X>"], "--node-resource: "),
     "a job that fits nowhere": (

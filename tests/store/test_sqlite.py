@@ -160,7 +160,7 @@ def test_attempts_of_some_tasks(store: SqliteStore, reader: SqliteReader) -> Non
 def test_a_damaged_file_is_refused_with_its_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "cress.db"
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"cress\.db is damaged: .* \(`cress store check` says more"):
+    with pytest.raises(StoreError, match=r"cress\.db is damaged: .* \(`cress store check` shows details"):
         SqliteStore(path).load()
     assert path.read_bytes() == content
 
@@ -237,10 +237,10 @@ def test_what_a_kill_leaves_is_whole(tmp_path: Path) -> None:
     [
         (
             lambda path: path.with_name("cress.db-wal").unlink(),
-            "cress.db-wal is gone, and with it what was stored last",
+            "cress.db-wal is missing, and with it the last changes",
         ),
-        (lambda path: (path.with_name("cress.db-wal").unlink(), path.unlink()), "cress.db is gone; without"),
-        (lambda path: (path.with_name("cress.db-wal").unlink(), path.write_bytes(b"")), "cress.db is empty; without"),
+        (lambda path: (path.with_name("cress.db-wal").unlink(), path.unlink()), "cress.db is gone; to begin"),
+        (lambda path: (path.with_name("cress.db-wal").unlink(), path.write_bytes(b"")), "cress.db is empty; to begin"),
         (lambda path: (path.with_name("cress.db-wal").write_bytes(b""), path.write_bytes(b"")), "cress.db is empty; "),
         (lambda path: os.truncate(path, 5000), "is damaged: "),
         (lambda path: (path.unlink(), path.mkdir()), "cress.db is a directory"),

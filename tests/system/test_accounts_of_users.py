@@ -44,7 +44,7 @@ def acting(cluster: Cluster, user: str) -> Client:
 
 def test_tasks_run_as_the_accounts_of_their_users(cluster: Cluster, accounts: tuple[pwd.struct_passwd, ...]) -> None:
     first, second = (each.pw_name for each in accounts)
-    refused = "do not run as daemon, which is an account of the system (uid 1, below 1000) on this node"
+    refused = "do not run as daemon, which is a system account (uid 1, below 1000) on this node"
     cases = [
         ("ann", {}, first),
         ("ann", {"run_as": "ann"}, first),

@@ -69,5 +69,5 @@ def test_an_executor_accepts_and_repels_by_its_file(cluster: Cluster) -> None:
     with cluster.client() as client:
         assert client.job(1, wait=60).state == "succeeded"
     assert [code for code, _ in outcomes] == [0, 3, 3]
-    assert "what n1 accepts: Job.CPU <= 1" in outcomes[1][1]
+    assert "the condition of n1: Job.CPU <= 1" in outcomes[1][1]
     assert "slow" in outcomes[2][1]

@@ -80,7 +80,7 @@ def test_a_node_takes_the_jobs_that_the_operator_lets_it_accept(home: Cluster) -
         waits = submitted(home, text + "hold: true\nlabels: {tier: db}\n")
         refused = home.cress("submit", str(home.file("other.yaml", text)))
         assert refused.returncode == 3
-        assert 'what node1 accepts: Job.Labels.tier = "db"' in refused.stderr
+        assert 'the condition of node1: Job.Labels.tier = "db"' in refused.stderr
         assert home.cress("release", str(waits)).returncode == 0
         assert ran_on(home, waits) == "node1"
     finally:
@@ -187,7 +187,7 @@ def test_expressions_are_tried_out_on_the_live_cluster(home: Cluster) -> None:
         (["run", "--port", "http=99999", "--", "true"], "cress run: --port http: '99999' is not a port (1 to 65535"),
         (["nodes", "--where", "GCC >> 4.5"], "cress nodes: --where: at character 6, "),
         (["nodes", "--rank", "CPU +"], "cress nodes: --rank: at the end: "),
-        (["nodes", "node1", "--where", "SSD = True"], "cress nodes: NAME: a NAME goes with neither --where nor"),
+        (["nodes", "node1", "--where", "SSD = True"], "cress nodes: NAME: NAME cannot be combined with --where or"),
     ],
 )
 def test_a_typo_is_one_clear_sentence_and_nothing_is_submitted(home: Cluster, arguments: list[str], told: str) -> None:

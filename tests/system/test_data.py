@@ -103,7 +103,7 @@ def test_a_path_that_one_node_has(home: Cluster) -> None:
 
 def test_a_file_that_is_not_there_is_the_reason(home: Cluster) -> None:
     job = submitted(home, 'command: "true"\ndata_locality: hdfs://nn:8020/none\n')
-    why = "hdfs://nn:8020/none: no such file (as the namenode says)"
+    why = "hdfs://nn:8020/none: no such file (according to the namenode)"
     wait_until(lambda: reason(home, job).endswith(why), why)
     assert why in " ".join(home.cress("job", job).stdout.split())
     assert home.cress("cancel", job).returncode == 0
@@ -130,7 +130,7 @@ def test_bad_words_are_refused_where_they_stand(home: Cluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("center", "--webhdfs", "nn"), "--webhdfs: 'nn' says of no namenode where it is asked"),
+        (("center", "--webhdfs", "nn"), "--webhdfs: 'nn' has no address of a namenode"),
         (("center", "--data-age", "soon"), "--data-age: "),
         (
             ("executor", "--center", "ws://127.0.0.1:1", "--data-path", "sets/*"),

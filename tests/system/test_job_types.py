@@ -183,8 +183,8 @@ def test_who_waits_for_an_apply_is_told_how_it_ended(own: Cluster) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--wait", "--dry-run"), "cress apply: --wait: a dry run changes nothing to wait for (one of both)\n"),
-        (("--timeout", "5s"), "cress apply: --timeout: is for --wait, which is not given (give both, or none)\n"),
+        (("--wait", "--dry-run"), "cress apply: --wait: cannot be combined with --dry-run (only one of them)\n"),
+        (("--timeout", "5s"), "cress apply: --timeout: has no effect without --wait (give --wait, too)\n"),
     ],
 )
 def test_what_waiting_for_an_apply_goes_with(shared: Cluster, arguments: tuple[str, ...], sentence: str) -> None:
@@ -234,7 +234,7 @@ def test_a_dag_goes_on_from_the_step_that_failed(shared: Cluster) -> None:
     assert "there is no job 'nobody'" in shared.cress("logs", "nobody.0").stderr
     refused = shared.cress("resume", second)
     assert refused.returncode == 3
-    assert "nothing of job" in refused.stderr
+    assert "has no unfinished steps" in refused.stderr
 
 
 @pytest.mark.long

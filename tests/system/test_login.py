@@ -118,7 +118,7 @@ def test_what_ends_a_sign_in_stores_nothing(cluster: Cluster, provider: Provider
         (False, "ann@example.com", "the sign-in was denied at the provider"),
         (True, "eve@example.com", "eve has the role none, and may not sign in"),
         (True, "ann@evil.com", "only users of example.com may sign in"),
-        (True, "root@example.com", "root is an account of the system"),
+        (True, "root@example.com", "root is a system account"),
     ):
         code, said = laptop.login(provider, approved=approved, email=email)
         assert (code, sentence in said) == (REFUSED, True), said
@@ -165,7 +165,7 @@ def test_addresses_at_which_nobody_can_sign_in(laptop: Laptop) -> None:
     plain = laptop.cress("login", "http://127.0.0.1:1")
     assert (plain.returncode, "would travel to http://127.0.0.1:1 unencrypted" in plain.stderr) == (2, True)
     nowhere = laptop.cress("login")
-    assert (nowhere.returncode, "it is not said at which center" in nowhere.stderr) == (2, True)
+    assert (nowhere.returncode, "the address of the center is missing" in nowhere.stderr) == (2, True)
 
 
 @pytest.mark.long

@@ -65,7 +65,7 @@ def test_a_value_reaches_the_task_and_nothing_else(cluster: Cluster) -> None:
     refused = cluster.cress("secret", "set", "db", VALUE)
     assert refused.returncode == 2
     assert VALUE not in refused.stderr
-    assert "a value on the command line can be read by everybody" in refused.stderr
+    assert "a value on the command line can be read by all users" in refused.stderr
     made = cluster.cress("secret", "set", "db", stdin=VALUE + "\n")
     assert made.returncode == 0, made.stderr
     assert "keep a copy" in made.stderr
@@ -130,7 +130,7 @@ def test_a_center_that_is_killed_before_it_answers_is_asked_again(cluster: Clust
         cluster.cress("secret", "delete", "db")
         client.release(gone)
         assert client.job(gone, wait=60).state == "failed"
-        why = "has a secret db any more (`cress secret set db` sets it)"
+        why = "still has a secret db (`cress secret set db` sets it)"
         assert why in client.task(gone, 0).attempts[-1].error
     assert DIGEST in cluster.cress("logs", id).stdout
     assert hashlib.sha256(b"other").hexdigest() in cluster.cress("logs", again).stdout

@@ -43,7 +43,7 @@ def test_a_store_is_checked_and_copied_while_jobs_come_in(own: Cluster) -> None:
             assert machine.next_job > max(promised.values())
         submits.wait_for_new()
     done = own.cress("store", "backup", own.folder / "cress.db")
-    assert (done.returncode, "is there already" in done.stderr) == (2, True)
+    assert (done.returncode, "already exists" in done.stderr) == (2, True)
 
 
 def test_after_a_restore_what_runs_is_taken_up_and_no_number_is_given_away_twice(own: Cluster) -> None:
@@ -105,7 +105,7 @@ def directory(path: Path) -> None:
 HARMS: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut off": (cut, "is damaged"),
     "overwritten": (overwrite, "is damaged"),
-    "without its write-ahead file": (unwrite, "cress.db-wal is gone"),
+    "without its write-ahead file": (unwrite, "cress.db-wal is missing"),
     "gone": (Path.unlink, "is gone"),
     "a directory": (directory, "is a directory"),
 }

@@ -222,11 +222,11 @@ def test_a_port_that_is_taken_is_said(home: Cluster) -> None:
         (("--data", "/proc/nothing"), "/proc/nothing"),
         (("--executors", "3", "--racks", "r1,r2"), "--racks: 2 racks for 3 executors (one name for each of them, or"),
         (("--label", "Rack=r1"), "--label: Rack means something else in constraints"),
-        (("--oidc-client-id", "cress"), "--oidc-client-id: there is no provider"),
+        (("--oidc-client-id", "cress"), "--oidc-client-id: the provider is missing"),
         (("--oidc-issuer", "http://id", "--oidc-client-id", "cress"), "--oidc-issuer: 'http://id' is not an address"),
         (("--keep-history", "soon"), "--keep-history: 'soon' does not begin with a number"),
         (("--log-size", "1Q"), "--log-size: "),
-        (("--hide", "/nowhere"), "--hide: /nowhere is not a folder that can be named here"),
+        (("--hide", "/nowhere"), "--hide: /nowhere is not a folder that can be used here"),
         (("--data-path", "sets"), "--data-path: "),
         (("--tls-cert", "/nowhere"), "--tls-cert, --tls-key: a certificate and its key go together (both files)"),
         (("--topology", "/nowhere/racks.yaml"), "/nowhere/racks.yaml: cannot be read: No such file or directory"),
@@ -244,7 +244,7 @@ def test_the_demo_holds_what_it_promises(home: Cluster, tmp_path: Path) -> None:
     picture = tmp_path / "demo.svg"
     done = home.cress("demo", "--picture", picture)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "everything held" in done.stdout
+    assert "all checks passed" in done.stdout
     assert "NO" not in done.stdout.split("What happened")[1]
     assert "groups" in picture.read_text()
 

@@ -472,7 +472,7 @@ def _has_tls(settings: CenterSettings) -> bool:
         return True
     if (settings.data / TLS / CA).exists():
         raise InputError(
-            "the center's certificate is missing beside its authority; without it the center would speak no TLS",
+            "the center's certificate is missing beside its authority; without it the center would not use TLS",
             hint="bring it back from a backup, or make it again: `cress tls init --name HOST` keeps the authority",
             file=str(settings.data / TLS / CENTER_CERTIFICATE),
         )

@@ -25,14 +25,14 @@ Examples:
   cress apply --wait --timeout 10min shop.yaml
 
 \b
-A job that is not there is created. One of its name and group that is not as the file says is updated, without an
-interruption (docs/jobs.md), or scaled, when only the number of tasks is another one. One that is as the file says stays
-as it is. Jobs of other files are not touched. All of it is checked before anything is done.
-An update begins then: the new version replaces the tasks as it becomes ready, and is rolled back if it does not. --wait
-ends when every task of the file's services and databases is of its version and ready. Ctrl-C leaves the update alone.
-Exit codes: 0 done (with --wait: ready), 1 with --wait: a version was rolled back, is not ready in time or at all, or
-another one has taken its place; 2 bad input, 3 not accepted, or no center reachable, 130 interrupted. With 2
-nothing was changed.
+Each job of the files is compared with the live job of the same name and group. A missing job is created. A different
+one is updated without an interruption (docs/jobs.md), or scaled if only its number of tasks differs. An equal one stays
+as it is, and so do jobs that the files do not name. All files are checked before anything is changed.
+An update replaces the tasks one by one as the new version becomes ready, and is rolled back if it does not.
+--wait ends when all tasks of the services and databases in the files have the new version and are ready. Ctrl-C ends
+the wait; the update goes on.
+Exit codes: 0 done (with --wait: ready), 1 with --wait: a version was rolled back, was not ready in time, or was
+replaced by another one; 2 bad input (nothing was changed), 3 not accepted, or no center reachable, 130 interrupted.
 """
 
 NOT_READY = 1
@@ -40,25 +40,26 @@ NOT_READY = 1
 
 def apply(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the new versions are ready, or have failed.")
     ] = False,
     timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="With --wait: the longest wait, such as 10min.")
+        str | None,
+        typer.Option(metavar="DURATION", help="With --wait: longest wait, such as 10min. Default: no limit."),
     ] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Make services, databases and cron jobs what files say."""
+    """Create or update services, databases and cron jobs."""
     with told("apply"):
         from cress.cli.jobfile import read_jobs
         from cress.cli.submit import in_directory_of, placed
 
         if wait and dry_run:
-            raise InputError("a dry run changes nothing to wait for", hint="one of both", field="--wait")
+            raise InputError("cannot be combined with --dry-run", hint="only one of them", field="--wait")
         if timeout is not None and not wait:
-            raise InputError("is for --wait, which is not given", hint="give both, or none", field="--timeout")
+            raise InputError("has no effect without --wait", hint="give --wait, too", field="--timeout")
         longest = None if timeout is None else duration_of(timeout, "--timeout") / SECOND
         entries = read_jobs(files)
         with connect(data) as client:

@@ -13,9 +13,9 @@ from cress.cli.tables import TableColumn, clean, show
 
 EPILOG = """\
 \b
-Every call that was refused, that changes nodes, groups, users or tokens, or that touches a job of somebody else: who,
-from where, what, and the status of the answer. The newest come last. REQUEST is the header X-Request-Id of the answer.
-The log is audit/ in the data directory of the center; nothing in it is ever changed.
+The list contains refused calls, changes of nodes, groups, users and tokens, and calls about jobs of other users. The
+newest entries come last. REQUEST is the header X-Request-Id of the answer.
+The log is the folder audit in the data directory of the center; its entries never change.
 Columns: time, user, how, from, what, status, why, request; a narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input, 3 not an admin, or no center reachable.
 """
@@ -33,9 +33,9 @@ COLUMNS = (
 
 
 def audit(
-    limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many entries.")] = 50,
-    user: Annotated[str, typer.Option(metavar="USER", help="Only those of this user.")] = "",
-    refused: Annotated[bool, typer.Option("--refused", help="Only calls that were refused.")] = False,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Most entries to show.")] = 50,
+    user: Annotated[str, typer.Option(metavar="USER", help="Only entries of this user.")] = "",
+    refused: Annotated[bool, typer.Option("--refused", help="Only refused calls.")] = False,
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,
@@ -51,7 +51,7 @@ def audit(
             print_json(page)
             return
         if not page.entries:
-            print("nothing was refused or administered")
+            print("no refused calls and no administrative changes yet")
             return
         rows = [
             [

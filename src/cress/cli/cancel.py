@@ -17,14 +17,14 @@ Example:
   cress cancel 12 13
 
 \b
-Tasks that run get SIGTERM, and SIGKILL after the job's stop_grace. A job that has ended stays as it is.
-All jobs are checked before the first is cancelled. If the center fails in between, repeat the command.
-Exit codes: 0 done, 2 bad input (no such job: then none was cancelled), 3 not accepted, or no center reachable.
+Running tasks get SIGTERM, and SIGKILL after the job's stop_grace. A job that has ended stays as it is.
+All jobs are checked before the first one is cancelled. If the center fails in between, repeat the command.
+Exit codes: 0 done, 2 bad input (an unknown job: none was cancelled), 3 not accepted, or no center reachable.
 """
 
 
 def cancel(
-    jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="The jobs to cancel: ids or names.")],
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="Jobs to cancel (ids or names).")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:

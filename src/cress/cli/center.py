@@ -103,7 +103,7 @@ def licences_of(texts: list[str] | None, file: Path | None) -> tuple[tuple[str, 
     if not texts:
         return ()
     if file is not None:
-        raise InputError("is given beside --licences", hint="one of both", field="--licence")
+        raise InputError("cannot be combined with --licences", hint="only one of them", field="--licence")
     from cress.model.jobfile.licences import totals
 
     try:
@@ -133,7 +133,7 @@ def oidc_of(issuer: str, client: str, claim: str, domain: str, role: str, life: 
     """The values of the options ``--oidc-…``; None without an issuer. Raises InputError, also when PyJWT is missing."""
     if not issuer:
         if client or domain:
-            raise InputError("there is no provider", hint="its address: --oidc-issuer URL", field="--oidc-client-id")
+            raise InputError("the provider is missing", hint="its address: --oidc-issuer URL", field="--oidc-client-id")
         return None
     from cress.center.settings import Oidc
 
@@ -154,7 +154,7 @@ def oidc_of(issuer: str, client: str, claim: str, domain: str, role: str, life: 
     most = role_of(role, "--oidc-role")
     if most.rank > Role.USER.rank:
         hint = "none, viewer or user; `cress users set NAME --role` gives one user another role"
-        raise InputError(f"{role} for everybody who signs in", hint=hint, field="--oidc-role")
+        raise InputError(f"{role} for all users who sign in", hint=hint, field="--oidc-role")
     lasts = duration_of(life, "--oidc-life")
     if lasts <= 0:
         raise InputError(f"{life} is not a time that a sign-in can last", hint="such as 12h", field="--oidc-life")

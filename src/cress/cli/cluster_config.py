@@ -96,7 +96,7 @@ def in_editor(text: str) -> tuple[Path, str]:
     try:
         return path, path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        raise InputError("is not a text any more; nothing was changed", file=str(path)) from None
+        raise InputError("is no longer valid text; nothing was changed", file=str(path)) from None
 
 
 def forget(path: Path) -> None:

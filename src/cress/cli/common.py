@@ -23,31 +23,33 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Data directory of the center. Default: the center that CRESS_URL and CRESS_TOKEN name, else the "
-        "directory CRESS_DATA, else ~/.local/share/cress.",
+        help="Data directory of the center. Default: the center at CRESS_URL, with CRESS_TOKEN; else the directory "
+        "CRESS_DATA; else ~/.local/share/cress.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the API's answer as JSON.")]
 Columns = Annotated[
-    str, typer.Option("--columns", metavar="NAME,…", help="Only these columns, in this order (their names: see below).")
+    str, typer.Option("--columns", metavar="NAME,…", help="Only these columns, in this order (names: see below).")
 ]
-Wide = Annotated[bool, typer.Option("--wide", "-W", help="Show every column whole, however narrow the terminal is.")]
+Wide = Annotated[
+    bool, typer.Option("--wide", "-W", help="Show all columns in full, even if the terminal is too narrow.")
+]
 Workload = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="The framework of the group that the job belongs to, in whose leases it may start."
+        metavar="NAME", help="Framework of the job. Its tasks may start in the framework's leases (docs/fragments.md)."
     ),
 ]
 Licence = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME[=N]", help="A licence that each task takes, or several of it; may be given several times."
+        metavar="NAME[=N]", help="Licence that each task takes, and how many of it. Default of N: 1. Repeatable."
     ),
 ]
 
 Deadline = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="When all tasks should have ended: 6h from now, or '2026-12-01 18:00'."),
+    typer.Option(metavar="TIME", help="Time by which all tasks should end: 6h (from now), or '2026-12-01 18:00'."),
 ]
 
 # A center that restarts is back within seconds; nobody waits in vain for much longer.

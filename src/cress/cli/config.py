@@ -32,7 +32,7 @@ Keys, and the document of the cluster: docs/configuration.md.
 """
 
 app = typer.Typer(
-    help="Show and change the configuration of the cluster, or check files.",
+    help="Show or change the configuration, or check files.",
     epilog=EPILOG,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -40,15 +40,15 @@ app = typer.Typer(
 
 Moves = Annotated[
     list[str] | None,
-    typer.Option("--move", metavar="OLD=NEW", help="The group to which the jobs of a removed group move."),
+    typer.Option("--move", metavar="OLD=NEW", help="Move the jobs of a removed group to another. Repeatable."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")]
 
 
 @app.command()
 def get(
     key: Annotated[
-        str, typer.Argument(metavar="[KEY]", help="An option, licences.NAME, or groups. Default: the whole document.")
+        str, typer.Argument(metavar="[KEY]", help="Option, licences.NAME, or groups. Default: the whole document.")
     ] = "",
     as_json: Json = False,
     data: Data = None,
@@ -69,9 +69,9 @@ def get(
 
 @app.command("set")
 def change(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="An option, or licences.NAME.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Option, or licences.NAME.")],
     value: Annotated[
-        str, typer.Argument(metavar="VALUE", help="The value; default: that of an option, or no such licence.")
+        str, typer.Argument(metavar="VALUE", help="New value; `default` resets an option or removes a licence.")
     ],
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -95,17 +95,17 @@ def change(
 @app.command()
 def edit(
     file: Annotated[
-        str, typer.Option(metavar="FILE", help="Take this document instead of an editor; - is standard input.")
+        str, typer.Option(metavar="FILE", help="Apply this document, without an editor; - is standard input.")
     ] = "",
     revision: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Refuse unless this is the present revision. Default: that of now.")
+        int, typer.Option(min=0, metavar="N", help="Revision that must be the current one. Default: that at the start.")
     ] = 0,
     move: Moves = None,
     dry_run: DryRun = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Change the document with options, licences and groups in $EDITOR, and apply it: all or nothing."""
+    """Edit options, licences and groups in $EDITOR, and apply all changes or none."""
     with told("config edit"):
         from cress.cli.cluster_config import forget, in_editor
 
@@ -137,11 +137,11 @@ def edit(
 
 @app.command()
 def diff(
-    old: Annotated[int, typer.Argument(metavar="[N]", min=0, help="A revision. Default: the one before the last.")] = 0,
-    new: Annotated[int, typer.Argument(metavar="[M]", min=0, help="Another one. Default: the present one.")] = 0,
+    old: Annotated[int, typer.Argument(metavar="[N]", min=0, help="Old revision. Default: the last but one.")] = 0,
+    new: Annotated[int, typer.Argument(metavar="[M]", min=0, help="New revision. Default: the current one.")] = 0,
     data: Data = None,
 ) -> None:
-    """Show what changed between two revisions; exit code 0 also if something did."""
+    """Show the changes between two revisions; the exit code is 0 in any case."""
     with told("config diff"):
         from cress.cli.cluster_config import difference, revision_text
 
@@ -158,7 +158,7 @@ def diff(
 
 @app.command()
 def history(as_json: Json = False, data: Data = None) -> None:
-    """List the revisions: when, by whom, and what was done."""
+    """List the revisions with their times, authors and changes."""
     with told("config history"):
         from cress.cli.tables import TableColumn, clean, show
 
@@ -182,7 +182,7 @@ def history(as_json: Json = False, data: Data = None) -> None:
 
 @app.command()
 def revert(
-    number: Annotated[int, typer.Argument(metavar="N", min=1, help="The revision to go back to.")],
+    number: Annotated[int, typer.Argument(metavar="N", min=1, help="Revision to restore.")],
     move: Moves = None,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -232,13 +232,16 @@ def _say(sentence: str) -> None:
 
 @app.command()
 def check(
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="Files of programs or users.")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Files to check. Default: those read by default.")
+    ] = None,
     kind: Annotated[
-        str, typer.Option(metavar="KIND", help="center, executor or client. Default: as its name and keys say.")
+        str,
+        typer.Option(metavar="KIND", help="Kind of the files: center, executor or client. Default: by name and keys."),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Check configuration files, and show the values that hold with them and where each comes from."""
+    """Check configuration files, and show the resulting values with their origins."""
     with told("config check"):
         from cress.cli.config_check import files_of, values_of
         from cress.cli.tables import TableColumn, clean, show
@@ -266,5 +269,5 @@ def check(
             return
         columns = (TableColumn("KEY"), TableColumn("VALUE", gives=True), TableColumn("FROM"))
         for file, which, values in checked:
-            print(f"{file} ({which}): all is well")
+            print(f"{file} ({which}): no mistakes")
             show(columns, [(value.key, clean(value.text), str(value.origin)) for value in values])

@@ -38,7 +38,7 @@ def files_of(files: list[Path], kind: str) -> Iterator[tuple[Path, str]]:
     if not files:
         found = [(path, program) for path, program in usual if path.exists() and kind in ("", program)]
         if not found:
-            raise InputError("there is no file", hint=", ".join(str(path) for path, _ in usual))
+            raise InputError("no file was found", hint=", ".join(str(path) for path, _ in usual))
         yield from found
     for file in files:
         yield file, kind or _kind(file)
@@ -75,7 +75,7 @@ def _kind(file: Path) -> str:
         return CLIENT
     fits = [program for program in PROGRAMS if keys and keys <= set(keys_of(command_of(program)))]
     if len(fits) != 1:
-        raise InputError("it is not clear whose it is", hint="--kind center, executor or client", file=str(file))
+        raise InputError("the kind of this file is unclear", hint="--kind center, executor or client", file=str(file))
     return fits[0]
 
 

@@ -54,7 +54,7 @@ class ConfigKey:
         if not isinstance(value, str):
             self._refuse(value)
         if "\0" in value:
-            raise InputError("has a character that no value has", hint=self.setting.form)
+            raise InputError("contains an invalid character", hint=self.setting.form)
         return (
             str(folder / Path(value).expanduser())
             if self.setting.value_type is ValueType.PATH and value

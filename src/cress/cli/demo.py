@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 Three groups with quotas of 6, 3 and 3 cores share three executors of 4 cores; the tasks are real processes.
-Exit codes: 0 everything held, 1 something did not, 130 interrupted.
+Exit codes: 0 all checks passed, 1 a check failed, 130 interrupted.
 """
 
 # How often the cluster is looked at, in seconds.
@@ -37,10 +37,10 @@ WIDEST = 140
 
 def demo(
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save a picture of the screen under load (SVG).")
+        Path | None, typer.Option(metavar="FILE", help="Save a picture of the screen under load, as SVG.")
     ] = None,
 ) -> None:
-    """Run a mixed workload on a cluster of its own and check what happened."""
+    """Run a mixed workload on its own cluster, and check it."""
     with told("demo", "center"):
         from cress.cli.demo_story import OPTIONS, RESOURCE
         from cress.cli.local import LocalCluster, LocalSetup, NotStarted
@@ -101,7 +101,7 @@ def _play(client: Client, data: Path, picture: Path | None) -> bool:
     held = all(check.holds for check in checks)
     jobs, tasks = len(story.jobs), sum(story.tasks.values())
     console.print(
-        f"{jobs} jobs, {tasks} tasks, {story.now:.0f} s: {'everything held' if held else 'NOT everything held'}"
+        f"{jobs} jobs, {tasks} tasks, {story.now:.0f} s: {'all checks passed' if held else 'NOT all checks passed'}"
     )
     return held
 

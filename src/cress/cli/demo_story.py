@@ -207,7 +207,7 @@ class Story:
             f"{len(victims['report'])} preempted, {again} of them ran again; science had its quota after {needed:.1f} s"
         )
         holds = bool(again) and again == len(victims["report"]) and not others and needed < SETTLED_AFTER
-        return DemoCheck("science took back what office had borrowed", seen, holds)
+        return DemoCheck("science took back the cores that office had borrowed", seen, holds)
 
 
 def _cores(job: JobView) -> int:

@@ -32,14 +32,14 @@ Exit codes: 0 done, 2 bad input, 3 no center reachable, 130 interrupted.
 
 
 def events(
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show new events, until Ctrl-C.")] = False,
     job: Annotated[str | None, typer.Option(metavar="JOB", help="Only events of this job (id or name).")] = None,
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only events of this group.")] = "",
     after: Annotated[int | None, typer.Option(metavar="N", min=0, help="Only events after number N.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the API's JSON, one event a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON, one a line.")] = False,
     data: Data = None,
 ) -> None:
-    """Show what happens on the cluster."""
+    """Show events of the cluster."""
     with told("events"), connect(data) as client:
         wanted = None if job is None else job_named(client, job)
         for event in _all(client, after, wanted, group, follow=follow):
@@ -79,7 +79,7 @@ def line(event: EventView) -> str:
 def about(event: EventView) -> Iterator[str]:
     """Describe the subject of an event."""
     if event.kind == "gap":
-        yield "what came before is not kept any more"
+        yield "earlier events are no longer kept"
     if event.task is not None:
         yield f"{event.job}.{event.task} on {event.node}"
     elif event.job is not None:

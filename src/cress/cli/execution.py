@@ -31,16 +31,17 @@ EPILOG = """\
 Examples:
   cress exec 12 -- sh                        a shell in the only task of job 12
   cress exec 12.3 -- ps aux                  a command in its task 3
-  cress exec web -- sh                       in one of the ready tasks of a service; it says in which
+  cress exec web -- sh                       in one of the ready tasks of a service; prints its number
   echo 'select 1' | cress exec 7 -- psql     with input from a pipe
   cress exec 12 --env LANG=C -- ls -l
 
 \b
-The command runs as the task does: in its container, directory, account, limits and environment. With a terminal on both
-sides it gets one too, and Ctrl-C is for the command. It ends with the task, and when this command is ended.
+The command runs in the container, directory and account of the task, with its limits and environment. If standard input
+and output are terminals, the command gets a terminal, and Ctrl-C goes to the command. The command ends when the task
+ends, or when `cress exec` ends.
 Exit codes: the command's own (128 + n after signal n; 127 not found, 126 not executable, 125 it could not be run
-there); 2 bad input (no such task, say), 3 not accepted (the task does not run) or no center reachable, 130
-interrupted, 255 the connection broke off.
+there); 2 bad input (such as an unknown task), 3 not accepted (the task does not run) or no center reachable, 130
+interrupted, 255 the connection broke.
 """
 
 BROKEN = 255
@@ -52,12 +53,12 @@ MOST_LOOKED = 100
 def execute(
     task: Annotated[
         str,
-        typer.Argument(metavar="JOB[.TASK]", help="A running task; of a job, one that runs (of a service: is ready)."),
+        typer.Argument(metavar="JOB[.TASK]", help="Running task. For a job: one of its running (or ready) tasks."),
     ],
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The program and its arguments.")],
-    no_tty: Annotated[bool, typer.Option("--no-tty", "-T", help="No terminal, even if this is one.")] = False,
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="Program and its arguments.")],
+    no_tty: Annotated[bool, typer.Option("--no-tty", "-T", help="Give the command no terminal.")] = False,
     env: Annotated[
-        list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable; may be repeated.")
+        list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable. Repeatable.")
     ] = None,
     data: Data = None,
 ) -> None:

@@ -192,5 +192,5 @@ def folder_of(path: Path, field: str = "--writable") -> str:
     """The value of ``--writable`` or ``--hide``: a folder that is there, but not the root of all."""
     path = path.absolute()
     if not path.is_dir() or path == Path("/"):
-        raise InputError(f"{path} is not a folder that can be named here", hint="one that is there", field=field)
+        raise InputError(f"{path} is not a folder that can be used here", hint="an existing folder", field=field)
     return str(path)

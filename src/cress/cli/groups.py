@@ -22,18 +22,19 @@ EPILOG = """\
 Examples:
   cress groups                                 all groups (the same: cress groups list)
   cress groups --columns name,quota,used
-  cress groups show > Group.conf               as a file to change and apply again
+  cress groups show > Group.conf               write them into a file, to change and apply it
   cress groups apply Group.conf --dry-run
   cress groups apply Group.conf --move old=new
-  cress groups set web MaxRunningJobsPerUser=5 MaxJobs-     one group; its administrators may (KEY- removes)
+  cress groups set web MaxRunningJobsPerUser=5 MaxJobs-     set and remove limits of one group
   cress groups set web Submit=closed           no new jobs; waiting and running jobs go on
 
 \b
+Administrators of a group may set its limits and Submit; admins may set all keywords. Running tasks go on.
+Columns: name, quota, used, used/quota, running, waiting, policy, weight, users, limits; a narrow terminal leaves some
+out. With a tree of groups: name, in, quota, used, used/quota, of_parent, of_cluster, borrowed, lends, max, running,
+waiting, policy, limits.
 Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center reachable.
 Format of the file: docs/groups.md.
-Columns: name, quota, used, used/quota, running, waiting, policy, weight, users, limits; a narrow terminal leaves some
-out. Of groups in a tree: name, in, quota, used, used/quota, of_parent, of_cluster, borrowed, lends, max, running,
-waiting, policy, limits.
 """
 
 COLUMNS = (
@@ -92,7 +93,7 @@ def groups(columns: Columns = "", wide: Wide = False, as_json: Json = False, dat
 
 @app.command("show")
 def show_text(as_json: Json = False, data: Data = None) -> None:
-    """Print all groups as a file that can be applied again."""
+    """Print all groups in the form of Group.conf."""
     with told("groups show"):
         with connect(data) as client:
             page = client.groups()
@@ -104,15 +105,16 @@ def show_text(as_json: Json = False, data: Data = None) -> None:
 
 @app.command()
 def apply(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="All groups, as in Group.conf; - is standard input.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File with all groups; - is standard input.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
     move: Annotated[
-        list[str] | None, typer.Option(metavar="OLD=NEW", help="The group to which the jobs of a removed group move.")
+        list[str] | None,
+        typer.Option(metavar="OLD=NEW", help="Move the jobs of a removed group to another. Repeatable."),
     ] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Make the groups of a file the groups of the cluster, and show what changes."""
+    """Replace all groups by those of a file, and show the changes."""
     with told("groups apply"):
         text = read_text(file, "groups as text")
         moves = pairs(move, "--move", "OLD=NEW")
@@ -128,18 +130,16 @@ def apply(
 
 @app.command("set")
 def set_(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A group.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.")],
     changes: Annotated[
         list[str],
-        typer.Argument(metavar="KEY=VALUE… [KEY-]", help="Keywords as in Group.conf; KEY- is not given any more."),
+        typer.Argument(metavar="KEY=VALUE… [KEY-]", help="Keywords as in Group.conf; KEY- removes one."),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Change keywords of one group at once: its administrators its limits and Submit, admins all; nothing that runs
-    ends.
-    """
+    """Change keywords of one group; running tasks go on."""
     with told("groups set"):
         values = parse_values(changes)
         with connect(data) as client:

@@ -17,8 +17,8 @@ Example:
   cress hold 12 13
 
 \b
-No more tasks of a held job are started; running tasks go on. `cress release` lets it start again.
-All of the jobs are held, or none.
+A held job starts no more tasks; its running tasks go on. `cress release` lets it start again.
+All of the given jobs are held, or none.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as an ended job), or no center reachable.
 """
 RELEASE = """\
@@ -27,21 +27,21 @@ Example:
   cress release 12 13
 
 \b
-It goes back to its old place in the queue.
-All of the jobs are released, or none.
+A released job has its old place in the queue.
+All of the given jobs are released, or none.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as an ended job), or no center reachable.
 """
 
-Jobs = Annotated[list[str], typer.Argument(metavar="JOB", help="The jobs: ids or names.")]
+Jobs = Annotated[list[str], typer.Argument(metavar="JOB", help="Jobs (ids or names).")]
 
 
 def hold(jobs: Jobs, as_json: Json = False, data: Data = None) -> None:
-    """Let jobs wait until they are released."""
+    """Hold jobs: start no tasks of them until they are released."""
     _change("hold", jobs, as_json, data)
 
 
 def release(jobs: Jobs, as_json: Json = False, data: Data = None) -> None:
-    """Let jobs start that were held."""
+    """Release held jobs, so that they may start."""
     _change("release", jobs, as_json, data)
 
 

@@ -25,12 +25,12 @@ EPILOG = """\
 Examples:
   cress job 12
   cress job 12.3     one task, with all its attempts
-  cress job web      a service by its name: version, what is ready, what an update waits for
+  cress job web      a service by its name: version, ready tasks, progress of an update
 
 \b
-Of a job with many tasks those are shown that run or failed; of a cron job its last runs, of a dag its steps, each a
-job. Columns of tasks: task, state, tries, node, time, exit, error; ready, age, restarts and reason of services; ports
-and devices where there are some. A narrow terminal leaves some out.
+A job with many tasks shows those that run or failed. A cron job shows its last runs, a dag its steps; each of these is
+a job. Columns of tasks: task, state, tries, node, time, exit, error; for services ready, age, restarts and reason;
+ports and devices if a task has some. A narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
 """
 
@@ -65,7 +65,7 @@ OF_JOBS, KEPT = ("cron", "dag"), ("service", "database")
 
 
 def job(
-    job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="The job (id or name), or one of its tasks.")],
+    job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="Job (id or name), or one of its tasks.")],
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,

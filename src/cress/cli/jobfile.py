@@ -85,7 +85,7 @@ def read_file(file: str) -> list[JobInFile]:
     if entries is None:
         entries = _yaml_entries(text, name, json=Path(file).suffix.lower() == ".json")
     if not entries:
-        raise InputError("there is no job in it", hint=HINT, file=name)
+        raise InputError("it contains no job", hint=HINT, file=name)
     if len(entries) > MAX_JOBS:
         hint = f"at most {MAX_JOBS:,} in one submit; many alike are one job with `tasks: N`"
         raise InputError(f"has {len(entries):,} jobs", hint=hint, file=name)

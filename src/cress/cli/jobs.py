@@ -30,11 +30,11 @@ Examples:
   cress jobs --all --json | jq '.jobs[].name'
 
 \b
-Newest first. DONE counts tasks that are over, of a service those that are ready, of a dag its steps. TIME is since the
-first task started. DEADLINE, where a job has one, is the time left beyond what the job still takes: green if the
-deadline will be met, yellow if it is at risk, red if it cannot be met. Members of services and databases are listed
-with --family. Columns: id, name, type, group, user, state, done, running, age, time, deadline, reason; a narrow
-terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
+DONE counts ended tasks; for a service its ready tasks, for a dag its ended steps. TIME is the time since the first task
+started. DEADLINE is the time until the deadline minus the time that the job still needs: green if the deadline will be
+met, yellow if it is at risk, red if it cannot be met. --family lists members of services and databases.
+Columns: id, name, type, group, user, state, done, running, age, time, deadline, reason; a narrow terminal leaves some
+out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (
@@ -74,7 +74,7 @@ def _state(text: str) -> str:
 
 
 def jobs(
-    every: Annotated[bool, typer.Option("--all", "-a", help="All jobs, the finished ones too.")] = False,
+    every: Annotated[bool, typer.Option("--all", "-a", help="All jobs, including all finished ones.")] = False,
     state: Annotated[
         str,
         typer.Option(
@@ -94,7 +94,7 @@ def jobs(
         str | None, typer.Option(metavar="JOB", help="Only runs, steps or members of this job (id or name).")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Most jobs shown. Default: all with --all, else 100.")
+        int | None, typer.Option(metavar="N", min=1, help="Most jobs to show. Default: all with --all, else 100.")
     ] = None,
     columns: Columns = "",
     wide: Wide = False,
@@ -120,7 +120,7 @@ def jobs(
             names = selection.names
             show(*table(page.jobs, now, typed="type" in names, due="deadline" in names), selection)
             if page.next is not None and (every or state or limit):
-                typer.echo("there are older ones (cress jobs --all, or a larger --limit)", err=True)
+                typer.echo("older jobs are not shown (cress jobs --all, or a larger --limit)", err=True)
         else:
             typer.echo("no jobs", err=True)
 

@@ -25,24 +25,25 @@ Examples:
   ssh center cress token create node7 --join | cress join https://center.example.com:7411 --token-file -
 
 \b
-The token (`cress token create NAME --join`) never stands on the command line. The key is made here and stays here.
-Called again it keeps a bundle that is valid, so it may stand before `cress executor` in a start script.
+`cress token create NAME --join` makes the token; it is never given on the command line. The key is made on this machine
+and never leaves it. A valid bundle is kept, so a start script may call `cress join` before `cress executor`.
 Exit codes: 0 done, 2 bad input, 3 not accepted, or no center reachable.
 """
 
 
 def join(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the center's API is: https://HOST:PORT.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Address of the center's API: https://HOST:PORT.")],
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the node. Default: the host's name.")] = "",
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the bundle. Default: NODE.tls, here.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the bundle. Default: NODE.tls in the current directory."),
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help=f"The join token; - reads standard input. Default: ${TOKEN}."),
+        typer.Option(metavar="FILE", help=f"File with the join token; - is standard input. Default: ${TOKEN}."),
     ] = None,
 ) -> None:
-    """Join a cluster as a node: make a key, and get its certificate from the center."""
+    """Join a cluster as a node: make a key, get a certificate."""
     with told("join", "join"):
         from cress.client.join import join as join_cluster
 
@@ -50,7 +51,7 @@ def join(
         made = join_cluster(url, _token(token_file), node, out or Path(f"{node}.tls"))
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(made.until))
         if not made.executor_url:
-            print(f"{made.bundle}: there is a bundle, valid until {until}; the center was not asked")
+            print(f"{made.bundle}: kept the bundle, valid until {until}; the center was not asked")
             return
         print(f"{made.bundle}: the bundle of node {node}, valid until {until}")
         start = ["cress", "executor", "--tls", str(made.bundle), "--name", node, "--center", made.executor_url]

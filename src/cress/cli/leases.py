@@ -21,17 +21,17 @@ EPILOG = """\
 Examples:
   cress leases                                 all leases (the same: cress leases list)
   cress leases --workload dask
-  cress leases watch --workload dask           a line for each that changes (Ctrl-C ends it)
+  cress leases watch --workload dask           a line for each change, until Ctrl-C
   cress leases request --workload dask --resource '<4, 16G>' --count 10 -- dask worker tcp://head:8786
-  cress leases use 12.0 '<1, 4G>'              the holder itself uses this much, the rest is idle
+  cress leases use 12.0 '<1, 4G>'              report the holder's own use; the rest is idle
   cress leases grow 12 --count 5
   cress leases shrink 12 --count 5
   cress leases renew 12                        renew the leases of the holder
-  cress leases release 12.0                    give one back; all of the request: cress leases release 12
+  cress leases release 12.0                    return one lease; all of the request: cress leases release 12
 
 \b
-A lease is JOB.TASK of the job that holds it; those that the center keeps for a workload are @ATTEMPT.
-TASKS are tasks of the workload that run in it, LENT TO tasks of others, each with its resources.
+A held lease is named JOB.TASK after the job that holds it. A lease that the center keeps for a workload is @ATTEMPT.
+TASKS are tasks of the workload that run in it; LENT TO are borrowing tasks of other workloads, each with its resources.
 Columns: lease, state, workload, group, user, node, holds, uses, idle, tasks, lent-to, ends, reason; a narrow terminal
 leaves some out. Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center reachable.
 """
@@ -54,13 +54,13 @@ COLUMNS = (
 # Tasks that are named in one cell.
 MOST_SHOWN = 5
 
-Lease = Annotated[str, typer.Argument(metavar="LEASE", help="JOB.TASK, or JOB for all of one request.")]
-Request = Annotated[str, typer.Argument(metavar="JOB", help="The request.")]
-Count = Annotated[int, typer.Option(metavar="N", min=1, help="How many leases.")]
+Lease = Annotated[str, typer.Argument(metavar="LEASE", help="JOB.TASK, or JOB for all leases of a request.")]
+Request = Annotated[str, typer.Argument(metavar="JOB", help="Job of the request.")]
+Count = Annotated[int, typer.Option(metavar="N", min=1, help="Number of leases.")]
 
 app = typer.Typer(
     cls=WithDefault,
-    help="List leases of workloads, request them, or give them back.",
+    help="List leases of workloads, request them, or return them.",
     epilog=EPILOG,
     rich_markup_mode=None,
 )
@@ -68,8 +68,8 @@ app = typer.Typer(
 
 @app.command("list")
 def leases(
-    workload: Annotated[str, typer.Option(metavar="NAME", help="Only those of this workload.")] = "",
-    group: Annotated[str, typer.Option(metavar="GROUP", help="Only those of this group.")] = "",
+    workload: Annotated[str, typer.Option(metavar="NAME", help="Only leases of this workload.")] = "",
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Only leases of this group.")] = "",
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,
@@ -97,20 +97,22 @@ def leases(
 
 @app.command("request", context_settings={"allow_interspersed_args": False})
 def request(
-    workload: Annotated[str, typer.Option(metavar="NAME", help="The framework whose tasks run in them.")],
+    workload: Annotated[str, typer.Option(metavar="NAME", help="Framework whose tasks run in the leases.")],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND]...", help="A program of the framework that runs in each of them."),
+        typer.Argument(metavar="[COMMAND]...", help="Program of the framework to run in each lease. Default: none."),
     ] = None,
     count: Count = 1,
     resource: Annotated[
         str, typer.Option(metavar="RESOURCE", help="Resources of each lease. Default: '<1, 512M>'.")
     ] = "",
-    group: Annotated[str, typer.Option(metavar="GROUP", help="The group that they count for.")] = "",
-    gang: Annotated[bool, typer.Option("--gang", help="Get all of them at once, or none.")] = False,
+    group: Annotated[
+        str, typer.Option(metavar="GROUP", help="Group that is charged. Default: the group `default`.")
+    ] = "",
+    gang: Annotated[bool, typer.Option("--gang", help="Get all leases at once, or none.")] = False,
     require: Annotated[
         list[str] | None,
-        typer.Option(metavar="EXPR", help="A condition on the node; may be given several times, all must hold."),
+        typer.Option(metavar="EXPR", help="Condition on the node; all given ones must hold. Repeatable."),
     ] = None,
     uses: Annotated[
         str,
@@ -119,7 +121,9 @@ def request(
             help="Resources that the holder uses at first. Default: all with a COMMAND, else nothing.",
         ),
     ] = "",
-    min_time: Annotated[str, typer.Option(metavar="DURATION", help="Time without preemption, such as 10min.")] = "",
+    min_time: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time without preemption, such as 10min. Default: none.")
+    ] = "",
     term: Annotated[str, typer.Option(metavar="DURATION", help="Lifetime without a renewal. Default: 1min.")] = "",
     as_json: Json = False,
     data: Data = None,
@@ -149,12 +153,12 @@ def request(
 
 @app.command("watch")
 def watch(
-    lease: Annotated[str, typer.Argument(metavar="[LEASE]", help="JOB.TASK, or JOB for all of one request.")] = "",
-    workload: Annotated[str, typer.Option(metavar="NAME", help="Only those of this workload.")] = "",
-    group: Annotated[str, typer.Option(metavar="GROUP", help="Only those of this group.")] = "",
+    lease: Annotated[str, typer.Argument(metavar="[LEASE]", help="JOB.TASK, or JOB for all leases of a request.")] = "",
+    workload: Annotated[str, typer.Option(metavar="NAME", help="Only leases of this workload.")] = "",
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Only leases of this group.")] = "",
     data: Data = None,
 ) -> None:
-    """Show leases as they are, then each that changes, until those of LEASE are over. It renews nothing."""
+    """Show the leases, then each change, until the leases of LEASE have ended. Renews nothing."""
     with told("leases watch"):
         from cress.client.blocking.client import Client
 
@@ -170,7 +174,7 @@ def use(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Say what the holder of a lease uses by itself; the rest is idle."""
+    """Report the resources that the holder of a lease uses itself; the rest is idle."""
     with told("leases use"):
         with connect(data) as client:
             page = client.use_lease(lease, resource)
@@ -179,7 +183,7 @@ def use(
 
 @app.command("grow")
 def grow(lease: Request, count: Count = 1, as_json: Json = False, data: Data = None) -> None:
-    """Ask for more leases of the same kind; they are a new request."""
+    """Ask for more leases of the same kind, as a new request."""
     with told("leases grow"):
         with connect(data) as client:
             page = client.grow_lease(lease, count)
@@ -188,7 +192,7 @@ def grow(lease: Request, count: Count = 1, as_json: Json = False, data: Data = N
 
 @app.command("shrink")
 def shrink(lease: Request, count: Count = 1, as_json: Json = False, data: Data = None) -> None:
-    """Give some held leases of a request back, idle and young ones first."""
+    """Return some held leases of a request, idle and young ones first."""
     with told("leases shrink"):
         with connect(data) as client:
             page = client.shrink_lease(lease, count)
@@ -197,7 +201,7 @@ def shrink(lease: Request, count: Count = 1, as_json: Json = False, data: Data =
 
 @app.command("renew")
 def renew(lease: Lease, as_json: Json = False, data: Data = None) -> None:
-    """Begin the terms of your leases of that workload anew."""
+    """Renew your leases of that workload: their terms start again."""
     with told("leases renew"):
         with connect(data) as client:
             page = client.renew_lease(lease)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 \b
-A job takes some with `licences: {matlab: 1}` in its file, or `cress submit --licence matlab`. How many there are stands
-in a file of the center (docs/licences.md). Of a job that has several or waits for several, their number is behind it.
+A job requests licences with `licences: {matlab: 1}` in its file, or with `cress submit --licence matlab`. Their numbers
+are configured in the center (docs/licences.md). JOBS and WAITING list jobs; ×3 means that a job has or needs three.
 Columns: name, total, in-use, free, jobs, waiting.
 Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """

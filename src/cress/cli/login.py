@@ -20,28 +20,28 @@ Examples:
   cress login                              at the center of the last sign-in, or that of CRESS_URL
 
 \b
-It shows an address and a code: open the address with any browser, on any machine, and enter the code. The token is
-stored in ~/.config/cress/logins.json (0600); commands use it when neither CRESS_TOKEN nor a center of this machine is
-there. Exit codes: 0 signed in, 2 bad input, 3 not signed in, 130 interrupted.
+The command shows an address and a code. Open the address in a browser on any machine, and enter the code. The token is
+stored in ~/.config/cress/logins.json (0600). Commands use it if CRESS_TOKEN is not set and no center runs on this
+machine. Exit codes: 0 signed in, 2 bad input, 3 not signed in, 130 interrupted.
 """
 LOGOUT = """\
 \b
-The token is revoked at the center, and removed here.
-Exit codes: 0 signed out, 2 not signed in, 3 the center was not reachable.
+The token is revoked at the center, and removed from this machine.
+Exit codes: 0 signed out, 2 not signed in, 3 no center reachable.
 """
 
 Where = Annotated[
-    str, typer.Argument(metavar="[URL]", help="The center's address. Default: $CRESS_URL, or the last one.")
+    str, typer.Argument(metavar="[URL]", help="Address of the center. Default: $CRESS_URL, else the last one.")
 ]
 
 
 def login(
     url: Where = "",
     ca: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The authority of the center's certificate. Default: $CRESS_CA.")
+        Path | None, typer.Option(metavar="FILE", help="Authority of the center's certificate. Default: $CRESS_CA.")
     ] = None,
 ) -> None:
-    """Sign in at the center's provider of OpenID Connect."""
+    """Sign in with the center's OpenID Connect provider."""
     with told("login", interrupted="interrupted; not signed in"):
         import httpx
 
@@ -57,7 +57,7 @@ def login(
         named = cluster.url[0] if cluster is not None and cluster.url else ""
         place = url or named or os.environ.get(URL, "").strip() or (last.url if last else "")
         if not place:
-            raise InputError("it is not said at which center", hint="cress login https://HOST:PORT", field="URL")
+            raise InputError("the address of the center is missing", hint="cress login https://HOST:PORT", field="URL")
         place = check_url(place, "URL")
         check_sent(place)
         trusted = (
@@ -91,7 +91,7 @@ def login(
 
 
 def logout(url: Where = "") -> None:
-    """Sign out: the token of `cress login` opens nothing from now on."""
+    """Sign out: revoke the token of `cress login`."""
     with told("logout"):
         from cress.client import NotFound, Unauthorized, calls
         from cress.client.answers import ask_once

@@ -22,30 +22,31 @@ Examples:
   cress logs 12.3 --stderr   standard error of task 3
   cress logs 12 --follow     new output until the job ends
   cress logs web.0           output of task 0 of the service web
-  cress logs web --previous  output of the version that was rolled back; for other tasks, of the attempt before the last
-  cress logs nightly         of a cron job, its last run
-  cress logs etl             of a dag, its steps, one after the other (cress logs etl.load: one of them)
+  cress logs web --previous  output of the version that was rolled back; for other tasks, of the last but one attempt
+  cress logs nightly         output of the last run of a cron job
+  cress logs etl             output of all steps of a dag, one after the other (cress logs etl.load: of one step)
 
 \b
-Exit codes: 0 done, 2 bad input (such as an unknown job), 3 there is nothing to read or no center reachable,
-130 interrupted.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no output to read, or no center reachable, 130 interrupted.
 """
 
 
 def logs(
-    job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="A job (id or name), or one of its tasks.")],
-    stderr: Annotated[bool, typer.Option("--stderr", help="Standard error instead of standard output.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the tasks have ended.")] = False,
+    job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="Job (id or name), or one of its tasks.")],
+    stderr: Annotated[bool, typer.Option("--stderr", help="Show standard error instead of standard output.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show new output until the tasks have ended.")] = False,
     previous: Annotated[
         bool,
-        typer.Option("--previous", "-p", help="The version that was rolled back, else the attempt before the last."),
+        typer.Option("--previous", "-p", help="Show the version that was rolled back, else the last but one attempt."),
     ] = False,
     data: Data = None,
 ) -> None:
-    """Show what the tasks of a job wrote."""
+    """Show the output of the tasks of a job."""
     with told("logs"), connect(data) as client:
         if previous and follow:
-            raise InputError("--previous goes without --follow", hint="the output of an ended attempt does not grow")
+            raise InputError(
+                "--previous and --follow exclude each other", hint="the output of an ended attempt does not grow"
+            )
         id, task = task_named(client, job)
         view = client.job(id)
         stream = "stderr" if stderr else "stdout"

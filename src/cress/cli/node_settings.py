@@ -22,19 +22,19 @@ KEYS = ("rack", "reserve", "judged", "note", "accepts", "repels")
 TRUTHS = {"true": True, "false": False}
 HERE = "set in the center"
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A node.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
 
 
 def label(
     name: Name,
     changes: Annotated[
         list[str],
-        typer.Argument(metavar="KEY=VALUE… [KEY-]", help="Labels to set; with a `-` behind it one to remove."),
+        typer.Argument(metavar="KEY=VALUE… [KEY-]", help="Labels to set; KEY- removes one."),
     ],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set labels of a node, which constraints see at once, over what its executor reports; KEY- removes one."""
+    """Set or remove labels of a node, in addition to those that its executor reports; constraints see them at once."""
     with told("nodes label"):
         labels = parse_changes(changes)
         with connect(data) as client:
@@ -48,14 +48,14 @@ def set_(
     changes: Annotated[
         list[str],
         typer.Argument(
-            metavar="KEY=VALUE… [KEY-]", help=f"Of {', '.join(KEYS)}; KEY- goes back to what the executor says."
+            metavar="KEY=VALUE… [KEY-]", help=f"Of {', '.join(KEYS)}; KEY- restores the value of the executor."
         ),
     ],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set the rack of a node, what is kept back of it, whether its load counts, a note, or which jobs it takes; running
-    tasks go on.
+    """Set the rack, reserved amounts, note or accepted jobs of a node, or whether its load counts; running tasks go
+    on.
     """
     with told("nodes set"):
         values = parse_values(changes)
@@ -66,7 +66,7 @@ def set_(
 
 
 def settings(name: Name, as_json: Json = False, data: Data = None) -> None:
-    """Show the settings of a node in the center, and every change: when, by whom and what."""
+    """Show the settings of a node in the center, with all changes and their authors."""
     with told("nodes settings"):
         with connect(data) as client:
             page = client.node_settings(name)
@@ -91,7 +91,7 @@ def settings(name: Name, as_json: Json = False, data: Data = None) -> None:
 
 def revert(
     name: Name,
-    number: Annotated[int, typer.Argument(metavar="N", min=0, help="The revision to go back to; 0: nothing is set.")],
+    number: Annotated[int, typer.Argument(metavar="N", min=0, help="Revision to restore; 0 = no settings.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -131,7 +131,7 @@ def parse_values(texts: Sequence[str]) -> dict[str, str | bool | None]:
         if key in found:
             raise InputError("is given twice", hint="each setting once", field=key)
         if not equals and not removed:
-            raise InputError("has no value", hint=f"{key}=VALUE, or {key}- for what the executor says", field=key)
+            raise InputError("has no value", hint=f"{key}=VALUE, or {key}- for the executor's value", field=key)
         found[key] = None if removed else _value(key, value)
     return found
 

@@ -25,25 +25,25 @@ EPILOG = """\
 \b
 Examples:
   cress nodes                                   all nodes (the same: cress nodes list)
-  cress nodes node1                             everything about one
+  cress nodes node1                             everything about one node
   cress nodes --where 'GCC >= 4.5 && Memory >= 8G' --rank 'CPU + 2 * (SSD = True)'
-                                                which nodes a job with these could get, and why not the others
-  cress nodes cordon node1 --reason 'new disk'  no new tasks there
+                                                nodes that such a job could get, and why not the others
+  cress nodes cordon node1 --reason 'new disk'  start no new tasks there
   cress nodes uncordon node1
-  cress nodes forget node1                      it is dead: what it ran runs elsewhere
-  cress nodes drain node1 --deadline 10m        the same as cordon; what still runs there then runs elsewhere
-  cress nodes label node1 zone=eu ssd=true old- labels over those of the executor; without `old` of the center
+  cress nodes forget node1                      declare it dead; its tasks run elsewhere
+  cress nodes drain node1 --deadline 10m        cordon it; tasks that still run in ten minutes run elsewhere
+  cress nodes label node1 zone=eu ssd=true old- set the labels zone and ssd, remove the label old
   cress nodes set node1 rack=r7 reserve='<2, 8G>' note='fan is loud'
-                                                also judged=false: its load does not count; rack-: as the executor says
+                                                rack-: as the executor reports; judged=false: ignore its load
   cress nodes set node1 accepts='Job.Group in (lab, web)' repels=gpu
-                                                it takes only these jobs, of those that tolerate `gpu`
-  cress nodes settings node1                    what is set of it, and every change
-  cress nodes revert node1 3                    what was set at revision 3; 0: nothing
+                                                accept only jobs of these groups that tolerate `gpu`
+  cress nodes settings node1                    its settings, with all changes
+  cress nodes revert node1 3                    restore its settings of revision 3; 0: no settings
 
 \b
 Columns of the list: name, state, rack, tasks, each resource (cpu, memory, …), load, reason; a narrow terminal leaves
 some out.
-Exit codes: 0 done, 2 bad input (no such node, say), 3 not accepted (forget of a node that is connected), or no
+Exit codes: 0 done, 2 bad input (such as an unknown node), 3 not accepted (such as forget of a connected node), or no
 center reachable.
 """
 
@@ -58,11 +58,11 @@ ALWAYS = ("cpu", "memory")
 # Tasks of a node that are shown of more.
 MOST_TASKS = 100
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A node.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
 
 app = typer.Typer(
     cls=WithDefaultOf,
-    help="List nodes, keep tasks off them, or set labels and more.",
+    help="List nodes, cordon or drain them, or change their settings.",
     epilog=EPILOG,
     rich_markup_mode=None,
 )
@@ -74,11 +74,11 @@ app.command("revert")(node_settings.revert)
 
 @app.command("list")
 def nodes(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Everything about this one.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show everything about this node.")] = None,
     where: Annotated[
-        str, typer.Option(metavar="EXPR", help="Show which nodes satisfy this requirement, and why the others do not.")
+        str, typer.Option(metavar="EXPR", help="Show the nodes that satisfy this requirement, and why others do not.")
     ] = "",
-    rank: Annotated[str, typer.Option(metavar="EXPR", help="The nodes in the order of this rank.")] = "",
+    rank: Annotated[str, typer.Option(metavar="EXPR", help="Show the nodes in the order of this rank.")] = "",
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,
@@ -88,9 +88,9 @@ def nodes(
     with told("nodes"):
         matching = bool(where or rank)
         if matching and name is not None:
-            raise InputError("a NAME goes with neither --where nor --rank", hint="one or the other", field="NAME")
+            raise InputError("NAME cannot be combined with --where or --rank", hint="one or the other", field="NAME")
         if columns and (matching or name is not None):
-            raise InputError("goes with the list of all nodes only", hint="--wide, or --json", field="--columns")
+            raise InputError("applies only to the list of all nodes", hint="--wide, or --json", field="--columns")
         selection = selection_of(columns, wide=wide)
         notes: Sequence[str] = ()
         with connect(data) as client:
@@ -140,7 +140,7 @@ def _as_counted(node: NodeView) -> list[tuple[bool, int, str]]:
 @app.command()
 def cordon(
     name: Name,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown to other users.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, shown to other users. Default: none.")] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -164,7 +164,7 @@ def uncordon(name: Name, as_json: Json = False, data: Data = None) -> None:
 def forget(name: Name, as_json: Json = False, data: Data = None) -> None:
     """Declare a node dead: its tasks are lost and run elsewhere.
 
-    Only when that is certain: tasks that go on there would run twice. The node is a new one when it comes back.
+    Use it only if the node is certainly dead: tasks that go on there would run twice. A node that comes back is new.
     """
     with told("nodes forget"):
         with connect(data) as client:
@@ -184,21 +184,21 @@ def drain(
     deadline: Annotated[
         str,
         typer.Option(
-            metavar="DURATION", help="The time that running tasks may still go on, such as 10m; 0: stop them at once."
+            metavar="DURATION", help="Time that running tasks may still go on, such as 10m; 0 = stop them at once."
         ),
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown to other users.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, shown to other users. Default: none.")] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Empty a node: no new tasks, and those that still run at the deadline run elsewhere."""
+    """Cordon a node; tasks that still run there at the deadline run elsewhere."""
     with told("nodes drain"):
         from cress.model.units import format_duration
 
         patience = duration_of(deadline, "--deadline")
         with connect(data) as client:
             node = client.drain(name, patience / 1e6, reason)
-        _told(node, f"takes no new tasks; those that run there have {format_duration(patience)}", as_json, reason)
+        _told(node, f"takes no new tasks; its running tasks have {format_duration(patience)}", as_json, reason)
 
 
 def table(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list[Cell]]]:

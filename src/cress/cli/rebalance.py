@@ -20,21 +20,22 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 Examples:
-  cress rebalance                        what could move to spread services and to free devices and nodes
+  cress rebalance                        a plan that spreads services and frees devices and nodes
   cress rebalance --goal nodes           nodes only
   cress rebalance --for 12               the cheapest moves that let job 12 start
-  cress rebalance --for 12 --apply       and make them
+  cress rebalance --for 12 --apply       the same, carried out
   cress rebalance --apply --max-moves 10 --max-lost 5
                                          at most ten tasks, which lose at most five hours of work
-  cress rebalance --status               the round that is under way, or the last one
-  cress rebalance --stop                 end it after its present step
+  cress rebalance --status               the current or last round
+  cress rebalance --stop                 end the current round after its current step
 
 \b
-Tasks of services move while more than their minimum are ready, tasks of batch jobs only with movable: true, those of
-databases and gangs never. Each task arrives before the next one moves (docs/rebalance.md). Ctrl-C ends a round after
-its present step; called again, it goes on from the state as it is. `cress config set rebalance hourly` does it by
-itself. Exit codes: 0 done, or nothing to move; 2 bad input (such as an unknown job); 3 not accepted (no moves let the
-job start, or the round stopped; the moves so far are listed); 130 interrupted.
+Tasks of services move while more than their minimum are ready. Tasks of batch jobs move only with `movable: true`.
+Tasks of databases and gangs never move. Each task runs on its new node before the next one moves (docs/rebalance.md).
+Ctrl-C ends a round after its current step; the next call makes a new plan. `cress config set rebalance hourly` makes
+the center rebalance by itself.
+Exit codes: 0 done, or nothing to move; 2 bad input (such as an unknown job); 3 not accepted (no moves let the job
+start, or the round stopped; the moves made are listed); 130 interrupted.
 """
 
 COLUMNS = (
@@ -52,29 +53,31 @@ LOOK = 0.2
 
 
 def rebalance(
-    plan: Annotated[bool, typer.Option("--plan", help="Only say what could move (the default).")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the plan without moving anything (the default).")] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Move the tasks, one after the other.")] = False,
-    job: Annotated[str, typer.Option("--for", metavar="JOB", help="Let this waiting job start: its id or name.")] = "",
+    job: Annotated[str, typer.Option("--for", metavar="JOB", help="Make room for this waiting job (id or name).")] = "",
     goal: Annotated[
-        list[str] | None, typer.Option(metavar="GOAL", help="spread, devices or nodes; several times. Default: all.")
+        list[str] | None, typer.Option(metavar="GOAL", help="Goal: spread, devices or nodes. Repeatable. Default: all.")
     ] = None,
-    max_moves: Annotated[int | None, typer.Option(min=1, metavar="N", help="Most tasks to move.")] = None,
+    max_moves: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Most tasks to move. Default: option rebalance_moves.")
+    ] = None,
     max_lost: Annotated[
         float | None,
-        typer.Option(min=0, metavar="HOURS", help="Most work to lose, in hours of cores and devices together."),
+        typer.Option(
+            min=0,
+            metavar="HOURS",
+            help="Most work to lose, in hours of cores and devices. Default: option rebalance_lost.",
+        ),
     ] = None,
-    status: Annotated[
-        bool, typer.Option("--status", help="Show the round that is under way, or the last one.")
-    ] = False,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="End the round that is under way after its present step.")
-    ] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show the current round, or the last one.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the current round after its current step.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
     """Move running tasks to make room.
 
-    Services are spread, devices and nodes become free, or a waiting job can start.
+    The moves spread services, free devices and nodes, or let a waiting job start.
     """
     with told("rebalance"):
         _check(plan=plan, apply=apply, job=job, goal=goal or [], status=status, stop=stop)
@@ -105,11 +108,11 @@ def _check(*, plan: bool, apply: bool, job: str, goal: Sequence[str], status: bo
         if is_given
     ]
     if len(given) > 1:
-        raise InputError(f"{given[0]} and {given[1]} contradict each other", hint="one of both", field=given[1])
+        raise InputError(f"{given[0]} and {given[1]} contradict each other", hint="only one of them", field=given[1])
     if (status or stop) and (job or goal):
-        raise InputError("goes with a plan only", hint=f"without {given[0]}", field="--for" if job else "--goal")
+        raise InputError("applies only to a plan", hint=f"without {given[0]}", field="--for" if job else "--goal")
     if job and goal:
-        raise InputError("a plan for a job has no other goal", hint="without --goal", field="--goal")
+        raise InputError("cannot be combined with --for", hint="without --goal", field="--goal")
 
 
 def _number(client: Client, job: str) -> int | None:
@@ -131,7 +134,7 @@ def _carry_out(client: Client, found: PlanView, *, as_json: bool) -> None:
         last = _follow(client, first, quiet=as_json)
     except KeyboardInterrupt:
         interrupted = True
-        typer.echo("the step under way is finished; nothing more is moved", err=True)
+        typer.echo("finishing the current step; no more tasks are moved", err=True)
         last = _stopped(client, first, quiet=as_json)
     _tell_round(last, as_json=as_json)
     if interrupted:
@@ -171,7 +174,7 @@ def _tell_nothing(client: Client, found: PlanView, *, as_json: bool) -> None:
     if as_json:
         print_json(client.last_round())
     elif found.place:
-        print(f"job {found.job} needs no room made: {_places(found)}")
+        print(f"job {found.job} already has room: {_places(found)}")
     else:
         print(found.note)
 
@@ -193,7 +196,7 @@ def summary(found: PlanView) -> list[str]:
     """Return what a plan comes to, in lines."""
     lines = []
     if not found.moves:
-        return [found.note or f"job {found.job} needs no room made: {_places(found)}"]
+        return [found.note or f"job {found.job} already has room: {_places(found)}"]
     lose = "loses" if len(found.moves) == 1 else "lose"
     lost = f"{_lost(found.lost, found.lost_devices)} of work" if found.lost or found.lost_devices else "no work"
     lines.append(f"{count(len(found.moves), 'move')}, which {lose} {lost}; {found.movable:,} running tasks may move")

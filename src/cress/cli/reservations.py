@@ -25,34 +25,35 @@ EPILOG = """\
 Examples:
   cress reserve exam --group b --nodes n1,n[2-5] --from '2026-12-01 18:00' --for 4h
   cress reserve exam --group b --count 4 --from 18:00 --until 22:00
-                                           four whole nodes, chosen where fewest tasks have to stop
+                                           four whole nodes, chosen so that the fewest tasks have to stop
   cress reserve course --group b --resource '<4, 8G>' --count 8 --requirement 'GCC >= 10' --from 18:00 --for 4h
                                            eight times four cores and 8G
   cress reserve course --group b --count 4 --from '2026-12-01 08:00' --for 2h --every mon-fri
   cress reserve patch --nodes 'rack1-*' --from +2h --for 1h
-                                           maintenance: without a group nothing runs there
+                                           maintenance: no group, so nothing runs there
   cress reserve --group b --resource '<4, 8G>' --from 18:00 --for 4h
-                                           four cores and 8G of one node; it is called b-1
+                                           four cores and 8G of one node, with the name b-1
   cress reserve exam --group b --nodes n1 --from now --for 1h --dry-run
 
 \b
-Moments are clocks of the cluster's zone: now, +2h, 18:00 (the next one), 2026-12-01 18:00, 2026-12-01 18:00
-Europe/Berlin. Only tasks with a time limit that ends before a reservation start on its nodes; what still runs there at
-its start is stopped and waits again (docs/reservations.md).
-Exit codes: 0 done, 2 bad input (no such node, say), 3 not accepted (another reservation has the nodes), or no center
-reachable.
+Times are in the cluster's time zone: now, +2h, 18:00 (the next one), 2026-12-01 18:00, 2026-12-01 18:00 Europe/Berlin.
+Before a reservation, its nodes take only tasks whose time limit ends before it starts. Tasks that still run there when
+it starts are stopped and queued again (docs/reservations.md).
+Exit codes: 0 done, 2 bad input (such as an unknown node), 3 not accepted (another reservation has the nodes), or no
+center reachable.
 """
 
 LIST = """\
 \b
 Examples:
-  cress reservations                       all of them (the same: cress reservations list)
-  cress reservations remove exam           what runs in it goes on
+  cress reservations                       all reservations (the same: cress reservations list)
+  cress reservations remove exam           remove one; tasks that run in it go on
 
 \b
-State: active, coming, or short (nodes of it are away, or not yet empty). FROM and UNTIL are those of the present or
-next time. Columns: name, group, nodes, resource, from, until, every, next, state, used-by, leaving.
-Exit codes: 0 done, 2 bad input (no such reservation, say), 3 no center reachable.
+STATE is active, coming, or short (some of its nodes are away, or not yet empty). FROM and UNTIL belong to the current
+or next time. LEAVING counts running tasks that have to stop at its start.
+Columns: name, group, nodes, resource, from, until, every, next, state, used-by, leaving.
+Exit codes: 0 done, 2 bad input (such as an unknown reservation), 3 no center reachable.
 """
 
 COLUMNS = (
@@ -81,40 +82,43 @@ def reserve(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[NAME]", help="What it is called. Default: its group and a number.", show_default=False
+            metavar="[NAME]", help="Name of the reservation. Default: GROUP-1, and so on.", show_default=False
         ),
     ] = "",
     group: Annotated[
-        str, typer.Option("--group", "-g", help="The group that may use it; without one nothing runs there.")
+        str, typer.Option("--group", "-g", help="Group that may use it. Default: none (maintenance).")
     ] = "",
-    nodes: Annotated[str, typer.Option(metavar="NAMES", help="These nodes: n1,n[2-5],rack1-*.")] = "",
+    nodes: Annotated[str, typer.Option(metavar="NAMES", help="Nodes to reserve, such as n1,n[2-5],rack1-*.")] = "",
     number: Annotated[
         int,
         typer.Option(
-            "--count", metavar="N", min=0, help="So many nodes that are chosen; with --resource parts of nodes."
+            "--count", metavar="N", min=0, help="Number of nodes to choose; with --resource, number of parts of nodes."
         ),
     ] = 0,
     resource: Annotated[
         str,
         typer.Option(
             metavar="AMOUNTS",
-            help="Only this of each node, such as '<4, 8G>'; without --nodes or --count on one node that is chosen.",
+            help="Amount to reserve on each node, such as '<4, 8G>'. Default: whole nodes. Without --nodes and "
+            "--count, one node is chosen.",
         ),
     ] = "",
-    requirement: Annotated[str, typer.Option(metavar="EXPR", help="The nodes to choose from satisfy this.")] = "",
-    start: Annotated[str, typer.Option("--from", metavar="MOMENT", help="Its start.")] = "now",
-    until: Annotated[str, typer.Option(metavar="MOMENT", help="Its end.")] = "",
-    length: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long it lasts, such as 4h.")] = "",
-    every: Annotated[str, typer.Option(metavar="DAYS", help="It repeats: day, week, mon-fri, mon,wed.")] = "",
+    requirement: Annotated[str, typer.Option(metavar="EXPR", help="Condition on the nodes to choose.")] = "",
+    start: Annotated[str, typer.Option("--from", metavar="MOMENT", help="Start.")] = "now",
+    until: Annotated[str, typer.Option(metavar="MOMENT", help="End. Give this or --for.")] = "",
+    length: Annotated[str, typer.Option("--for", metavar="DURATION", help="Length, such as 4h.")] = "",
+    every: Annotated[
+        str, typer.Option(metavar="DAYS", help="Days on which it repeats: day, week, mon-fri, mon,wed. Default: once.")
+    ] = "",
     at_end: Annotated[
-        str, typer.Option(metavar="WHAT", help="What started in it and outlasts it: keep (goes on) or stop.")
+        str, typer.Option(metavar="WHAT", help="Tasks that still run in it at its end: keep (they go on) or stop.")
     ] = "keep",
-    replace: Annotated[bool, typer.Option("--replace", help="Change the reservation of that name.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the reservation; make nothing.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the reservation of that name.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the reservation without making it.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Keep nodes for a group at a time, or for maintenance."""
+    """Reserve nodes in advance, for a group or for maintenance."""
     with told("reserve"):
         fields: ReservationKeys = {
             "group": group,
@@ -161,7 +165,7 @@ def remove(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Remove an advance reservation, also the coming times of one that repeats; what runs in it goes on."""
+    """Remove an advance reservation with all its repetitions; tasks that run in it go on."""
     with told("reservations remove"):
         with connect(data) as client:
             view = client.remove_reservation(name)

@@ -21,13 +21,13 @@ EPILOG = """\
 Examples:
   cress resolve web                   every running task of the jobs called web
   cress resolve web --group shop
-  cress resolve web --watch           now, and whenever a task (+) comes or (-) goes, until Ctrl-C
+  cress resolve web --watch           now, then each task that comes (+) or goes (-), until Ctrl-C
   cress resolve web --json | jq -r '.places[] | "\\(.address):\\(.ports.http)"'
 
 \b
-A task is told from the start of its program until it ends, or is told to stop.
-Columns: task, node, rack, address, ports, disk, devices (the last two where a task has some).
-Exit codes: 0 done, 1 nobody runs, 2 bad input, 3 no center reachable, 130 interrupted.
+A task is listed from the start of its program until it ends or is asked to stop.
+Columns: task, node, rack, address, ports, disk, devices (the last two only if a task has some).
+Exit codes: 0 done, 1 no task runs, 2 bad input, 3 no center reachable, 130 interrupted.
 """
 
 COLUMNS = (
@@ -44,9 +44,9 @@ UNNAMED = "port"
 
 
 def resolve(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a job.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.")],
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only jobs of this group.")] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show every change, until Ctrl-C.")] = False,
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,

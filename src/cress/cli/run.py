@@ -31,12 +31,12 @@ Examples:
   cress run --port http=dynamic -- sh -c 'python3 -m http.server $CRESS_PORT_http'
 
 \b
-What the tasks write is written here, with `[task] ` before each line when there are several. The first Ctrl-C is
-passed on to the tasks (what waits is cancelled), the second cancels. A pipe or file as standard input goes to the task,
-as with ssh: in a loop that reads lines, give --no-stdin. Several tasks get none, and what a terminal types is not
-passed on. Exit codes: the task's own, 128 + n after signal n, 124 after its time limit, 137 out of memory, the highest
-of several tasks; 127 the program could not be started; 2 bad input, 3 not accepted, 130 interrupted before anything
-ran.
+The output of the tasks is printed, with `[task] ` before each line if there are several tasks.
+The first Ctrl-C is passed to running tasks and cancels waiting ones. The second cancels the job.
+A pipe or file as standard input goes to the task, as with ssh; in a loop that reads lines, use --no-stdin. Several
+tasks get no input, and terminal input is not passed on.
+Exit codes: the task's own (the highest of several tasks), 128 + n after signal n, 124 after its time limit, 137 out of
+memory; 127 the program could not be started; 2 bad input, 3 not accepted, 130 interrupted before anything ran.
 """
 
 CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
@@ -53,24 +53,31 @@ OPTIONS = {
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The program and its arguments.")],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the job. Default: the program's.")] = None,
-    group: Annotated[str | None, typer.Option(metavar="GROUP", help="Group of the job. Default: default.")] = None,
-    tasks: Annotated[int, typer.Option(metavar="N", help="How many copies to run.")] = 1,
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="Program and its arguments.")],
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the job. Default: name of the program.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="Group of the job. Default: the group `default`.")
+    ] = None,
+    tasks: Annotated[int, typer.Option(metavar="N", help="Number of tasks: copies of the program.")] = 1,
     resource: Annotated[
-        str | None, typer.Option(metavar="RESOURCE", help="What each task needs. Default: '<1, 512M>'.")
+        str | None, typer.Option(metavar="RESOURCE", help="Resources of each task. Default: '<1, 512M>'.")
     ] = None,
     time_limit: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Stop a task that runs for longer, such as 30min.")
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Stop tasks that run longer than this, such as 30min. Default: no limit."
+        ),
     ] = None,
     deadline: Deadline = None,
-    priority: Annotated[int | None, typer.Option(metavar="N", help="Higher goes first. Default: 0.")] = None,
+    priority: Annotated[int | None, typer.Option(metavar="N", help="Priority; higher goes first. Default: 0.")] = None,
     env: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set a variable; may be given several times.")
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an environment variable. Repeatable.")
     ] = None,
     secret: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=SECRET", help="Set a variable to the value of a secret; may be given several times."),
+        typer.Option(metavar="KEY=SECRET", help="Set an environment variable to the value of a secret. Repeatable."),
     ] = None,
     directory: Annotated[
         str | None, typer.Option(metavar="DIR", help="Working directory of the tasks. Default: the current directory.")
@@ -78,18 +85,20 @@ def run(
     gang: Annotated[bool, typer.Option("--gang", help="Start all tasks at once, or none.")] = False,
     require: Annotated[
         list[str] | None,
-        typer.Option(metavar="EXPR", help="A condition on the node; may be given several times, all must hold."),
+        typer.Option(metavar="EXPR", help="Condition on the node; all given ones must hold. Repeatable."),
     ] = None,
     rank: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Ranks the nodes; the highest value is taken first.")
+        str | None, typer.Option(metavar="EXPR", help="Expression that ranks the nodes; the highest value goes first.")
     ] = None,
     port: Annotated[
         list[str] | None,
-        typer.Option(metavar="[NAME=]PORT", help="A number or `dynamic`; several, each with a name."),
+        typer.Option(
+            metavar="[NAME=]PORT", help="Port of each task: a number or `dynamic`. Repeatable if each has a name."
+        ),
     ] = None,
     licence: Licence = None,
     workload: Workload = None,
-    no_stdin: Annotated[bool, typer.Option("--no-stdin", "-n", help="Do not pass on standard input.")] = False,
+    no_stdin: Annotated[bool, typer.Option("--no-stdin", "-n", help="Do not pass standard input to the task.")] = False,
     data: Data = None,
 ) -> None:
     """Run a command on the cluster and show its output."""

@@ -15,10 +15,10 @@ SCALE = """\
 \b
 Examples:
   cress scale web 5
-  cress scale 12 0     no task runs, but the service stays
+  cress scale 12 0     stop all tasks, but keep the service
 
 \b
-Tasks are added at the end, and taken away from there. A timetable applies again from its next time on.
+Tasks with the highest numbers are added or removed. A timetable of the job applies again from its next time on.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (neither a service nor a database), or no
 center reachable.
 """
@@ -28,19 +28,19 @@ Example:
   cress resume 12
 
 \b
-The steps that did not succeed are submitted again, as a new dag. See: cress job ID.
+The steps that did not succeed are submitted again, as a new dag. `cress job ID` shows them.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (not a dag, or not ended), or no center
 reachable.
 """
 
 
 def scale(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The service or database: its id or name.")],
-    tasks: Annotated[str, typer.Argument(metavar="N", help="The number of tasks.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Service or database (id or name).")],
+    tasks: Annotated[str, typer.Argument(metavar="N", help="New number of tasks.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Give a service or database another number of tasks."""
+    """Change the number of tasks of a service or database."""
     with told("scale"):
         from cress.model.jobfile.values import MAX_TASKS
         from cress.model.units import parse_count
@@ -56,7 +56,7 @@ def scale(
 
 
 def resume(
-    job: Annotated[str, typer.Argument(metavar="DAG", help="The dag that has ended: its id or name.")],
+    job: Annotated[str, typer.Argument(metavar="DAG", help="Dag that has ended (id or name).")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:

@@ -11,7 +11,7 @@ Examples:
   In VS Code: "yaml.schemas": {"./cress.schema.json": "*.job.yaml"}
 
 \b
-A JSON Schema (2020-12), made of the keys that this version reads. No center is needed.
+The schema (JSON Schema 2020-12) contains the keys that this version of Cress reads. No center is needed.
 Exit codes: 0 done.
 """
 

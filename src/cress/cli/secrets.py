@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 Examples:
-  cress secret set db < password.txt             your secret db; a terminal asks for the value
+  cress secret set db < password.txt             your secret db; on a terminal, it asks for the value
   cress secret set tls.key --file key.pem        from a file, of any content
-  cress secret set db --group etl < password     one of the group etl (its administrators, and admins)
-  cress secret                                   those that you may use, never a value (the same: cress secret list)
+  cress secret set db --group etl < password     a secret of the group etl (by its administrators or admins)
+  cress secret                                   secrets that you may use, without values (same: cress secret list)
   cress secret show db --json
   cress secret delete db
   cress secret rotate-key                        encrypt all secrets with a new key (admins)
 
 \b
-A job uses them as environment variables or as files (docs/secrets.md):
+A job uses secrets as environment variables or as files (docs/secrets.md):
   secrets:
     DB_PASSWORD: db
     tls.key: {secret: tls.key, as: file}         at $CRESS_SECRETS/tls.key
@@ -49,9 +49,9 @@ COLUMNS = (
 
 app = typer.Typer(cls=WithDefault, help="Keep encrypted values for jobs.", epilog=EPILOG, rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the secret.")]
-Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="A secret of this group, not yours.")]
-User = Annotated[str, typer.Option("--user", metavar="USER", help="A secret of this user (admins). Default: yours.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the secret.")]
+Group = Annotated[str, typer.Option("--group", metavar="GROUP", help="Secrets of this group instead of yours.")]
+User = Annotated[str, typer.Option("--user", metavar="USER", help="Secrets of this user (admins). Default: yours.")]
 
 
 @app.command("list")
@@ -87,21 +87,21 @@ def set_secret(
     name: Name,
     value: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="The file with the value. Default: standard input.")
+        Path | None, typer.Option("--file", metavar="FILE", help="File with the value. Default: standard input.")
     ] = None,
     group: Group = "",
     user: User = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set the value of a secret, read from standard input or a file; it is made if it does not exist."""
+    """Create a secret or change its value, read from standard input or a file."""
     with told("secret set"):
         from cress.client import calls
 
         if value:
             # The value is not repeated: logs may keep what is written here.
             what = (
-                "a value on the command line can be read by everybody on this machine, and stays in the shell's history"
+                "a value on the command line can be read by all users of this machine, and stays in the shell's history"
             )
             raise InputError(what, hint=f"`cress secret set {name[:40]} < FILE`, and regard this value as known")
         checked_secret_name(name, "NAME")
@@ -123,7 +123,7 @@ def set_secret(
 
 @app.command("show")
 def show_secret(name: Name, group: Group = "", user: User = "", as_json: Json = False, data: Data = None) -> None:
-    """Show a secret without its value, which nothing shows."""
+    """Show a secret without its value; no command shows values."""
     with told("secret show"):
         from cress.client import calls
 
@@ -140,7 +140,7 @@ def show_secret(name: Name, group: Group = "", user: User = "", as_json: Json = 
 
 @app.command("delete")
 def delete_secret(name: Name, group: Group = "", user: User = "", as_json: Json = False, data: Data = None) -> None:
-    """Delete a secret; attempts that would start with it fail from now on."""
+    """Delete a secret; tasks that need it fail to start from now on."""
     with told("secret delete"):
         from cress.client import calls
 
@@ -155,7 +155,7 @@ def delete_secret(name: Name, group: Group = "", user: User = "", as_json: Json 
 @app.command("rotate-key")
 def rotate_key(
     keep_old: Annotated[
-        bool, typer.Option("--keep-old", help="Keep the old keys in the key file: backups from before need them.")
+        bool, typer.Option("--keep-old", help="Keep the old keys in the key file; earlier backups need them.")
     ] = False,
     as_json: Json = False,
     data: Data = None,
@@ -170,8 +170,8 @@ def rotate_key(
             print_json(view)
             return
         print(
-            f"{view.secrets} secrets are encrypted with a new key, which is in {clean(view.key_file)}: copy "
-            "that file anew"
+            f"{view.secrets} secrets are encrypted with a new key, which is in {clean(view.key_file)}: make a new "
+            "copy of that file"
         )
 
 

@@ -61,38 +61,35 @@ def simulate(
         str,
         typer.Argument(
             metavar="TRACE",
-            help="A log (.swf, .swf.gz), a table of jobs (.csv, .csv.gz, .parquet), a job file (.yaml), dags (.jsonl, "
-            ".jsonl.gz), or a generated workload: `generated` or "
+            help="Log (.swf, .swf.gz), table of jobs (.csv, .csv.gz, .parquet), job file (.yaml), dags (.jsonl, "
+            ".jsonl.gz), or generated workload: `generated` or "
             "`generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or "
             "`frameworks:count=2,load=1.1`, `mixed` or `mixed:nodes=40,night=0.5`.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory for the results.")] = Path("results"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the results.")] = Path("results"),
     cluster: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The nodes (.yaml, .csv, .csv.gz); required for tables of jobs and job files."
-        ),
+        typer.Option(metavar="FILE", help="Nodes (.yaml, .csv, .csv.gz); required for tables of jobs and job files."),
     ] = None,
-    groups: Annotated[Path | None, typer.Option(metavar="FILE", help="The groups, as in Group.conf.")] = None,
+    groups: Annotated[Path | None, typer.Option(metavar="FILE", help="Groups. Default: those of the trace.")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
             help="Policy of every group: FIFO, Priority, Capacity, BackFill, Urgency, EDF; BackFill/conservative, "
             "BackFill/predicted, Capacity/fifo, Urgency/cluster, EDF/strict, EDF/cluster, EDF/groups, "
-            "EDF/no-preemption. Give several for a comparison. "
-            "Default: the policies of the groups.",
+            "EDF/no-preemption. Repeatable, to compare. Default: the policies of the groups.",
         ),
     ] = None,
     events: Annotated[
         EventOrder,
-        typer.Option(help="Simultaneous events together, then one decision; or one by one, as in batch simulators."),
+        typer.Option(help="Take simultaneous events together before a decision, or one by one as batch simulators do."),
     ] = EventOrder.TOGETHER,
     estimates: Annotated[
         Estimates,
         typer.Option(
-            help="The scheduler plans with requested time limits, exact run times, or predictions from earlier runs."
+            help="Run times for planning: requested time limits, exact run times, or predictions from earlier runs."
         ),
     ] = Estimates.REQUESTED,
     deadlines: Annotated[
@@ -100,8 +97,8 @@ def simulate(
         typer.Option(
             metavar="SPEC",
             help=(
-                "Draw deadlines, as multiples of the time limit: "
-                "tight=1.1-1.5,normal=1.5-3,loose=3-10,share=0.6; of=run: of the run time."
+                "Draw deadlines as multiples of the time limit, or with of=run of the run time: "
+                "tight=1.1-1.5,normal=1.5-3,loose=3-10,share=0.6. Default: those of the trace."
             ),
         ),
     ] = "",
@@ -111,8 +108,8 @@ def simulate(
             min=0.01,
             max=10,
             help=(
-                "Work / what the cluster can do meanwhile: the number of nodes where the trace leaves it open, "
-                "else times between submissions are scaled."
+                "Work as a share of the cluster's capacity: sets the number of nodes if the trace leaves it open, "
+                "else scales the times between submissions."
             ),
         ),
     ] = None,
@@ -122,26 +119,26 @@ def simulate(
             min=0,
             max=1000,
             help=(
-                "Deal the jobs, dags as a whole, to N frameworks: groups with equal quotas, each with a "
-                "named workload that keeps leases."
+                "Distribute the jobs (dags as a whole) over N frameworks: groups with equal quotas, each with a "
+                "named workload that keeps leases. 0 = none."
             ),
         ),
     ] = 0,
     compare: Annotated[
         str,
         typer.Option(
-            metavar="KEY=V1,V2", help="Run each policy with each of these values of an option: lending=off,on."
+            metavar="KEY=V1,V2", help="Run each policy with each of these values of an option, such as lending=off,on."
         ),
     ] = "",
     option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the scheduler: grace=30s. Repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
-    pods: Annotated[Path | None, typer.Option(metavar="FILE", help="Of TRACE `openb`: the list of pods.")] = None,
-    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="Of TRACE `openb`: the list of nodes.")] = None,
+    pods: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of pods.")] = None,
+    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of nodes.")] = None,
     arrive: Annotated[
         float,
-        typer.Option(min=0.01, max=10, help="Of TRACE `openb`: pods arrive until they ask for N times the GPUs."),
+        typer.Option(min=0.01, max=10, help="For TRACE `openb`: pods arrive until they ask for N times the GPUs."),
     ] = ARRIVE,
     online: Annotated[
         float | None,
@@ -149,23 +146,23 @@ def simulate(
             min=0.01,
             max=2,
             help=(
-                "Of TRACE `openb`: pods come and go, with the run times of the list, and ask for N times "
-                "the GPUs at any time."
+                "For TRACE `openb`: pods come and go with the run times of the list, and ask for N times the GPUs at "
+                "any time. Default: pods only arrive."
             ),
         ),
     ] = None,
     days: Annotated[
         float,
         typer.Option(
-            min=0.01, max=1000, help="With --online: days that are measured, after a quarter of them as warm-up."
+            min=0.01, max=1000, help="With --online: number of measured days, after a quarter as many for warm-up."
         ),
     ] = DAYS,
     seeds: Annotated[
-        str, typer.Option(metavar="A..B", help="Of TRACE `openb`: each order of nodes is run with each of these seeds.")
+        str, typer.Option(metavar="A..B", help="For TRACE `openb`: seeds; each order of nodes runs with each seed.")
     ] = SEEDS,
     check: Annotated[bool, typer.Option("--check", help="Check all invariants after every decision (slow).")] = False,
     attempts: Annotated[
-        bool, typer.Option("--attempts", help="Also write attempts.csv: where and when each attempt ran.")
+        bool, typer.Option("--attempts", help="Also write attempts.csv: node and times of each attempt.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
@@ -187,9 +184,9 @@ def simulate(
             }
             _refuse(others | {"--policy": policy and online is None})
             if online is None and days != DAYS:
-                raise InputError("is given without --online", hint="--online 0.95", field="--days")
+                raise InputError("has no effect without --online", hint="--online 0.95", field="--days")
             if online is not None and arrive != ARRIVE:
-                raise InputError("is given beside --online", hint="one of both", field="--arrive")
+                raise InputError("cannot be combined with --online", hint="only one of them", field="--arrive")
             lists = (pods, nodes, out)
             if online is None:
                 _pack(*lists, arrive=arrive, seeds=seeds, options=tuple(option or ()), as_json=as_json)
@@ -197,9 +194,7 @@ def simulate(
                 _stream(*lists, online, days, seeds, tuple(option or ()), tuple(policy or ()), as_json=as_json)
             return
         if online is not None:
-            raise InputError(
-                "only openb has a steady stream of pods", hint="cress simulate openb --online 0.95", field="--online"
-            )
+            raise InputError("applies only to openb", hint="cress simulate openb --online 0.95", field="--online")
         _refuse_of_openb(
             {
                 "--pods": pods,
@@ -251,7 +246,9 @@ def _refuse(given: dict[str, object]) -> None:
     }
     for name, value in given.items():
         if value:
-            raise InputError(f"openb takes no {name}", hint=hints.get(name, "see docs/packing.md"), field=name)
+            raise InputError(
+                "does not apply to the trace openb", hint=hints.get(name, "see docs/packing.md"), field=name
+            )
 
 
 def _refuse_of_openb(given: dict[str, object]) -> None:
@@ -259,7 +256,7 @@ def _refuse_of_openb(given: dict[str, object]) -> None:
     hints = {"--nodes": "--cluster FILE", "--seeds": "--seed 42"}
     for name, value in given.items():
         if value:
-            raise InputError("is of the trace openb only", hint=hints.get(name, "see docs/packing.md"), field=name)
+            raise InputError("applies only to the trace openb", hint=hints.get(name, "see docs/packing.md"), field=name)
 
 
 def _pack(

@@ -35,50 +35,50 @@ class Separate(StrEnum):
 
 
 def size(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="As for `cress simulate`.")],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="Trace, as for `cress simulate`.")],
     wait_p95: Annotated[
         str,
         typer.Option(
             metavar="DURATION",
             help=(
-                "The 95th percentile of the waiting times, at most: 10min. Default: 10min unless "
+                "Longest allowed 95th percentile of the waiting times, such as 10min. Default: 10min unless "
                 "--deadlines-missed is given."
             ),
         ),
     ] = "",
     deadlines_missed: Annotated[
-        str, typer.Option(metavar="SHARE", help="The share of the deadlines that may be missed: 1%.")
+        str, typer.Option(metavar="SHARE", help="Share of the deadlines that may be missed, such as 1%.")
     ] = "",
     services_short: Annotated[
         str,
-        typer.Option(
-            metavar="SHARE", help="The share of the task time that a service or database wants and may lack: 0.1%."
-        ),
+        typer.Option(metavar="SHARE", help="Share of its wanted task time that a service or database may lack."),
     ] = "0.1%",
     cluster: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Nodes whose kinds are taken, in proportion (.yaml, .csv, .csv.gz)."),
+        typer.Option(metavar="FILE", help="Nodes that give the kinds and their proportions (.yaml, .csv, .csv.gz)."),
     ] = None,
     node_resource: Annotated[
-        str, typer.Option(metavar="RESOURCE", help="One kind of nodes, as <cpu, memory, network, disk>.")
+        str, typer.Option(metavar="RESOURCE", help="Use one kind of nodes: <cpu, memory, network, disk>.")
     ] = "",
     vary: Annotated[
         str,
-        typer.Option(metavar="KIND", help="Only this kind of the nodes of --cluster varies: gpu for gpu-1, gpu-2, …"),
+        typer.Option(metavar="KIND", help="Vary only this kind of the nodes of --cluster: gpu for gpu-1, gpu-2, …"),
     ] = "",
     separate: Annotated[
         Separate,
         typer.Option(
             help=(
-                "Compare the shared cluster with one for each group, or for each type of jobs. Waits count for "
-                "each of them."
+                "Compare the shared cluster with one cluster for each group, or for each type of jobs. Each must meet "
+                "the limit on waits."
             )
         ),
     ] = Separate.NONE,
-    groups: Annotated[Path | None, typer.Option(metavar="FILE", help="The groups, as in Group.conf.")] = None,
+    groups: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Groups, as in Group.conf. Default: those of the trace.")
+    ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Policy of every group, as for `cress simulate`. Give several to compare."),
+        typer.Option(metavar="NAME", help="Policy of every group, as for `cress simulate`. Repeatable, to compare."),
     ] = None,
     events: Annotated[EventOrder, typer.Option(help="As for `cress simulate`.")] = EventOrder.TOGETHER,
     estimates: Annotated[Estimates, typer.Option(help="As for `cress simulate`.")] = Estimates.REQUESTED,
@@ -86,18 +86,18 @@ def size(
         str, typer.Option(metavar="SPEC", help="Draw deadlines, as for `cress simulate`: tight=1.1-1.5,share=0.6.")
     ] = "",
     option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the scheduler: grace=30s. Repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Write report.html, size.json and the tables of the found clusters there."
+            "--out", metavar="DIR", help="Directory for report.html, size.json and tables of the clusters found."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print size.json.")] = False,
 ) -> None:
-    """Find how many nodes are enough for a trace."""
+    """Find the number of nodes that a trace needs."""
     with told("size", "sim", "interrupted; nothing was written"):
         from cress.simulator.request import Request
         from cress.simulator.sizing import size as sizing

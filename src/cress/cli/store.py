@@ -19,11 +19,11 @@ Examples:
   cress store check                      read everything, step through the log, report what it holds
   cress store backup /backup/monday.db   copy it while the center runs
   cress store restore /backup/monday.db  restore it while no center runs; the replaced store is kept beside it
-  cress store secret --new               make a new secret, which centers and executors then need (docs/store.md)
-  cress store migrate /srv/cress zookeeper://zk1,zk2,zk3/cress   move it to where several centers reach it
+  cress store secret --new               make a new secret; centers and executors then need it (docs/store.md)
+  cress store migrate /srv/cress zookeeper://zk1,zk2,zk3/cress   move it to a store that several centers share
 
 \b
-Exit codes: 0 done (check: all is well), 1 it is damaged or cannot be read, 2 bad input (a center runs, say).
+Exit codes: 0 done (check: no damage), 1 the store is damaged or cannot be read, 2 bad input (such as a running center).
 """
 DAMAGED = 1
 
@@ -43,7 +43,7 @@ Address = Annotated[
         "--store",
         metavar="URL",
         envvar="CRESS_STORE",
-        help="A store that several centers share, instead of the one in the data directory.",
+        help="URL of a store that several centers share. Default: the store in the data directory.",
     ),
 ]
 
@@ -54,7 +54,7 @@ app = typer.Typer(
 
 @app.command()
 def check(data: Directory = None, store: Address = "") -> None:
-    """Read everything that is stored, also while the center runs."""
+    """Read and check the whole store; the center may run."""
     with _told("check"), _file(data, store) as path:
         from cress.center.keeping import store_maintenance as upkeep
         from cress.client.config import data_directory
@@ -77,7 +77,7 @@ def check(data: Directory = None, store: Address = "") -> None:
         for problem in found.problems:
             typer.echo(f"cress store check: {problem}", err=True)
         if found.problems:
-            typer.echo("cress store check: take a backup back with `cress store restore FILE`", err=True)
+            typer.echo("cress store check: restore a backup with `cress store restore FILE`", err=True)
         if found.secret:
             typer.echo(f"cress store check: {found.secret}", err=True)
         if found.problems or found.secret:
@@ -87,11 +87,11 @@ def check(data: Directory = None, store: Address = "") -> None:
 
 @app.command()
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist yet.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File for the backup; it must not exist yet.")],
     data: Directory = None,
     store: Address = "",
 ) -> None:
-    """Copy the store into a file, also while the center runs."""
+    """Copy the store into a file; the center may run."""
     with _told("backup"), _file(data, store) as path:
         from cress.center.keeping import store_maintenance as upkeep
 
@@ -101,11 +101,11 @@ def backup(
 
 @app.command()
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File with the backup.")],
     data: Directory = None,
     store: Address = "",
 ) -> None:
-    """Put a backup in the place of the store; no center may run on it."""
+    """Replace the store by a backup; no center may run on it."""
     with _told("restore"):
         from cress.center.keeping import store_maintenance as upkeep
         from cress.client.config import data_directory
@@ -119,28 +119,30 @@ def restore(
         if done.jumped:
             print("numbers of new jobs and attempts begin much higher: the numbers used since the backup are not known")
         if not store and (wrong := upkeep.wrong_secret(place)):
-            print(f"no center starts on it yet: {wrong}")
+            print(f"a center cannot start on it yet: {wrong}")
 
 
 @app.command()
 def secret(
     new: Annotated[
-        bool, typer.Option("--new", help="Make a new secret, in the place of the one in the file `token`.")
+        bool, typer.Option("--new", help="Make a new secret; it replaces the one in the file `token`.")
     ] = False,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Accept the secret in the file `token`, which executors have already.")
+        bool, typer.Option("--accept", help="Accept the secret in the file `token`, which executors already have.")
     ] = False,
     data: Directory = None,
     store: Address = "",
 ) -> None:
-    """Give the cluster another secret, on purpose; no center may run here."""
+    """Change the secret of the cluster; no center may run here."""
     with _told("secret"):
         from cress.center.keeping import store_maintenance as upkeep
         from cress.client.config import data_directory
         from cress.model.errors import InputError
 
         if new == accept:
-            raise InputError("what secret?", hint="--new makes one, --accept takes the one that is in the file")
+            raise InputError(
+                "--new or --accept is missing", hint="--new makes a secret, --accept accepts the one in the file"
+            )
         place = upkeep.change_secret(data_directory(data), store, new=new)
         if accept:
             print(f"the token in {place} is the secret of the cluster now")
@@ -151,10 +153,12 @@ def secret(
 
 @app.command()
 def migrate(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="A data directory, or the URL of a shared store.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it must be empty.")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Data directory, or URL of a shared store.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="Data directory, or URL of a shared store; it must be empty.")
+    ],
 ) -> None:
-    """Move everything to a store of another kind, while tasks run; the center is stopped before, and started after."""
+    """Move the store to another kind of store; stop the center before and start it afterwards, tasks go on."""
     with _told("migrate"):
         from cress.center.keeping.store_maintenance import without_password, wrong_secret
         from cress.center.keeping.store_migration import is_address, migrate
@@ -164,7 +168,7 @@ def migrate(
         if kept is not None:
             print(f"the earlier store is in {kept}; the center goes on with `--store {without_password(target)}`")
         if not is_address(target) and (wrong := wrong_secret(Path(target))):
-            print(f"no center starts on it yet: {wrong}")
+            print(f"a center cannot start on it yet: {wrong}")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 \b
-The least job file, and one that says more (all keys: docs/commands.md):
+The smallest job file, and a larger one (all keys: docs/commands.md):
   command: echo hello
 
   name: sweep
@@ -37,7 +37,7 @@ Examples:
   cress submit --wait prepare.yaml sweep.yaml
   cress submit --licence matlab=2 sweep.yaml
   cress submit --strict --deadline 6h sweep.yaml
-  cress submit --dry-run sweep.yaml     can it ever run? nothing is submitted
+  cress submit --dry-run sweep.yaml     check whether it can ever run; submit nothing
   echo 'command: echo hello' | cress submit -
 
 \b
@@ -54,7 +54,7 @@ PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 def submit(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs have ended.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the jobs; submit nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the jobs without submitting them.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Submit nothing if a deadline cannot be met.")] = False,
     licence: Licence = None,
     workload: Workload = None,

@@ -25,7 +25,7 @@ Examples:
   cress tls init --name center.example.com   make the cluster's authority and the center's certificate
   cress tls issue node7                      make the bundle of an executor, in the folder node7.tls
   cress tls revoke node7                     revoke all bundles of node7
-  cress tls show                             the certificates and until when they are valid
+  cress tls show                             list the certificates with their expiry dates
 
 \b
 The center renews its own certificate and those of connected executors; see docs/tls.md.
@@ -34,7 +34,7 @@ Exit codes: 0 done, 2 bad input.
 SHOW = """\
 \b
 Columns: certificate, names, from, until, left.
-Exit codes: 0 done, 2 bad input (there are no certificates, say).
+Exit codes: 0 done, 2 bad input (such as no certificates).
 """
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -56,7 +56,7 @@ Directory = Annotated[
         help="Data directory of the center. Default: ~/.local/share/cress.",
     ),
 ]
-Valid = Annotated[str, typer.Option("--valid", metavar="DURATION", help="How long the certificate is valid.")]
+Valid = Annotated[str, typer.Option("--valid", metavar="DURATION", help="Lifetime of the certificate.")]
 
 app = typer.Typer(no_args_is_help=True, help="Make certificates for a cluster.", epilog=EPILOG, rich_markup_mode=None)
 
@@ -67,13 +67,13 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="A name or address by which the center is reached, beside this machine's; several times.",
+            help="Name or address of the center, in addition to those of this machine. Repeatable.",
         ),
     ] = None,
     valid: Valid = "365d",
     data: Directory = None,
 ) -> None:
-    """Make an authority and the center's certificate; an authority that is there is kept."""
+    """Make an authority and the center's certificate; an existing authority is kept."""
     with told("tls init", "center"):
         from cress.center.keeping.data_directory import TLS
         from cress.center.tls.authority import Authority
@@ -89,14 +89,15 @@ def init(
             f"{', '.join(made.names)}"
         )
         if not kept:
-            print("The next start of `cress center` speaks TLS. A bundle for an executor: `cress tls issue NODE`")
+            print("`cress center` uses TLS from its next start on. Bundle for an executor: `cress tls issue NODE`")
 
 
 @app.command()
 def issue(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node, as its executor gives it.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node, as in its executor's --name.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the bundle. Default: NODE.tls, here.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the bundle. Default: NODE.tls in the current directory."),
     ] = None,
     valid: Valid = "365d",
     data: Directory = None,
@@ -119,7 +120,7 @@ def issue(
 def revoke(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")], data: Directory = None
 ) -> None:
-    """Make the certificates that a node has worthless; a running center closes its connection."""
+    """Revoke the certificates of a node; a running center closes its connection."""
     with told("tls revoke", "center"):
         from cress.center.tls.authority import Authority
 
@@ -172,7 +173,7 @@ def _start(bundle: Path, node: str) -> str:
 def _life(text: str) -> int:
     life = duration_of(text, "--valid")
     if not SECOND <= life <= LONGEST:
-        raise InputError(f"{text} is not a life of a certificate", hint="1s to 3650d", field="--valid")
+        raise InputError(f"{text} is not a valid lifetime of a certificate", hint="1s to 3650d", field="--valid")
     return life
 
 

@@ -21,18 +21,18 @@ EPILOG = """\
 \b
 Examples:
   cress token create ci --expires 30d             a token that acts as you; its text is shown this once
-  cress token create watch --role viewer          one that only looks
-  cress token create robot --user etl             one of another user (admins)
+  cress token create watch --role viewer          a token that can only read
+  cress token create robot --user etl             a token of another user (admins)
   cress token                                     your tokens; admins see all (the same: cress token list)
   cress token rotate ci                           replace its text; the old text no longer works
   cress token revoke ci
   cress token create rack7 --join --uses 20 --expires 1h --node 'rack7-*'
-                                                  one by which 20 nodes of these names join (operators; cress join
-                                                  --help)
+                                                  a token with which 20 nodes of these names join (operators;
+                                                  cress join --help)
 
 \b
-Only the text is printed to standard output, so `TOKEN=$(cress token create ci)` has it. Use it as CRESS_TOKEN.
-With --join `list` and `revoke` are about join tokens.
+Only the text goes to standard output: `CRESS_TOKEN=$(cress token create ci)`.
+With --join, `list` and `revoke` apply to join tokens.
 Columns: name, user, role, created, expires, id; of join tokens name, user, nodes, used, created, expires, id. A narrow
 terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 not accepted, or no center reachable.
 """
@@ -60,15 +60,13 @@ JOIN_LIFE = "1h"
 
 app = typer.Typer(cls=WithDefault, help="Create, list and revoke tokens.", epilog=EPILOG, rich_markup_mode=None)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token.")]
-Of = Annotated[str, typer.Option("--user", metavar="USER", help="Whose token it is. Default: yours.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]
+Of = Annotated[str, typer.Option("--user", metavar="USER", help="Owner of the token. Default: you.")]
 Expires = Annotated[
     str,
-    typer.Option(
-        metavar="DURATION", help=f"When it expires, such as 30d. Default: never, for a join token {JOIN_LIFE}."
-    ),
+    typer.Option(metavar="DURATION", help=f"Lifetime, such as 30d. Default: no limit; for join tokens {JOIN_LIFE}."),
 ]
-Join = Annotated[bool, typer.Option("--join", help="A token by which nodes join the cluster.")]
+Join = Annotated[bool, typer.Option("--join", help="Use join tokens, with which nodes join the cluster.")]
 
 
 @app.command("list")
@@ -109,27 +107,29 @@ def tokens(
 def create(
     name: Name,
     expires: Expires = "",
-    role: Annotated[str, typer.Option(metavar="ROLE", help="viewer, user, operator or admin. Default: yours.")] = "",
+    role: Annotated[
+        str, typer.Option(metavar="ROLE", help="Role: viewer, user, operator or admin. Default: yours.")
+    ] = "",
     user: Of = "",
     join: Join = False,
     uses: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="With --join: number of nodes that may join with it. Default: 1."),
+        typer.Option(metavar="N", min=1, help="With --join: number of nodes that may join. Default: 1."),
     ] = None,
     node: Annotated[
         str,
-        typer.Option(metavar="PATTERN", help="With --join: only for nodes with names such as 'gpu-*'. Default: any."),
+        typer.Option(metavar="PATTERN", help="With --join: allowed names of nodes, such as 'gpu-*'. Default: any."),
     ] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Create a token, and print its text, which is shown this once."""
+    """Create a token and print its text, which is shown only once."""
     with told("token create"):
         from cress.client import calls
 
         if join:
             if role or user:
-                hint = "leave them out: nodes that have joined are no users"
+                hint = "leave them out: joined nodes are not users"
                 raise InputError("a join token has neither role nor user", hint=hint, field="--role, --user")
             seconds = duration_of(expires or JOIN_LIFE, "--expires") / 1e6
             call = calls.create_join_token(name, uses=uses or 1, expires=seconds, nodes=node or "*")
@@ -138,7 +138,7 @@ def create(
             return
         if uses is not None or node:
             hint = "with --join; other tokens are used as often as one likes"
-            raise InputError("only join tokens are for some nodes and uses", hint=hint, field="--uses, --node")
+            raise InputError("--node and --uses apply only to join tokens", hint=hint, field="--uses, --node")
         life = duration_of(expires, "--expires") / 1e6 if expires else None
         with connect(data) as client:
             made = client.ask(calls.create_token(name, user=user, role=role, expires=life))
@@ -147,7 +147,7 @@ def create(
 
 @app.command()
 def rotate(name: Name, expires: Expires = "", user: Of = "", as_json: Json = False, data: Data = None) -> None:
-    """Replace a token by a fresh one of the same name: the old one opens nothing from now on."""
+    """Replace a token by a new one of the same name; the old one no longer works."""
     with told("token rotate"):
         from cress.client import calls
 
@@ -159,13 +159,13 @@ def rotate(name: Name, expires: Expires = "", user: Of = "", as_json: Json = Fal
 
 @app.command()
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the token, or its id.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the token.")],
     user: Of = "",
     join: Join = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Revoke a token: it opens nothing from now on."""
+    """Revoke a token, so that it no longer works."""
     with told("token revoke"):
         from cress.client import calls
 

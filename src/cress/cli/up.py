@@ -71,7 +71,7 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
                 time.sleep(LOOK_EVERY)
                 cluster.check()
         except KeyboardInterrupt:
-            _say("stopping" if given["keep_tasks"] else "stopping; tasks are told to end")
+            _say("stopping" if given["keep_tasks"] else "stopping; tasks are being stopped")
         except NotStarted as error:
             if str(error):
                 _say(str(error))

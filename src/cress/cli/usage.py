@@ -25,9 +25,8 @@ Examples:
   cress usage --group web --by hour
 
 \b
-CORE-HOURS and GB-HOURS are what tasks held: what they asked for, times the time that they had it. CPU-HOURS is what
-they computed. MET and MISSED count jobs with deadlines, where there were some. The last column is the share of all core
-hours shown, on a terminal as a bar.
+CORE-HOURS and GB-HOURS are the requested resources of tasks times their run time. CPU-HOURS is the processor time that
+they used. MET and MISSED count jobs with deadlines. SHARE is the share of all core hours shown, on a terminal as a bar.
 Columns: time, group, core-hours, gb-hours, cpu-hours, tasks, failed, met, missed, share; a narrow terminal leaves some
 out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
@@ -54,9 +53,9 @@ class UsageSpan(StrEnum):
 
 
 def usage(
-    last: Annotated[str, typer.Option(metavar="DURATION", help="How far back, such as 12h or 30d.")] = "24h",
+    last: Annotated[str, typer.Option(metavar="DURATION", help="Time span until now, such as 12h or 30d.")] = "24h",
     by: Annotated[
-        UsageSpan, typer.Option(help="One line for all the time, for each day, or for each hour (UTC).")
+        UsageSpan, typer.Option(help="One line for the whole time span, each day, or each hour (UTC).")
     ] = UsageSpan.ALL,
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only this group.")] = "",
     columns: Columns = "",
@@ -64,7 +63,7 @@ def usage(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Show what groups used over time."""
+    """Show the resources that groups used over time."""
     with told("usage"):
         back = duration_of(last, "--last") / 1e6
         now = time.time()

@@ -14,20 +14,20 @@ from cress.cli.tables import TableColumn, clean, show
 EPILOG = """\
 \b
 Examples:
-  cress users                                  the users whose role was set (the same: cress users list)
+  cress users                                  users with a role that was set (the same: cress users list)
   cress users set ann --role operator          ann may cordon and drain nodes, and sees all jobs
-  cress users set bob --administers web,etl    bob steers the jobs of these groups as if they were bob's own
+  cress users set bob --administers web,etl    bob manages the jobs of these groups like bob's own
   cress users set eve --role none              eve may not sign in, and eve's tokens are revoked
 
 \b
-Roles: viewer (looks), user (submits jobs, steers own ones), operator (and changes nodes), admin (everything). A user
-without an entry has the role user. The groups' file says which groups a user may submit to (Users:).
+Roles: viewer (reads), user (submits and manages own jobs), operator (also changes nodes), admin (everything). Users
+without an entry have the role user. `Users:` in Group.conf says who may submit to a group.
 Columns: name, role, administers.
 Exit codes: 0 done, 2 bad input, 3 not accepted, or no center reachable.
 """
 WHOAMI = """\
 \b
-HOW is the credential: owner (the secret of the data directory), account (of this machine), or token NAME.
+HOW is the credential: owner (the secret of the data directory), account (on this machine), or token NAME.
 Exit codes: 0 done, 3 no center reachable.
 """
 
@@ -38,7 +38,7 @@ app = typer.Typer(cls=WithDefault, help="List users, or set their roles.", epilo
 
 @app.command("list")
 def users(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None) -> None:
-    """List the users whose role was set."""
+    """List users with a role that was set."""
     with told("users"):
         from cress.client import calls
 
@@ -48,7 +48,7 @@ def users(columns: Columns = "", wide: Wide = False, as_json: Json = False, data
             print_json(page)
             return
         if not page.users:
-            print("no role was set: everybody whom the center knows has the role user")
+            print("no role was set: all users have the role user")
             return
         rows = [[clean(user.name), user.role, clean(", ".join(user.administers)) or "-"] for user in page.users]
         show(COLUMNS, rows, selection_of(columns, wide=wide))
@@ -56,10 +56,10 @@ def users(columns: Columns = "", wide: Wide = False, as_json: Json = False, data
 
 @app.command("set")
 def set_user(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The user.")],
-    role: Annotated[str, typer.Option(metavar="ROLE", help="none, viewer, user, operator or admin.")] = "user",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")],
+    role: Annotated[str, typer.Option(metavar="ROLE", help="Role: none, viewer, user, operator or admin.")] = "user",
     administers: Annotated[
-        str, typer.Option(metavar="GROUP,…", help="Groups whose jobs the user steers. Default: none.")
+        str, typer.Option(metavar="GROUP,…", help="Groups whose jobs the user manages. Default: none.")
     ] = "",
     as_json: Json = False,
     data: Data = None,
@@ -79,7 +79,7 @@ def set_user(
 
 
 def whoami(as_json: Json = False, data: Data = None) -> None:
-    """Show who the center takes you for."""
+    """Show your user name, role and credential at the center."""
     with told("whoami"):
         from cress.client import calls
 

@@ -23,9 +23,9 @@ Examples:
   cress validate --json jobs.yaml | jq '.faults[].line'
 
 \b
-Keys and values are checked, requirements, ranks and cron expressions too. No center is asked: whether there is such a
-group, or a node that is large enough, says `cress submit --dry-run`.
-Exit codes: 0 nothing is wrong, 1 something is, 2 a file cannot be read.
+Keys, values, requirements, ranks and cron expressions are checked, without a center. `cress submit --dry-run` asks the
+center, and also checks the group and whether a node is large enough.
+Exit codes: 0 no mistakes, 1 mistakes found, 2 a file cannot be read.
 """
 
 WRONG = 1

@@ -11,7 +11,7 @@ from cress.protocol.job_views import AppliedJob, JobView
 PAUSE = 0.25
 # So many failures in a row are enough, as for a rollback.
 UNFIT = 3
-AGAIN = "there is no earlier version to go back to, so that it is tried again and again (stop: cress cancel {})"
+AGAIN = "there is no earlier version to restore, so it is tried again and again (stop: cress cancel {})"
 
 
 class Progress(NamedTuple):

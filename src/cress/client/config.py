@@ -158,7 +158,7 @@ def _address_of(cluster: NamedCluster) -> Address:
     login = next(filter(None, map(find_login, urls)), None)
     if login is None:
         hint = f"`cress login {urls[0]}`, or token-file in [{where}]"
-        raise InputError("has no token-file, and nobody is signed in there", hint=hint, field=where)
+        raise InputError("has no token-file, and you are not signed in there", hint=hint, field=where)
     signed_in = _signed_in(login)
     return signed_in._replace(url=_listening(urls), ca=cluster.ca or signed_in.ca)
 
@@ -170,7 +170,7 @@ def check_sent(url: str, where: str = URL) -> None:
             f"the token would travel to {url} unencrypted",
             hint=(
                 f"https://…, the socket of a center on this machine ({SOCKET}), or {INSECURE}=1 if nobody else "
-                "can listen"
+                "can read the connection"
             ),
             field=where,
         )
@@ -274,7 +274,7 @@ def _read_place(folder: Path) -> tuple[str, Path | None]:
         place = msgspec.json.decode(text, type=_CenterFile)
     except msgspec.DecodeError:
         raise InputError(
-            f"{path} does not say where the center is", hint="the center writes it anew when it starts"
+            f"{path} does not say where the center is", hint="the center writes a new one when it starts"
         ) from None
     # Only a name: what is not in the directory does not belong to its owner.
     name = Path(place.socket).name

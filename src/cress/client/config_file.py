@@ -122,7 +122,7 @@ def _cluster(name: str, table: Any, text: TomlText, folder: Path) -> NamedCluste
         raise wrong(" and ".join(given) + " are given" if given else "has no place", "one of " + ", ".join(PLACES))
     if "data" in values and len(values) > 1:
         hint = "data alone: the directory has the token and the authority"
-        raise wrong("is given beside data", hint, next(key for key in values if key != "data"))
+        raise wrong("cannot be combined with data", hint, next(key for key in values if key != "data"))
     urls = tuple(url.strip() for url in values.pop("url", "").split(",") if url.strip())
     paths = {key.replace("-", "_"): folder / Path(value).expanduser() for key, value in values.items()}
     return NamedCluster(name=name, url=urls, **paths)

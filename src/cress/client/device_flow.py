@@ -83,7 +83,7 @@ class DeviceFlow:
             raise SignInFailed(f"the provider answers {place} with HTTP {status}")
         found = self._decoded(content, _Endpoints, place)
         if found.issuer != self._issuer:
-            raise SignInFailed(f"the provider at {self._issuer} says that it is {found.issuer[:200]!r}")
+            raise SignInFailed(f"the provider at {self._issuer} gives its name as {found.issuer[:200]!r}")
         if not found.device_authorization_endpoint:
             raise SignInFailed(f"the provider {self._issuer} has no device flow")
         self._token_endpoint = found.token_endpoint
@@ -140,7 +140,7 @@ class DeviceFlow:
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise SignInFailed(f"what answers at {url} is not a provider of OpenID Connect") from None
+            raise SignInFailed(f"the server at {url} is not a provider of OpenID Connect") from None
 
 
 def sent_by(http: httpx.Client) -> Send:

@@ -89,7 +89,7 @@ class Command:
                 f"the connection to the center at {self._url} broke off, and the command in the task was ended"
             ) from None
         except msgspec.DecodeError:
-            raise Unreachable(f"what answers at {self._url} does not speak as a center of this version does") from None
+            raise Unreachable(f"the server at {self._url} is not a center of this version") from None
         finally:
             with self._changed:
                 self._over = True

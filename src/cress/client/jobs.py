@@ -127,7 +127,7 @@ class Dag(JobFile):
     def step(self, name: str, command: Command, **keys: Unpack[StepKeys]) -> Step:
         """One more step, whose ``after`` names steps that are there. Raises ``InputError`` for a name that is taken."""
         if name in self.steps:
-            raise InputError(f"a step {name} is there already", hint="step names must be unique", field="name")
+            raise InputError(f"there is already a step {name}", hint="step names must be unique", field="name")
         step = Step(self, name, {"command": command, **keys})
         for previous in _steps_in(keys.get("after")):
             if previous.dag is not self:

@@ -86,9 +86,9 @@ def _pinned_authority(url: str, pin: str) -> str:
         found = ""
     if found != pin:
         raise Unproven(
-            f"what answers at {url} is not the center of this join token: its authority has another "
+            f"the server at {url} is not the center of this join token: its authority has another "
             "fingerprint; the token was not "
-            "sent. Check the address, or find out what listens there"
+            "sent. Check the address, or find out which program listens there"
         )
     return pem
 

@@ -106,7 +106,7 @@ class SignedCalls(httpx.Auth):
     def opening(self, http: httpx.Client, target: str) -> tuple[dict[str, str], Seals]:
         """Return the header of a request for a WebSocket, and the seals of its messages."""
         nonce = secrets.token_bytes(NONCE)
-        # A session of its own: a WebSocket cannot ask a second time when an older one is not known any more.
+        # A session of its own: a WebSocket cannot ask a second time when an older one is no longer known.
         session = _proven(self._token, nonce, http.send(_question(http.base_url, nonce)))
         header, number = self._sign(session, "GET", target, "", b"")
         return {"Authorization": header}, session.seals(number, client=True)

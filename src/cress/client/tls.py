@@ -31,12 +31,12 @@ def tls_error(error: BaseException, url: str) -> ClientError | None:
         return None
     if isinstance(inner, ssl.SSLCertVerificationError):
         return Unproven(
-            f"what answers at {url} is not a center that is known here: its certificate does not hold "
+            f"the server at {url} is not a known center: its certificate is not valid here "
             f"({tls_reason(inner)}); "
             "nothing was sent to it. CRESS_CA names the file with the center's authority, ca.pem of its data "
             "directory (docs/tls.md)"
         )
     reason = tls_reason(inner)
     if "version number" in reason or "record layer" in reason:
-        return Unreachable(f"what answers at {url} does not speak TLS; a center without it is at http://")
+        return Unreachable(f"the server at {url} does not speak TLS; for a center without TLS use http://")
     return Unreachable(f"no secure connection to the center at {url} ({reason})")

@@ -23,7 +23,7 @@ def content_of(call: PreparedCall[Any]) -> tuple[bytes | None, dict[str, str]]:
         return None, dict(call.headers)
     content = _encode(call.body)
     if len(content) > MOST_BODY:
-        raise Refused(f"what is sent has more than {MOST_BODY // 2**20} MB together", "too_large")
+        raise Refused(f"the request has more than {MOST_BODY // 2**20} MB together", "too_large")
     return content, {**call.headers, "Content-Type": "application/json"}
 
 
@@ -37,7 +37,7 @@ def answer_of(call: PreparedCall[T], content: bytes, url: str) -> T:
     try:
         return msgspec.json.decode(content, type=call.row.answer)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        error = Unreachable(f"what answers at {url} does not speak as a center of this version does")
+        error = Unreachable(f"the server at {url} is not a center of this version")
         error.passing = False
         raise error from None
 

@@ -125,7 +125,7 @@ class AgentSocket:
             return
         del self._waiting[:sent]
         if len(self._waiting) > MOST_WAITING:
-            self._say("the agent does not read any more and was disconnected")
+            self._say("the agent no longer reads and was disconnected")
             self.hang_up()
             return
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)

@@ -21,4 +21,4 @@ def open_log(path: str | bytes, flags: int) -> int:
     if stat.S_ISREG(status.st_mode) and status.st_uid == folder.st_uid:
         return fd
     os.close(fd)
-    raise OSError(errno.EBADF, "it is not a file of the task any more")
+    raise OSError(errno.EBADF, "it is no longer a file of the task")

@@ -73,7 +73,7 @@ class BundleFolder:
             context.load_verify_locations(place)
             place = self.folder / BUNDLE_KEY
             if place.stat().st_mode & 0o077:
-                raise BundleError(f"others may read the key {place} (chmod 600 {place})")
+                raise BundleError(f"other users may read the key {place} (chmod 600 {place})")
             place = certificate
             # Without a password the library would ask for one on the terminal.
             context.load_cert_chain(certificate, self.folder / BUNDLE_KEY, password="")

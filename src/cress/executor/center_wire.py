@@ -26,7 +26,7 @@ OPEN_TIMEOUT = 10.0
 MOST_MESSAGE = 256 * 1024 * 1024
 UNIX, TLS = "unix:", "wss:"
 BUNDLE_REMEDY = (
-    "Give this executor a bundle of the center's cluster (`cress tls issue`), or find out what listens there"
+    "Give this executor a bundle of the center's cluster (`cress tls issue`), or find out which program listens there"
 )
 # The address of tasks when the center is reached without a network.
 LOOPBACK = "127.0.0.1"
@@ -139,12 +139,12 @@ async def _open_tls(url: str, bundle: BundleFolder, *, ping_interval: float, pin
     try:
         connection = await connect(url, ssl=context, **_options(ping_interval, ping_timeout))
     except ssl.SSLCertVerificationError as error:
-        raise Impostor(f"its certificate does not hold ({tls_reason(error)})") from None
+        raise Impostor(f"its certificate is not valid here ({tls_reason(error)})") from None
     except InvalidStatus as error:
         raise NotReached(f"the center at {url} answers with HTTP {error.response.status_code}") from None
     except InvalidMessage:
         # It has shown its certificate and ended the connection before it answered.
-        fault = bundle.fault() or "it does not know its authority, or speaks something else there"
+        fault = bundle.fault() or "it does not know the center's authority, or no TLS is spoken there"
         raise NotReached(
             f"the center at {url} refuses the certificate in {bundle.folder} ({fault}); `cress tls issue` "
             "makes a new bundle"

@@ -33,7 +33,7 @@ def find_outputs(path: str, address: str, root: FileRoot) -> list[OutputFile]:
             OutputFile(f"{path.rstrip('/')}/{file}", place / file, _below(address, file)) for file in _files_in(place)
         ]
         if not found:
-            raise Failed("there is no file in this folder")
+            raise Failed("this folder contains no file")
     elif glob.has_magic(path) and not place.exists():
         start, names = _matching(path, root)
         found = [OutputFile(name, start / name, _below(address, name)) for name in names]

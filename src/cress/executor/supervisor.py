@@ -88,7 +88,7 @@ class SupervisorProgram:
         self.journal = JournalFile(folder.journal)
         if self.journal.damage:
             kept = len(self.journal.known.running)
-            self.say(f"{self.journal.damage}; its whole records tell of {kept} attempts, all others are stopped")
+            self.say(f"{self.journal.damage}; its undamaged records describe {kept} attempts, all others are stopped")
         self.loop = SupervisorLoop(self.journal, self, key_of(name, str(folder.path)))
         self.processes.manager = self.loop.manager
         self.agent = AgentSocket(

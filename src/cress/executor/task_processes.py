@@ -145,7 +145,7 @@ class TaskProcesses:
         self.secrets.resume(set(attempts))
         if self.container is not None:
             for attempt in self.container.left().difference(attempts):
-                self.say(f"the remains of the container of attempt {attempt} is removed")
+                self.say(f"the remains of the container of attempt {attempt} are removed")
                 self.container.remove(attempt)
         for attempt in attempts:
             self.scratch.keep(attempt, self.manager.known.running[attempt].intent.folders)

@@ -296,7 +296,7 @@ def _why(error: Exception, address: str) -> str:
     if isinstance(error, aiohttp.TooManyRedirects):
         return "the server redirects too often"
     if isinstance(error, aiohttp.RedirectClientError):
-        return "the server redirects to what is not an address of HTTP"
+        return "the server redirects to an address that is not HTTP"
     status = getattr(error, "status", 0)
     if status or (is_http(address) and isinstance(error, FileNotFoundError)):
         status = status or 404

@@ -285,13 +285,13 @@ class ValueMaker:
             key = joined(key_node.value)
             if key in found:
                 first = found.lines[key]
-                hint = f"it stands on line {first} already" if first != line else "each key once"
+                hint = f"first on line {first}" if first != line else "each key once"
                 raise InputError(f"{key} is given twice", hint=hint, line=line)
             found[key] = self._value(value_node, depth + 1, texts=texts or key.lower() in self._texts)
             found.lines[key] = line
         for source in merged:
             if not is_kind(source, "map"):
-                raise InputError("<< takes a mapping", hint="<<: *name", line=source.line)
+                raise InputError("<< needs a mapping", hint="<<: *name", line=source.line)
             more = self._mapping(source, depth + 1, texts=texts)
             for key, value in more.items():
                 # What stands here comes before what is merged in.
@@ -303,7 +303,7 @@ class ValueMaker:
 
 def _unknown(node: YamlNode) -> InputError:
     kind = node.tag.removeprefix(TAG) or "its tag"
-    return InputError(f"{kind} means nothing here", hint="texts and numbers", line=node.line)
+    return InputError(f"{kind} is not allowed here", hint="texts and numbers", line=node.line)
 
 
 def read_mapping(text: str, file: str, hint: str) -> LinedMapping | None:

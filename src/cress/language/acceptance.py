@@ -33,10 +33,10 @@ def parse_accepts(text: str, *, stored: bool = False) -> Expression:
         Sense(text).condition(expression)
     for leaf in leaves(expression):
         if isinstance(leaf, Name) and (leaf.key in LOADS or amount_of(leaf.key)[0]):
-            what = f"{leaf} changes all the time, and a node takes a job or does not"
+            what = f"{leaf} changes all the time, but a condition of a node must not change"
             raise trouble(text, leaf.at, what, f"Job.CPU, Job.Memory, or attributes of the node; {_EXAMPLE}")
     if not keys_in_expression(expression):
-        raise InputError(f"{text} says nothing about a job", hint=_EXAMPLE)
+        raise InputError(f"{text} does not depend on the job", hint=_EXAMPLE)
     return expression
 
 

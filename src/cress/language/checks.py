@@ -106,7 +106,7 @@ class Checker:
             raise trouble(
                 self.text,
                 raw.at,
-                "f(x) stands behind the whole clause that it relaxes",
+                "f(x) must follow the whole clause that it relaxes",
                 "clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x)",
             )
         match raw:
@@ -300,12 +300,12 @@ class Checker:
         if name.key in MOMENT:
             raise self.wrong(
                 name,
-                f"{name} stands only in f(x)",
+                f"{name} is allowed only in f(x)",
                 f"clause && f(x) = ({name} > {'15s' if name.key == 'waittime' else '80%'})",
             )
         if name.key in JOB_ATTRIBUTES:
             raise self.wrong(
-                name, f"{name} says nothing about a node", f"it is `{JOB_ATTRIBUTES[name.key]}` of the job itself"
+                name, f"{name} does not depend on the node", f"it is `{JOB_ATTRIBUTES[name.key]}` of the job itself"
             )
         if name.key.startswith(LABELS) and name.key != LABELS:
             return

@@ -60,7 +60,7 @@ def _jobs(text: str, checker: Checker, call: Call, first: Raw, example: str) -> 
         # As in a list, a word needs no quotes.
         return Text(first.written, first.at)
     if not isinstance(first, Text) or not first.value.strip():
-        raise checker.wrong(first, f"{call.function} takes a text that selects jobs", example)
+        raise checker.wrong(first, f"{call.function} needs a text that selects jobs", example)
     try:
         parse_selector(first.value.strip())
     except InputError as error:
@@ -80,7 +80,7 @@ def _spread(text: str, checker: Checker, arguments: list[Raw], example: str) -> 
         return skew, ()
     shares, *more = arguments
     if more or not isinstance(shares, Text):
-        raise checker.wrong(more[0] if more else shares, "spread takes an attribute, a number and shares", example)
+        raise checker.wrong(more[0] if more else shares, "spread needs an attribute, a number and shares", example)
     try:
         return skew, parse_targets(shares.value)
     except InputError as error:

@@ -137,7 +137,7 @@ class _TreeReader:
                     raise trouble(
                         self.text,
                         operand.at,
-                        "f(x) stands behind the clause that it relaxes, once",
+                        "f(x) follows the clause that it relaxes, only once",
                         "clause && f(x) = (Waittime > 15s)",
                     )
                 continue
@@ -207,7 +207,7 @@ class _TreeReader:
                     raise self.checker.wrong(item, f"{item} is neither a node nor an address", EXAMPLES["Nodes"])
             return Clause(Kind.NODES, raw, None, relaxation)
         if isinstance(raw, Name) and raw.key in PLACEMENT:
-            raise self.checker.wrong(raw, f"{raw} alone says nothing", EXAMPLES[PLACEMENT[raw.key]])
+            raise self.checker.wrong(raw, f"{raw} alone is not a condition", EXAMPLES[PLACEMENT[raw.key]])
         if isinstance(raw, Compare) and isinstance(raw.left, Name) and raw.left.key in PLACEMENT:
             return self._placement(raw, raw.left, relaxation)
         if isinstance(raw, In) and isinstance(raw.subject, Name) and raw.subject.key in PLACEMENT:
@@ -246,7 +246,7 @@ class _TreeReader:
             if 1 <= count <= MOST_DISKS:
                 right = Truth(True) if count == 1 else Number(str(count))
                 return Clause(Kind.DISK, Compare("=", name, right), count, relaxation)
-        raise self.checker.wrong(value, f"{value} is not what {name} can be", example)
+        raise self.checker.wrong(value, f"{value} is not a possible value of {name}", example)
 
     def _whole(self, name: Name, value: Expression, relaxation: Relaxation | None) -> Clause:
         """A gang that may start in part: with all tasks, later with a least number of them."""
@@ -254,7 +254,7 @@ class _TreeReader:
         if isinstance(value, Number) and value.text.isdecimal() and len(value.text) < 9:
             least = int(value.text)
         if relaxation is None or least < 1:
-            raise self.checker.wrong(value, f"{name} = {value} says nothing about a node", EXAMPLES["IssueAsWhole"])
+            raise self.checker.wrong(value, f"{name} = {value} does not depend on the node", EXAMPLES["IssueAsWhole"])
         right = Truth(True) if least == 1 else Number(str(least))
         return Clause(Kind.WHOLE, Compare("=", name, right), least, relaxation)
 
@@ -283,7 +283,7 @@ class _TreeReader:
             case Compare():
                 if raw.operator in ("is", "is not"):
                     hint = f"{Compare('=' if raw.operator == 'is' else '!=', raw.left, raw.right)}"
-                    raise self.checker.wrong(raw, f"f(x) knows no {raw.operator}", hint)
+                    raise self.checker.wrong(raw, f"f(x) does not have the operator {raw.operator}", hint)
                 found = sides(raw)
                 if found is not None and found[0].key in MOMENT:
                     self._constant(found[0], found[2])
@@ -292,7 +292,7 @@ class _TreeReader:
         if isinstance(raw, Compare) and isinstance(raw.left, Name):
             near = closest(raw.left.written, MOMENT.values())
             hint = f"did you mean {near}? {hint}" if near else hint
-        raise self.checker.wrong(raw, "f(x) compares Waittime and ClusterLoad with constants, nothing else", hint)
+        raise self.checker.wrong(raw, "f(x) can only compare Waittime and ClusterLoad with constants", hint)
 
     def _no_constant(self, compare: Compare) -> None:
         """Refuse the comparison of Waittime or ClusterLoad with something else than a constant."""

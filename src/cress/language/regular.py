@@ -159,7 +159,7 @@ class _PatternReader:
     def read(self) -> _Piece:
         piece = self._alternatives()
         if self.at < len(self.pattern):
-            raise BadPattern(self.at, "this ) closes nothing", "\\) is a parenthesis as it stands")
+            raise BadPattern(self.at, "this ) closes nothing", "\\) is a literal parenthesis")
         return piece
 
     def _peek(self) -> str:
@@ -198,7 +198,9 @@ class _PatternReader:
                 # As little as possible: whether it is found at all stays the same.
                 self.at += 1
             if anchor or end != place:
-                raise BadPattern(place, "nothing to repeat", "a repetition stands behind a character or a group, once")
+                raise BadPattern(
+                    place, "nothing to repeat", "a repetition must follow a character or a group, only once"
+                )
             piece = self._times(start, piece, least, most)
         return piece
 
@@ -212,7 +214,7 @@ class _PatternReader:
         inside = self.pattern[self.at : end] if end >= 0 else ""
         low, comma, high = inside.partition(",")
         if not all(number.isascii() and number.isdigit() and len(number) < 5 for number in (low, high or "0")):
-            raise BadPattern(place, "this { is not a repetition", "{3}, {1,3} or {2,}; \\{ is one as it stands")
+            raise BadPattern(place, "this { is not a repetition", "{3}, {1,3} or {2,}; \\{ is a literal brace")
         self.at = end + 1
         least, most = int(low), int(high) if high else None if comma else int(low)
         if most is not None and (most < least or not most):
@@ -246,7 +248,7 @@ class _PatternReader:
         if char == "[":
             return self._position(self._bracket(place))
         if char in "*+?{":
-            raise BadPattern(place, "nothing to repeat", "a repetition stands behind a character or a group, once")
+            raise BadPattern(place, "nothing to repeat", "a repetition must follow a character or a group, only once")
         if char == ".":
             return self._position(_Chars(negated=True))
         if char == "^":
@@ -268,7 +270,7 @@ class _PatternReader:
         piece = self._alternatives()
         self._level -= 1
         if self._peek() != ")":
-            raise BadPattern(place, "this ( is not closed", "\\( is a parenthesis as it stands")
+            raise BadPattern(place, "this ( is not closed", "\\( is a literal parenthesis")
         self.at += 1
         return piece
 
@@ -292,7 +294,7 @@ class _PatternReader:
         begin = self.at
         while self._peek() != "]" or self.at == begin:
             if not self._peek():
-                raise BadPattern(place, "this [ is not closed", "\\[ is a bracket as it stands")
+                raise BadPattern(place, "this [ is not closed", "\\[ is a literal bracket")
             low, at = self._member(), self.at
             if low.classes:
                 classes += low.classes

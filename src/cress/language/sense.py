@@ -155,7 +155,7 @@ class Sense:
                 return
             if not isinstance(left, Text) and not isinstance(right, Text):
                 return
-            what = f"{whole} says nothing about a node"
+            what = f"{whole} does not depend on the node"
             raise self._wrong(whole, what, 'an attribute is written without quotes, or in `…`: Rack = "r1"')
         for one, other in ((left, right), (right, left)):
             self._truths(one, other)

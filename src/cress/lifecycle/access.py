@@ -51,7 +51,7 @@ def take(context: Context, input_: AccessInput) -> None:
 def _set_user(context: Context, input_: SetUser) -> None:
     users = context.tables.users
     if input_.user.name not in users and len(users) >= MOST_USERS:
-        raise NotAccepted(f"the cluster knows {len(users):,} users", hint=f"at most {MOST_USERS:,}")
+        raise NotAccepted(f"the cluster already has {len(users):,} users", hint=f"at most {MOST_USERS:,}")
     for position, group in enumerate(input_.user.administers):
         if group not in context.core.groups.by_name:
             what = f"there is no group {group}"

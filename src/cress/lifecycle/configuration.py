@@ -69,8 +69,8 @@ def check_options(context: Context, options: Options) -> None:
         name = next(name for name in changed_names(before, options) if name not in LIVE)
         raise NotAccepted(
             (
-                f"{name} cannot change while there are {work:,} jobs and running tasks: the center would answer "
-                "nobody for seconds"
+                f"{name} cannot change while there are {work:,} jobs and running tasks: the center would "
+                "not answer for seconds"
             ),
             hint=f"start it with --option {name}={format_option(name, getattr(options, name))}",
             field=name,

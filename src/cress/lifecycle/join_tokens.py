@@ -67,7 +67,7 @@ def check_use(tables: Tables, input_: UseJoinToken, utc: int) -> None:
     if known is not None:
         raise NotAccepted(
             f"node {input_.node} has joined by the token {token.name} with another key",
-            hint=f"where the center is: `cress tls revoke {input_.node}`, then `cress tls issue {input_.node}`",
+            hint=f"on the center's machine: `cress tls revoke {input_.node}`, then `cress tls issue {input_.node}`",
         )
     if uses(tables)[token.id] >= token.uses:
         raise NotAccepted(f"the join token {token.name} is used up: {token.uses} of {token.uses}", hint="another one")

@@ -112,7 +112,7 @@ def check_attributes(attributes: Mapping[str, Value], dimensions: Dimensions) ->
         _once(name, known)
         known[name] = value
         if plain(name) in amounts:
-            raise InputError(f"{name} is a resource, and no label", hint="another name; --resource says what there is")
+            raise InputError(f"{name} is a resource, not a label", hint="another name; --resource sets resources")
         if isinstance(value, str):
             _check_text(name, value)
         if isinstance(value, float) and not isfinite(value):

@@ -110,7 +110,7 @@ class _Reading:
         count = reader.read("count", _count, 1)
         name = reader.read("name", _id, "")
         if path and reader.has("count"):
-            reader.wrong("count", "is given beside a path", "each disk by itself, or no path")
+            reader.wrong("count", "cannot be combined with a path", "each disk by itself, or no path")
         if not reader.errors:
             if reader.has("count"):
                 ids = [f"{name or 'disk'}{len(self.devices) * (not name) + i}" for i in range(count)]
@@ -153,7 +153,7 @@ class _Reading:
         if kind == DISK_KIND or kind in DISK_DIMENSIONS:
             raise InputError("is not a kind of device here", hint="disks have a list of their own, disks:")
         if kind in BASE_DIMENSIONS:
-            raise InputError(f"{kind} is counted, and has no devices", hint=_KINDS)
+            raise InputError(f"{kind} is only an amount, without single devices", hint=_KINDS)
         if self.dimensions is not None:
             if kind not in self.dimensions.custom:
                 known = self.dimensions.custom
@@ -171,7 +171,9 @@ class _Reading:
             models.append(model)
             if model != models[0]:
                 what = f"{model or 'no model'} beside {models[0] or 'devices without a model'}"
-                reader.wrong("model", what, "one model for all of a kind on a node; others are another kind")
+                reader.wrong(
+                    "model", what, "one model for each kind of device on a node; declare another kind for others"
+                )
             else:
                 self._add(reader, "id", Device(kind=kind, id=name, model=model, path=path))
         _raise(reader.errors)

@@ -38,7 +38,7 @@ def check_devices(devices: Sequence[Device], dimensions: Dimensions) -> None:
             raise InputError(f"{kind} {device.id} is given twice", hint="each id once")
         seen.add((kind, device.id))
         if kind != DISK_KIND and models.setdefault(kind, device.model) != device.model:
-            hint = "one model for all of a kind on a node; others are another kind"
+            hint = "one model for each kind of device on a node; declare another kind for others"
             raise InputError(f"{kind} {device.id} is a {device.model or 'device without model'}", hint=hint)
         if kind == DISK_KIND and min(device.bandwidth) < 0:
             raise InputError(f"the bandwidth of disk {device.id} is negative", hint="amounts of 0 or more")

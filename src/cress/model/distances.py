@@ -30,7 +30,13 @@ def parse_distances(value: object) -> tuple[Distance, ...]:
                     what = f"{text[:60]!r} is not a distance"
                     errors.append(InputError(what, hint=f"a whole number from 1 to {MOST:,}", field=field))
                 elif found.setdefault((attribute, min(one, other), max(one, other)), int(text)) != int(text):
-                    errors.append(InputError("is another distance than the other way round", hint="one", field=field))
+                    errors.append(
+                        InputError(
+                            "differs from the distance in the other direction",
+                            hint="one distance for both",
+                            field=field,
+                        )
+                    )
     if len(found) > MOST_PAIRS:
         errors.append(InputError(f"{len(found):,} distances are too many", hint=f"at most {MOST_PAIRS:,}"))
     if errors:

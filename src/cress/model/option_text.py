@@ -120,7 +120,7 @@ def resolve_options(base: Options, group: Group) -> Options:
 def not_per_group(name: str) -> InputError:
     """The mistake of giving a group a value for an option of the whole cluster."""
     return InputError(
-        f"{name} holds for the whole cluster, no group has a value of its own",
+        f"{name} applies to the whole cluster, not to a single group",
         hint="per group: " + ", ".join(camel_case(option) for option in group_options()),
         field=camel_case(name),
     )

@@ -44,7 +44,7 @@ def at_load(workload: Workload, load: float) -> Workload:
     cluster = workload.cluster
     if cluster.outages or cluster.drains or workload.until is not None or (workload.run == NO_LIMIT).any():
         raise InputError(
-            "only a trace of jobs that end, on nodes that stay, can have another load",
+            "needs a trace in which all jobs end and all nodes stay",
             hint="without --load",
             field="--load",
         )

@@ -123,7 +123,7 @@ MEASURES: dict[str, str] = {
     "preemptions": "attempts that were preempted",
     "jobs_preempted": "jobs with at least one preempted attempt",
     "attempts_lost": "attempts that were lost with their node",
-    "attempts_moved": "attempts that were stopped to begin anew on another node (`rebalance`)",
+    "attempts_moved": "attempts that were stopped and restarted on another node (`rebalance`)",
     "attempts_stopped": "attempts that were stopped: with their gang, by a drain, or because their job was cancelled",
     "attempts_failed": "attempts that failed",
     "lost_work_core_h": "core hours of attempts that were preempted, lost, moved, stopped or failed; not of services",

@@ -9,7 +9,7 @@ import msgspec
 
 from cress.model.records import AttemptRecord, JobRecord
 
-WAY_OUT = "`cress store check` says more, `cress store restore FILE` takes a backup back"
+WAY_OUT = "`cress store check` shows details, `cress store restore FILE` restores a backup"
 
 
 class StoreError(Exception):

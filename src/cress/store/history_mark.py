@@ -37,7 +37,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     def compare(self, name: str, identity: int, additions: int, mark: Path) -> None:
         """Raise Damaged if a history is not the one that this mark describes, or has lost additions."""
-        out = f"put a copy of it back; or remove {mark}, to go on with what is there"
+        out = f"put a copy of it back; or remove {mark}, to continue with the existing one"
         if identity != self.identity:
             raise Damaged(f"the history {name} is not the one into which this center moved its finished work; {out}")
         if additions < self.additions:

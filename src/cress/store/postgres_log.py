@@ -113,7 +113,7 @@ class PostgresLog:
         """See ``SharedLog.checkpoint``."""
         found = self._again(_newest)
         if not found.number:
-            raise Damaged(f"{self.name} begins with entries that are gone, and has no checkpoint")
+            raise Damaged(f"{self.name} begins with missing entries, and has no checkpoint")
         return found, self._pieces(found)
 
     def _pieces(self, found: Checkpoint) -> Iterator[bytes]:

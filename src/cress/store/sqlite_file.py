@@ -73,7 +73,7 @@ def log_is_gone(path: Path) -> str:
     mark, log = beside(path, MARK), beside(path, "-wal")
     if log.exists() or not mark.exists() or mark.read_text(encoding="ascii", errors="replace").strip() != "open":
         return ""
-    return f"{log} is gone, and with it what was stored last; `cress store restore {path}` goes on without"
+    return f"{log} is missing, and with it the last changes; `cress store restore {path}` goes on without"
 
 
 def write_mark(path: Path, word: str) -> None:
@@ -110,7 +110,7 @@ def transaction(writer: sqlite3.Connection) -> Iterator[None]:
 
 def begins_anew(path: Path, how: str) -> str:
     """Return the reason why a ``gone`` or ``empty`` store is not taken for a new one."""
-    return f"the store {path} is {how}; without {beside(path, MARK)} an empty cluster begins there"
+    return f"the store {path} is {how}; to begin an empty cluster there, remove {beside(path, MARK)}"
 
 
 class _Spoilt(Exception):

@@ -197,7 +197,7 @@ class ZooKeeperLog:
         """See ``SharedLog.checkpoint``."""
         newest = self._newest()
         if not newest.number:
-            raise Damaged(f"{self.name} begins with entries that are gone, and has no checkpoint")
+            raise Damaged(f"{self.name} begins with missing entries, and has no checkpoint")
         found = Checkpoint(newest.number, newest.place, newest.pieces, newest.entry or newest.number)
         return found, self._checkpoint(found)
 

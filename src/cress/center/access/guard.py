@@ -168,7 +168,7 @@ def _unknown(scope: Scope, given: list[bytes]) -> str:
     if not given and peer is not None:
         return f"the account {peer} of this machine is not a user of the cluster"
     if any(PREFIX.encode() in value for value in given):
-        return "a join token opens nothing but POST /v1/join (`cress join` on a node takes it)"
+        return "a join token is valid only for POST /v1/join (use it with `cress join` on a node)"
     what = "wrong token" if given else "no token"
     return f"{what} (Authorization: Bearer TOKEN, from `cress token create`, or the file token in the data directory)"
 

@@ -115,7 +115,7 @@ class Provider:
         own = self.settings
         value = claims.get(own.claim)
         if not isinstance(value, str) or not value:
-            raise NotAccepted(f"the provider does not tell {own.claim}", hint="an operator sets --oidc-claim")
+            raise NotAccepted(f"the provider does not send the claim {own.claim}", hint="an operator sets --oidc-claim")
         if own.claim == "email" and claims.get("email_verified") is not True:
             raise NotAccepted(f"the provider has not verified the address {value[:100]}", hint="verify it there")
         if own.domain:
@@ -127,7 +127,7 @@ class Provider:
         except InputError as error:
             raise NotAccepted(f"the {own.claim} of the user cannot be a name here: {error}") from None
         if name in self._reserved or _is_system_account(name):
-            raise NotAccepted(f"{name} is an account of the system, whose name no user of the provider gets")
+            raise NotAccepted(f"{name} is a system account, so no user of the provider may have this name")
         return name
 
     def _use_once(self, id_token: str) -> None:
@@ -169,7 +169,7 @@ class Provider:
         async with httpx.AsyncClient(timeout=PATIENCE, follow_redirects=False) as http:
             found = await _json(http, issuer.rstrip("/") + DISCOVERY)
             if found.get("issuer") != issuer:
-                raise ProviderDown(f"{issuer} says that it is {str(found.get('issuer'))[:200]!r}")
+                raise ProviderDown(f"{issuer} gives its name as {str(found.get('issuer'))[:200]!r}")
             place = found.get("jwks_uri")
             if not isinstance(place, str) or not is_secure(place):
                 raise ProviderDown(f"{issuer} does not say where its keys are")

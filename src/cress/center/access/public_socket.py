@@ -49,9 +49,11 @@ def _check_folder(path: Path) -> None:
         raise InputError(f"{folder} cannot be used: {error.strerror}", field="--socket") from None
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
         hint = "a directory that only root or this account can write in, such as /run/cress"
-        raise InputError(f"others can write in {folder}, and put a socket of theirs there", hint=hint, field="--socket")
+        raise InputError(
+            f"other users can write in {folder}, and could replace the socket", hint=hint, field="--socket"
+        )
     if path.exists() and not path.is_socket():
-        raise InputError(f"{path} is there, and is not a socket", hint="another --socket", field="--socket")
+        raise InputError(f"{path} exists and is not a socket", hint="another --socket", field="--socket")
 
 
 def _answers(path: Path) -> bool:

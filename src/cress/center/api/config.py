@@ -73,7 +73,7 @@ async def change(request: Request) -> Response:
         if body.text is None:
             return body, Document()
         if body.options or body.licences:
-            raise InputError("is given beside options or licences", hint="one of both", field="text")
+            raise InputError("cannot be combined with options or licences", hint="only one of them", field="text")
         file = body.file[:MOST_FILE] or DOCUMENT
         return body, parse_document(body.text, file, dimensions=dimensions, accounting=accounting)
 

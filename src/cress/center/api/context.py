@@ -89,7 +89,7 @@ def _gone(committer: Committer, number: int) -> str:
             "or so long "
             "ago that it is forgotten; the machine of another center may have it (`--history` names a database for all)"
         )
-    return f"the record of job {number} is not kept any more: jobs are forgotten some time after their end"
+    return f"the record of job {number} is no longer kept: jobs are forgotten some time after their end"
 
 
 async def own_job(request: HTTPConnection, id: str) -> AnyJob:

@@ -101,13 +101,13 @@ def _framework(request: Request, error: Exception) -> Response:
     code = _CODES.get(error.status_code, "bad_input")
     message = str(error.detail)
     if error.status_code == 404:
-        message = f"there is nothing at {request.url.path} (see /openapi.json for what there is)"
+        message = f"there is nothing at {request.url.path} (see /openapi.json)"
     if error.status_code == 405:
-        message = f"{request.method} does not go with {request.url.path} (see /openapi.json for what does)"
+        message = f"{request.url.path} does not accept {request.method} (see /openapi.json)"
     response = answer(error.status_code, code, message)
     response.headers.update(error.headers or {})
     return response
 
 
 def _defect(_: Request, __: Exception) -> Response:
-    return answer(500, "defect", "the center made a mistake; its log says more")
+    return answer(500, "defect", "internal error of the center; see its log")

@@ -119,7 +119,7 @@ async def _left_of(committer: Committer, found: object, user: str) -> Sequence[J
         raise NotAccepted(f"job {number} has not ended", hint="a dag can be resumed when all its steps have ended")
     run = run_of(committer, found)
     if run is None or not run.source:
-        raise NotAccepted(f"what was submitted as job {number} is not known any more", hint="`cress submit` its file")
+        raise NotAccepted(f"the submission of job {number} is no longer known", hint="`cress submit` its file")
     entry = msgspec.json.decode(run.source)
     specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=user)
     plan = specs[0].job.plan
@@ -127,5 +127,7 @@ async def _left_of(committer: Committer, found: object, user: str) -> Sequence[J
     there, succeeded = await succeeded_steps(committer, found)
     left = without_done(specs, (set(plan.steps) - there) | succeeded, number)
     if not left:
-        raise NotAccepted(f"nothing of job {number} is left to do", hint="every step that could start has succeeded")
+        raise NotAccepted(
+            f"job {number} has no unfinished steps that could start", hint="every step that could start has succeeded"
+        )
     return left

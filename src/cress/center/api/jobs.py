@@ -272,7 +272,7 @@ async def send_signal(request: Request, id: str) -> Response:
         raise NotAccepted(what, hint="signals reach running tasks only", field="task")
     missed = [attempt.node for attempt in targets if not committer.connections.signal(attempt.node, attempt.id, number)]
     if missed:
-        raise Away(f"the signal did not reach what runs on {', '.join(sorted(set(missed)))}: the node is away")
+        raise Away(f"the signal did not reach the tasks on {', '.join(sorted(set(missed)))}: the node is away")
     return reply(job_view(committer, found))
 
 

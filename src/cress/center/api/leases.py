@@ -159,7 +159,7 @@ async def grow(request: Request, id: str) -> Response:
     job, _ = await _own(request, id)
     run = run_of(committer, job)
     if run is None or not run.source:
-        raise NotAccepted(f"the request of lease {job.job.id} is not known any more", hint="request new ones")
+        raise NotAccepted(f"the request of lease {job.job.id} is no longer known", hint="request new ones")
     await _heard(committer, job)
     return await _ask(request, msgspec.json.decode(run.source) | {"count": body.count})
 
@@ -175,7 +175,7 @@ async def shrink(request: Request, id: str) -> Response:
     if body.count > len(held):
         raise NotAccepted(
             f"{len(held)} leases of {job.job.id} are held, not {body.count}",
-            hint="release the request as a whole to withdraw what waits",
+            hint="release the whole request, to withdraw waiting leases too",
             field="count",
         )
     pool = committer_of(request).machine.core.pool

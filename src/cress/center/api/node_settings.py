@@ -39,7 +39,9 @@ async def change(request: Request, name: str) -> Response:
     changes = _changes(body)
     if body.revert is not None and changes:
         raise InputError(
-            f"is given beside {changes[0]}", hint="a revision to go back to is a change by itself", field="revert"
+            f"cannot be combined with {changes[0]}",
+            hint="a revision to go back to is a change by itself",
+            field="revert",
         )
     dimensions = committer.machine.core.dimensions
     word = SetNode(

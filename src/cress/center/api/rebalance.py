@@ -41,7 +41,7 @@ async def plan(request: Request) -> Response:
     budget = Budget(moves=query.moves or MOST_MOVES, lost=lost)
     if query.job:
         if query.goal:
-            raise InputError("goes with no job", hint="leave out `for` or `goal`", field="goal")
+            raise InputError("cannot be combined with a job", hint="leave out `for` or `goal`", field="goal")
         job = await seen_job(request, query.job)
         check_steers(request, job)
         number = int(query.job)

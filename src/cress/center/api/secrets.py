@@ -97,7 +97,7 @@ def _vault(request: Request) -> Vault:
 def _owner(request: Request, user: str, group: str) -> Owner:
     """Return the owner that is meant. Raises InputError."""
     if user and group:
-        raise InputError("a secret belongs to a user or to a group", hint="one of both", field="group")
+        raise InputError("a secret belongs to a user or to a group", hint="only one of them", field="group")
     if group:
         return Owner(group, is_group=True)
     return Owner(checked_name(user, "user") if user else caller_of(request).user)

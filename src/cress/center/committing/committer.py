@@ -495,7 +495,7 @@ class Committer:
             self.loop.load_failed(str(error), self.clock.now())
         except Exception:  # noqa: BLE001 – tried again until the center is stopped
             _log.exception("the state cannot be loaded")
-            self.loop.load_failed("the state cannot be loaded, the center's log says more", self.clock.now())
+            self.loop.load_failed("the state cannot be loaded; see the center's log", self.clock.now())
         else:
             # Another center may lead since the epoch was asked for: then this one stands by, and stays so.
             if not self.loop.is_aside:

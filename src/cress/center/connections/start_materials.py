@@ -18,7 +18,7 @@ from cress.shell.center.effects import Supply
 
 # Attempts whose material is made between two looks at other work.
 AT_ONCE = 32
-DEFECT = "the center could not make what the task needs to start; its log has the reason"
+DEFECT = "the center could not prepare the secrets of the task; see its log"
 
 _log = logging.getLogger("cress.center")
 

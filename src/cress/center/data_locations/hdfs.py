@@ -94,7 +94,7 @@ class Hdfs:
                 async with asyncio.timeout(self._longest):
                     return await self._places(gateway, data.path)
             except TimeoutError:
-                problem = UnlocatedError(f"{gateway.url} takes too long to say where it lies")
+                problem = UnlocatedError(f"{gateway.url} did not answer in time")
             except _RemoteError as error:
                 problem = _problem(gateway, error)
                 if error.kind != "StandbyException":
@@ -104,8 +104,8 @@ class Hdfs:
             except httpx.TransportError:
                 problem = UnlocatedError(f"the namenode at {gateway.url} cannot be reached")
             except (msgspec.MsgspecError, httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
-                problem = UnlocatedError(f"what {gateway.url} answers is not WebHDFS")
-        raise problem or UnlocatedError(f"{data.place} is none that the center may ask (--webhdfs)", lasting=True)
+                problem = UnlocatedError(f"the server at {gateway.url} does not answer as WebHDFS does")
+        raise problem or UnlocatedError(f"the center may not ask {data.place} (--webhdfs)", lasting=True)
 
     async def _places(self, gateway: Gateway, path: str) -> Places:
         status = (await self._ask(gateway, path, "GETFILESTATUS", FileStatus)).FileStatus
@@ -130,7 +130,7 @@ class Hdfs:
             raise several.exceptions[0] from None
         found = shares(blocks)
         if not found:
-            raise UnlocatedError("it is empty, so it lies nowhere", lasting=True)
+            raise UnlocatedError("it is empty, so it has no location", lasting=True)
         return found
 
     async def _files(self, gateway: Gateway, folder: str) -> list[str]:
@@ -204,9 +204,9 @@ def _kind(body: bytes) -> str:
 def _problem(gateway: Gateway, error: _RemoteError) -> UnlocatedError:
     """Return the problem in our own words: users who name a server must not read its answers to the center."""
     if error.kind == "FileNotFoundException" or (error.code == 404 and not error.kind):
-        return UnlocatedError("no such file (as the namenode says)", lasting=True)
+        return UnlocatedError("no such file (according to the namenode)", lasting=True)
     if error.kind in ("AccessControlException", "SecurityException") or error.code in (401, 403):
         if error.kind == "StandbyException":
             return UnlocatedError(f"the namenode at {gateway.url} is not the active one")
-        return UnlocatedError(f"{gateway.user} may not look at it (as the namenode says)", lasting=True)
+        return UnlocatedError(f"{gateway.user} may not read it (according to the namenode)", lasting=True)
     return UnlocatedError(f"the namenode at {gateway.url} answers with {error}")

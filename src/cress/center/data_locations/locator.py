@@ -64,7 +64,7 @@ class Locator:
                 try:
                     self._look()
                 except Exception:  # noqa: BLE001 – tried again as long as the center runs
-                    _log.exception("where data lies cannot be looked after")
+                    _log.exception("the locations of data cannot be kept up to date")
                 # Steps may follow each other every millisecond.
                 await asyncio.sleep(PAUSE)
         finally:
@@ -129,8 +129,8 @@ class Locator:
         except (UnlocatedError, InputError) as error:
             self._failed(data, entry, str(error), lasting=getattr(error, "lasting", True))
         except Exception:  # noqa: BLE001 – tried again
-            _log.exception("where %s lies cannot be found out", data)
-            self._failed(data, entry, "the center failed to find out; its log says more", lasting=False)
+            _log.exception("the location of %s cannot be determined", data)
+            self._failed(data, entry, "the location could not be determined; see the center's log", lasting=False)
         else:
             entry.failures, entry.due = 0, loop.time() + self._age
         finally:

@@ -45,7 +45,7 @@ class Namenodes:
             name, _, urls = text.partition("=")
             name = name.strip().lower()
             if not _NAME.fullmatch(name) or not urls.strip():
-                raise InputError(f"{text!r} says of no namenode where it is asked", hint=HINT, field="--webhdfs")
+                raise InputError(f"{text!r} has no address of a namenode", hint=HINT, field="--webhdfs")
             if name in self._told:
                 raise InputError(f"{name} is given twice", hint="each name once", field="--webhdfs")
             self._told[name] = tuple(_gateway(url.strip()) for url in urls.split(","))

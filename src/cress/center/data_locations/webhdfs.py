@@ -104,7 +104,7 @@ def blocks_of(answer: BlockLocations) -> list[tuple[int, frozenset[str]]]:
             )
             for block in answer.LocatedBlocks.locatedBlocks
         ]
-    raise ValueError("no blocks are told")
+    raise ValueError("the answer contains no blocks")
 
 
 def shares(blocks: Iterable[tuple[int, frozenset[str]]]) -> Places:

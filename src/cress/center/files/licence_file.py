@@ -36,7 +36,7 @@ def parse_licences(text: str, file: str) -> Licences:
     found: dict[str, int] = {}
     whole = document(text, file, HINT)
     if whole is None:
-        raise InputError("there are no licences in it", hint=HINT, file=file)
+        raise InputError("it contains no licences", hint=HINT, file=file)
     if not is_kind(whole, "map"):
         wrong(whole, "", InputError("is not a mapping", hint=HINT))
         mistakes.check()

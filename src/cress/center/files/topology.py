@@ -65,7 +65,7 @@ class _TopologyReader:
 
     def read(self, whole: Any) -> None:
         if whole is None:
-            self.errors.append(InputError("there are no racks in it", hint=HINT, file=self.file))
+            self.errors.append(InputError("it contains no racks", hint=HINT, file=self.file))
             return
         if not is_kind(whole, "map"):
             self.wrong(whole, "", "is not a mapping", HINT)
@@ -180,7 +180,7 @@ class _TopologyReader:
     def _node(self, rack: str, name: str, place: Any, field: str) -> None:
         other = self.racks.setdefault(name, rack)
         if other != rack:
-            self.wrong(place, field, f"node {name} stands in rack {other} already", "each node in one rack")
+            self.wrong(place, field, f"node {name} is already in rack {other}", "each node in one rack")
 
 
 def plain_of(node: Any) -> object:

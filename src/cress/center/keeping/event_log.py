@@ -177,7 +177,7 @@ class EventLog:
         if not number or self._other_release:
             return ""
         if last is None:
-            return f"the event log in {self.folder} is gone or cannot be read; it begins anew with record {number + 1}"
+            return f"the event log in {self.folder} is missing or cannot be read; a new one begins at {number + 1}"
         if last < first:
             return f"the event log in {self.folder} lacks records {last + 1} to {number}; a new file begins after them"
         return ""
@@ -348,7 +348,7 @@ def _payloads(file: BinaryIO, path: Path) -> Iterator[bytes]:
     end = beginning.at
     for frame in _frames(file, beginning):
         if frame.start > end:
-            raise InputError(f"is damaged at byte {end}", hint="what comes before can be read", file=str(path))
+            raise InputError(f"is damaged at byte {end}", hint="the part before it can be read", file=str(path))
         end = frame.end
         yield frame.payload
 

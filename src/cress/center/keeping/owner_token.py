@@ -17,10 +17,10 @@ LEAST_LENGTH = 20
 # The note of the store with the fingerprint of the token.
 FINGERPRINT = "secret"
 WAY_BACK = (
-    "bring it back from a backup, from another center of the cluster, or from a node (the file that `--token-file` of "
-    "its executor names); only if no copy is left, `cress store secret --new` makes a new one, which all executors need"
+    "restore it from a backup, from another center of the cluster, or from a node (the file in `--token-file` of its "
+    "executor); only if no copy is left, `cress store secret --new` makes a new one, which all executors need"
 )
-ACCEPT = "; if executors have this one already, `cress store secret --accept` takes it"
+ACCEPT = "; if executors already have this one, use `cress store secret --accept`"
 
 
 def fingerprint_of(secret: str) -> bytes:
@@ -32,8 +32,7 @@ def check_fingerprint(folder: Path, secret: bytes, known: bytes | None) -> None:
     """Raise InputError if the store knows another secret than that in ``folder``, whose fingerprint is ``secret``."""
     if known is not None and not hmac.compare_digest(known, secret):
         raise InputError(
-            "the token is not that of this cluster (it was changed, or is another cluster's), and executors would "
-            "refuse a center with it",
+            "the token was changed, or belongs to another cluster, so executors would refuse a center with it",
             hint=WAY_BACK + ACCEPT,
             file=str(folder / TOKEN_FILE),
         )
@@ -48,7 +47,7 @@ def cluster_secret(folder: Path, known: bytes | None) -> str:
         return ensure_token(folder)
     path = folder / TOKEN_FILE
     if not path.exists():
-        what = "the token is missing, and executors would refuse a center with another one"
+        what = "the token is missing, and executors would refuse a center with a new one"
         raise InputError(what, hint=WAY_BACK, file=str(path))
     secret = read_token(path, WAY_BACK)
     check_fingerprint(folder, fingerprint_of(secret), known)

@@ -126,7 +126,7 @@ def restored(saved: Saved, settings: CenterSettings, read_run: Callable[[int], b
     events = Events()
     if saved.snapshot is None:
         if saved.records:
-            raise StoreError("the store has a log but no snapshot that it goes on from; take a backup back")
+            raise StoreError("the store has a log but no snapshot to continue from; restore a backup")
         return Restored(Machine(settings.dimensions, Options()), events, [])
     _check_release(saved)
     try:
@@ -159,8 +159,8 @@ def restored(saved: Saved, settings: CenterSettings, read_run: Callable[[int], b
         except Exception as error:
             # Its checksum holds, so it is intact; a backup of it would not help.
             raise StoreError(
-                f"{which} cannot be taken in by cress {cress.__version__}: {_said(error)}; "
-                "start and stop the version of cress that wrote it, once, which leaves no log"
+                f"{which} cannot be read by cress {cress.__version__}: {_said(error)}; "
+                "start and stop the version of cress that wrote it once, so that it leaves no log"
             ) from error
     machine = stepper or follower.machine()
     if converted and read_run is not None:
@@ -184,8 +184,8 @@ def _check_release(saved: Saved) -> None:
     left = msgspec.msgpack.decode(version, type=_Meta)
     if left.machine > MAJOR:
         raise StoreError(
-            f"the store was left in the middle of work by cress {left.release}, whose log this version "
-            f"({cress.__version__}) reads otherwise; start and stop it once with cress {left.release}"
+            f"cress {left.release} did not stop cleanly, and this version ({cress.__version__}) cannot read its log; "
+            f"start and stop cress {left.release} once"
         )
 
 

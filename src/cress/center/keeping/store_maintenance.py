@@ -172,7 +172,7 @@ def change_secret(data: Path, address: str, *, new: bool) -> Path:
         with closing(open_store(address, data)) as store:
             saved, path = store.load(), data / TOKEN_FILE
             if not saved.epoch:
-                raise InputError("no center has begun here", hint="the first start makes the secret", file=str(data))
+                raise InputError("no center has run here yet", hint="the first start makes the secret", file=str(data))
             if new and path.is_dir():
                 raise InputError("there is a directory in the place of the token", hint="move it away", file=str(path))
             fresh = fresh_token(data) if new else path
@@ -195,7 +195,7 @@ def backup(path: Path, target: Path) -> int:
     Raises StoreError, also when the store is damaged, and InputError.
     """
     if target.exists():
-        raise InputError("is there already", hint="a backup overwrites nothing", file=str(target))
+        raise InputError("already exists", hint="a backup overwrites nothing", file=str(target))
     with reading(path) as store:
         for problem in store.damage():
             raise StoreError(f"the store {path} is damaged, and a copy would be too: {problem}")

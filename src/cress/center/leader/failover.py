@@ -110,7 +110,7 @@ class Failover:
         if not await self.others():
             raise NotAccepted("no other center stands by", hint="start another one with the same --store")
         if self._committer.problem:
-            raise NotAccepted("this center cannot hand over what it cannot store", hint=self._committer.problem)
+            raise NotAccepted("this center cannot hand over, because it cannot store", hint=self._committer.problem)
         self._set(leads=True, handing_over=True)
         if not await self._committer.finish("another center takes over; try again", HAND_OVER):
             self._set(leads=True)

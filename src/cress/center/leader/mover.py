@@ -50,7 +50,7 @@ class Mover:
                     _log.warning("finished work stays in the store: %s", error)
                 self.problem = str(error)
             except Exception:  # noqa: BLE001 – tried again as long as the center runs
-                self.problem = "the mover failed; the center's log says more"
+                self.problem = "the mover failed; see the center's log"
                 _log.exception(self.problem)
             else:
                 self.problem = ""

@@ -44,7 +44,7 @@ class Planner:
             )
             data = await asyncio.to_thread(work.result)
         if data is None:
-            raise NotAccepted("the plan could not be made; the log of the center says more", hint="try again")
+            raise NotAccepted("the plan could not be made; see the center's log", hint="try again")
         return _decode(data)
 
 

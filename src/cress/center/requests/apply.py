@@ -81,7 +81,7 @@ def changes_of(committer: Committer, specs: Sequence[JobSpec], jobs: Sequence[Jo
 
 def _change(committer: Committer, spec: JobSpec, job: Job) -> Change:
     if job.type not in KINDS:
-        hint = "services, databases and cron jobs are applied; `cress submit` for what ends"
+        hint = "only services, databases and cron jobs can be applied; use `cress submit` for jobs that end"
         raise InputError(f"a {job.type.value} job is run once", hint=hint, field="type")
     family = families.named(committer.machine, job.name, job.group or DEFAULT_GROUP)
     if family is None:
@@ -162,7 +162,7 @@ async def carry_out(
             f"{change.job.name} is {change.what.value}" for entry in work if not entry.error for change in entry.changes
         ]
         if done and isinstance(failed, InputError):
-            raise NotAccepted(f"{failed.what}; {', '.join(done)} all the same", hint="apply the file again")
+            raise NotAccepted(f"{failed.what}; {', '.join(done)} anyway", hint="apply the file again")
         raise failed
     ids: dict[str, int] = {}
     for one in work:

@@ -32,13 +32,13 @@ class SecretDelivery:
         user = machine.tables.users.get(job.user) or User(name=job.user)
         there = machine.core.groups.by_name.get(group)
         if user.role.rank < Role.USER.rank or there is None or not there.spec.admits(job.user):
-            raise InputError(f"{job.user} may not use secrets in group {group} any more")
+            raise InputError(f"{job.user} may no longer use secrets in group {group}")
         environment: dict[str, bytes] = {}
         files: dict[str, bytes] = {}
         for use in starting.run.secrets:
             secret = usable(machine.tables.secrets, job.user, group, use.secret)
             if secret is None:
-                what = f"neither {job.user} nor group {group} has a secret {use.secret} any more"
+                what = f"neither {job.user} nor group {group} still has a secret {use.secret}"
                 raise InputError(what, hint=f"`cress secret set {use.secret}` sets it", field=f"secrets.{use.name}")
             value = self._vault.open(secret)
             if use.file:

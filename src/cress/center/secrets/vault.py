@@ -121,10 +121,10 @@ def _opened(keys: Keys, secret: Secret) -> bytes:
     key = keys.keys.get(secret.key)
     if key is None:
         what = (
-            f"the secret {secret.name} of {secret.of} is encrypted with the key {secret.key}, which the key file "
-            "does not have"
+            f"the secret {secret.name} of {secret.of} is encrypted with the key {secret.key}, which is not in the key "
+            "file"
         )
-        raise InputError(what, hint="the key file of its time, or set the secret again")
+        raise InputError(what, hint="restore the earlier key file, or set the secret again")
     from cryptography.exceptions import InvalidTag
 
     try:

@@ -58,16 +58,16 @@ class Admission:
         if revoked and (facts is None or facts.made_at <= revoked):
             raise NotAccepted(
                 f"the certificates of node {node} were revoked, and it cannot join by a token",
-                hint=f"its next bundle, where the center is: `cress tls issue {node}`",
+                hint=f"make a bundle for it on the center's machine: `cress tls issue {node}`",
                 field="node",
             )
         if newest is not None and newest.public_key() == request.key:
             return
         if is_member or (facts is not None and time.time() < facts.until):
             raise NotAccepted(
-                f"there is a node {node}, with another key",
+                f"there is a node {node} with another key",
                 hint=(
-                    f"another name; or if it is that node anew, where the center is: `cress tls revoke {node}`, "
+                    f"another name; for the same node, on the center's machine: `cress tls revoke {node}`, "
                     f"then `cress tls issue {node}`"
                 ),
                 field="node",

@@ -96,7 +96,7 @@ class Authority:
         """Make a key and a certificate for a node, and write them into the folder ``bundle``. Raises InputError."""
         check_node(node)
         if (bundle / BUNDLE_KEY).exists():
-            raise InputError("there is a bundle in it", hint="another folder, or remove this one", file=str(bundle))
+            raise InputError("already has a bundle", hint="another folder, or remove this one", file=str(bundle))
         revoked = self.revoked_until(node)
         # The moments in certificates are whole seconds: this one is later than what was revoked.
         time.sleep(min(1.0, max(0.0, revoked + 1 - time.time())))

@@ -128,7 +128,7 @@ def _how(attempt: AttemptView) -> str:
     if attempt.error:
         return f"on {attempt.node}: {attempt.error}"
     if attempt.code is None:
-        return f"ended on {attempt.node} and nobody knows how"
+        return f"ended on {attempt.node} and its outcome is unknown"
     if attempt.code < 0:
         return f"was ended by signal {-attempt.code} on {attempt.node}"
     return f"exited with {attempt.code} on {attempt.node}"

@@ -36,7 +36,7 @@ def follow(
             found = progress_of(job, center.ask(calls.job(job.id)))
             if late and found.waits:
                 found = Progress(
-                    problem=f"not ready after {timeout:g} s: {found.waits}; what was applied goes on", late=True
+                    problem=f"not ready after {timeout:g} s: {found.waits}; the applied changes go on", late=True
                 )
             looked.append((job, waiting, found))
         early = any(found.waits and not found.failing for _, _, found in looked)

@@ -46,7 +46,7 @@ def watched(
     ``renews``: the caller is their holder, whose terms begin anew several times within each of them.
     """
     if len(ids) > 1:
-        raise InputError("one request is watched, or a workload", field="id")
+        raise InputError("give a lease or a workload, not both", field="id")
     known: dict[str, LeaseView] = {}
     stamp, wait = "", 0.0
     renewed = -math.inf

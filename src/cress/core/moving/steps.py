@@ -25,13 +25,13 @@ def problem_of(core: Books, move: Move, kept: Ints | None = None) -> str:
     what = f"task {move.task} of job {move.job}"
     attempt = core.attempts.get(move.attempt)
     if attempt is None or core.cluster.names[attempt.node] != move.node:
-        return f"{what} does not run on node {move.node} any more"
+        return f"{what} no longer runs on node {move.node}"
     why = why_it_stays(core, attempt)
     if why is not None:
         return f"{what} is one {why.value}"
     f = core.cluster.index.get(move.to)
     if f is None or not takes(core, attempt.job.job.id, f, kept) or not within_quota(core, attempt, f):
-        return f"node {move.to} does not take {what} any more"
+        return f"node {move.to} no longer takes {what}"
     return ""
 
 
@@ -52,7 +52,7 @@ def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], mo
     """Return why a unit cannot have a place once these tasks are moved away; empty if it can."""
     entry = core.jobs.get(job)
     if entry is None or not entry.queued or entry.shape.size != sum(count for _, count in place):
-        return f"job {job} does not wait any more as it did"
+        return f"job {job} no longer waits as before"
     cluster, shape = core.cluster, entry.shape
     kept = promised(core, entry)
     for name, count in place:
@@ -63,7 +63,7 @@ def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], mo
                 free += core.attempts[move.attempt].amounts
         needs = shape.request_array * count
         if not np.all((free >= needs) | (needs == 0)):
-            return f"others have taken room for job {job} on node {name}"
+            return f"other tasks have taken the room for job {job} on node {name}"
     return ""
 
 

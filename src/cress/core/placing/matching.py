@@ -345,5 +345,5 @@ def _counted(asked: list[tuple[Predicate, Bools]], places: Ints) -> tuple[tuple[
         more |= kept[i][1]
     if more.any():
         number = int(np.count_nonzero(more))
-        told.append((f"what {number} more node{'s' * (number > 1)} that choose{'s' * (number == 1)} ask for", number))
+        told.append((f"the conditions of {number} more node{'s' * (number > 1)}", number))
     return tuple(told)

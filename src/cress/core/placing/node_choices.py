@@ -75,7 +75,7 @@ class AcceptedByNodes(Predicate):
 
     def text_for(self, places: Ints) -> str:
         """Return the condition, and these nodes."""
-        return f"what {_named(self._context, places)} accept{'s' * (len(places) == 1)}: {self._text}"
+        return f"the condition of {_named(self._context, places)}: {self._text}"
 
     def excludes(self, places: Ints) -> Bools:
         """Return, per node of ``places``, whether its condition is not true for each job of the unit."""

@@ -169,7 +169,7 @@ def join_cgroups(place: Confinement) -> None:
         except OSError as error:
             # Only root sets limits by control groups, so an executor without root may skip them.
             if os.geteuid() == 0:
-                raise EnterError(f"the limits of the task cannot be taken over: {path}: {error.strerror}") from None
+                raise EnterError(f"the limits of the task cannot be applied: {path}: {error.strerror}") from None
 
 
 def enter_namespaces(place: Confinement) -> None:

@@ -81,7 +81,7 @@ def _check(run: Run, entry: pwd.struct_passwd, rules: AccountRules) -> None:
     """Raise StartError if the tasks of this user and group must not run as the account."""
     if entry.pw_uid >= LEAST_UID or run.user in ("", own_name()) or run.group in rules.root_groups:
         return
-    kind = "root" if entry.pw_uid == 0 else f"an account of the system (uid {entry.pw_uid}, below {LEAST_UID})"
+    kind = "root" if entry.pw_uid == 0 else f"a system account (uid {entry.pw_uid}, below {LEAST_UID})"
     named = "" if entry.pw_name == kind else f"{entry.pw_name}, which is "
     raise StartError(
         f"tasks of {run.user} in the group {run.group or 'default'} do not run as {named}{kind} on this node: "

@@ -273,7 +273,7 @@ class Cgroups:
         found = []
         for controller, what in _MISSING.items():
             if controller not in self._has:
-                found.append(f"{what}: the kernel's controller {controller!r} is not there")
+                found.append(f"{what}: the kernel's controller {controller!r} is missing")
         if "memory" in self._has and not self._swap and _has_swap():
             found.append("memory that is swapped out counts for no limit: the kernel does not account swap")
         if "blkio" in self._has and "blkio" in self.first:

@@ -99,9 +99,7 @@ def unlimited(runtime: str, found: FoundRuntimes) -> tuple[str, ...]:
     if found.container is None:
         sentences.append(f"containers cannot be run: {found.why}")
     if runtime == PROCESS:
-        sentences.insert(
-            0, "tasks of the runtime 'process' are limited in the memory of each single process, and nothing else"
-        )
+        sentences.insert(0, "tasks of the runtime 'process' are limited only in the memory of each single process")
     return tuple(sentences)
 
 
@@ -151,7 +149,7 @@ def _try(runtime: ContainerRuntime, folder: Path) -> str:
 def _unlimited(cgroups: Cgroups, home: Path, unqueued: str) -> list[str]:
     found = cgroups.lacks()
     if cgroups.has("blkio") and not device_of(str(home)):
-        found.append("disk throughput is not limited: the executor's folder is on no disk of its own")
+        found.append("disk throughput is not limited: the executor's folder is not on a separate disk")
     if unqueued:
         found.append(f"network egress is not limited: {unqueued}")
     return found

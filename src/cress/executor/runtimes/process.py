@@ -179,7 +179,7 @@ class ProcessRuntime:
         if stage == _EXEC:
             return StartError(_why_not_executed(what, code, why, self._who(what)))
         if stage == _ACCOUNT:
-            return StartError(f"account {self._who(what)} cannot be taken: {why}", node=True)
+            return StartError(f"cannot switch to account {self._who(what)}: {why}", node=True)
         if stage == _LIMIT:
             return StartError(f"the limits of the attempt could not be set: {why}")
         if stage == _DIRECTORY:

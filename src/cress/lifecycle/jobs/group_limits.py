@@ -214,7 +214,7 @@ def _full(group: Group, user: str | None, has: str, more: int, keyword: str) -> 
 
 def _closed(context: Context, group: Group) -> str:
     since = f" since {shown(context, group.closed_at)}" if group.closed_at else ""
-    return f"group {group.name} is closed{since}: it takes no new jobs"
+    return f"group {group.name} is closed{since} and takes no new jobs"
 
 
 def _reopen(group: Group) -> str:

@@ -139,8 +139,8 @@ def waiting_unit(context: Context, number: int) -> int:
     if Guarantees(core.groups, core.cluster).forbid(entry):
         raise NotAccepted(
             (
-                f"job {number} is larger than the quota of group {entry.group.name}, and what other groups may "
-                "demand leaves no room for it"
+                f"job {number} is larger than the quota of group {entry.group.name}, and the guarantees of other "
+                "groups leave no room for it"
             ),
             hint="a larger quota, or a smaller job",
             field="for",

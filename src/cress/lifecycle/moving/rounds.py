@@ -70,7 +70,7 @@ def _begin(context: Context, word: Rebalance) -> None:
     for move in word.moves:
         attempt = context.attempts.get(move.attempt)
         if attempt is None or (attempt.job, attempt.task, attempt.node) != (move.job, move.task, move.node):
-            raise _changed(f"task {move.task} of job {move.job} does not run on node {move.node} any more")
+            raise _changed(f"task {move.task} of job {move.job} no longer runs on node {move.node}")
         if move.to not in context.nodes or move.to == move.node:
             raise InputError(
                 f"node {move.to!r} is not a valid target", hint="another node of the cluster", field="moves"

@@ -49,7 +49,7 @@ def take(context: Context, word: LoadSeen | DataLocated | DataFound | LicencesSe
 
 
 def forget_load(context: Context, node: LiveNode) -> None:
-    """The load of a node is not known any more.
+    """The load of a node is no longer known.
 
     To the scheduler an overloaded one stays so until it is measured again: it may come back as busy as it was.
     """

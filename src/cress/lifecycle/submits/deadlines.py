@@ -26,7 +26,9 @@ ENDING = frozenset({JobType.BATCH, JobType.CRON, JobType.DAG})
 def check(context: Context, job: Job) -> None:
     """Raise ``InputError`` for a deadline that has passed, or of a job that does not end."""
     if (job.deadline or job.within) and job.type not in ENDING:
-        raise InputError(f"a {job.type.value} does not end", hint="only what ends has a deadline", field="deadline")
+        raise InputError(
+            f"a {job.type.value} does not end", hint="only jobs that end can have a deadline", field="deadline"
+        )
     if job.deadline and job.deadline <= context.utc:
         when = shown(context, job.deadline)
         raise NotAccepted(f"{when} has passed", hint="a later moment, or a time such as 6h", field="deadline")

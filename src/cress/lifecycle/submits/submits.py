@@ -344,6 +344,6 @@ def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
             what = f"the nodes that satisfy {' and '.join(texts)} are together too small for the gang{with_}"
         clauses = [clause for clause in wants.hard if str(clause) in texts]
         missing = missing_in(context.core, clauses, job.group or DEFAULT_GROUP)
-        hint = "; ".join(map(say, missing)) or "`cress nodes --where EXPR` shows which nodes satisfy what"
+        hint = "; ".join(map(say, missing)) or "`cress nodes --where EXPR` shows the nodes that satisfy a condition"
         field = key_for(clauses) if len(clauses) == len(texts) else "requirement"
     return NotAccepted(what, hint=hint, field=field)

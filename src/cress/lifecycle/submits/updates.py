@@ -23,9 +23,9 @@ def scale(context: Context, word: Scale) -> None:
         raise NotAccepted(
             (
                 f"job {word.job} is a {family.job.type.value}{' job' * isinstance(family.job.plan, Cron)}, which "
-                "has no task count to change"
+                "has no number of tasks"
             ),
-            hint="services and databases have one",
+            hint="only services and databases can be scaled",
         )
     if word.tasks < 0:
         raise InputError(f"{word.tasks} tasks", hint="0 or more", field="tasks")

@@ -300,7 +300,7 @@ def _blocks(text: str, reader: _ConfReader) -> Iterator[_Block]:
             continue
         block = block or _Block(first=number)
         if reader.full:
-            reader.errors.append(MoreErrors(0, rest=f"what follows from line {number} on", file=reader.file))
+            reader.errors.append(MoreErrors(0, rest=f"the text from line {number} on", file=reader.file))
             return
         try:
             block.lines.append(_line(number, raw, content))
@@ -332,7 +332,7 @@ def _took_zone(block: _Block, reader: _ConfReader) -> bool:
 
 def _check_zone(in_group: bool, reader: _ConfReader) -> None:
     if in_group:
-        what = "holds for all groups and cannot stand in the block of one"
+        what = "applies to all groups and cannot be in the block of one group"
         raise InputError(what, hint="a block of its own, with a blank line before and after it")
     if reader.zone_line:
         raise InputError(f"is given a second time, first on line {reader.zone_line}", hint="once in the file")

@@ -192,7 +192,7 @@ def _parse_measures(text: str, dimensions: Dimensions) -> tuple[tuple[str, int],
             raise error.at(field=measure) from None
         if not kinds[measure]:
             raise InputError(
-                "0 of a kind of node says nothing", hint="leave it out, or an amount above 0", field=measure
+                "0 of a kind of node has no effect", hint="leave it out, or an amount above 0", field=measure
             )
     vector = parse_vector(f"<{','.join(others)}>", dimensions) if others else ()
     amounts = {name: amount for name, amount in zip(dimensions.names, vector, strict=False) if amount}

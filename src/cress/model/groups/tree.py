@@ -214,7 +214,7 @@ def _mixed(groups: Sequence[Group], by_name: Mapping[str, Group], inner: frozens
             if quota is None or (keyword == LENDABLE and quota == NO_QUOTA):
                 continue
             if other:
-                what = "cannot be said of a group whose timetable changes the dimensions of its quota"
+                what = "cannot be set for a group whose timetable changes the dimensions of its quota"
                 found.append(Problem(group.name, keyword, what, "the same dimensions all week"))
             elif not (set(_kind(quota)) <= set(wanted) if keyword == LENDABLE else _kind(quota) == wanted):
                 what = f"is {_said(_kind(quota))}, and the quota {_said(wanted)}"

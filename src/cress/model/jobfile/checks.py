@@ -32,7 +32,7 @@ def check(value: object) -> Check:
         what = f"has {' and '.join(given)}" if given else "has neither port, url nor command"
         reader.errors.append(InputError(what, hint=f"exactly one of them: {_HINT}"))
     if "on" in reader.given and "url" not in reader.given:
-        reader.wrong("on", "is the port of a url, and there is none", "{url: /health, on: http}")
+        reader.wrong("on", "has no effect without a url", "{url: /health, on: http}")
     plain = Check(port="x")
     made = Check(
         port=reader.read("port", _port, ""),

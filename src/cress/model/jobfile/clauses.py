@@ -79,7 +79,7 @@ def _truth_clause(attribute: str, meaning: str, value: object) -> Texts:
     head, tail = _split(wrote)
     wanted = truth(value if isinstance(value, bool) else _without(head, attribute, "="), meaning)
     if not wanted and tail:
-        raise InputError(f"{shown(value)} is nothing that could be relaxed", hint="true && f(x) = (…), or false")
+        raise InputError(f"{shown(value)} cannot be relaxed", hint="true && f(x) = (…), or false")
     return (_made("", wrote, f"{attribute} = True", "", "", tail),) if wanted else ()
 
 
@@ -140,7 +140,7 @@ def issue_as_whole(value: object) -> Texts:
     if head.isdecimal():
         return (_made("", wrote, "IssueAsWhole = ", head, "", tail),)
     if not truth(head, "all tasks start at once, or none"):
-        raise InputError(f"{shown(value)} is nothing that could be relaxed", hint="true && f(x) = (…), or false")
+        raise InputError(f"{shown(value)} cannot be relaxed", hint="true && f(x) = (…), or false")
     return (_made("", wrote, "IssueAsWhole = True", "", "", tail),)
 
 

@@ -178,7 +178,7 @@ def _wrong_order(steps: Sequence[_Step]) -> list[InputError]:
     circle = _circle({step.name: {previous for previous, _ in step.after} for step in steps if step.name in open_})
     told = circle if len(circle) <= MOST_SHOWN else [*circle[:MOST_SHOWN], "…", circle[-1]]
     what = f"comes after itself: {' after '.join(told)}"
-    return [InputError(what, hint="a dag has no circles", field=f"{circle[0]}.after")]
+    return [InputError(what, hint="a dag must not have cycles", field=f"{circle[0]}.after")]
 
 
 def _circle(left: Mapping[str, set[str]]) -> list[str]:

@@ -100,7 +100,9 @@ def _soft(value: object) -> str:
     if _DURATION.fullmatch(text):
         return f"Waittime > {format_duration(parse_duration(text))}"
     if "(" in text and text.lower().startswith("f"):
-        raise InputError(f"{shown(value)} is a whole f(x)", hint="what stands in its parentheses: Waittime > 5min")
+        raise InputError(
+            f"{shown(value)} has f(x) in it", hint="only the condition in its parentheses: Waittime > 5min"
+        )
     if not _OF_MOMENT.search(text):
         hint = "true, a time such as 5min, or a condition such as ClusterLoad < 80%"
         raise InputError(f"{shown(value)} is neither a time nor a condition", hint=hint)

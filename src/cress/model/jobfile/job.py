@@ -113,8 +113,8 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     if not reader.has("command") and not reader.has("parts") and type_ is not JobType.DAG:
         reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
     if read["gang"] and max_running:
-        hint = "one of both: a gang starts all its tasks together"
-        reader.wrong("gang", "is given beside a limit of tasks at once", hint)
+        hint = "only one of them: a gang starts all its tasks together"
+        reader.wrong("gang", "cannot be combined with a limit of running tasks", hint)
     if (read["gang"] or reader.has("parts")) and read["movable"]:
         reader.wrong("movable", "the tasks of a gang are not moved", "leave it out")
     # The default request limits nothing: the user has not chosen it.
@@ -137,12 +137,12 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     if read["minimum"] > tasks:
         reader.wrong("minimum", f"{read['minimum']} is more than the {tasks} tasks", f"0 to {tasks}")
     if ready is not None and "ready_after" in reader.given:
-        reader.wrong("ready_after", "is given beside ready", "delay in ready: when it is first asked")
+        reader.wrong("ready_after", "cannot be combined with ready", "delay in ready: when it is first asked")
     plan = _family(reader, type_, checked=ready is not None)
     if type_ is JobType.CRON and "when" not in reader.given:
         reader.errors.append(InputError("is missing", hint='such as "0 8 * * 1-5"', field="when"))
     if isinstance(plan, Service) and "zone" in reader.given and "timetable" not in reader.given:
-        reader.wrong("zone", "is the time zone of a timetable, and there is none", "timetable: [{at: …, tasks: …}]")
+        reader.wrong("zone", "has no effect without a timetable", "timetable: [{at: …, tasks: …}]")
     due = reader.read("deadline", deadline, NONE)
     if type_ is JobType.CRON and (due.moment or due.clocks):
         reader.wrong(
@@ -150,7 +150,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         )
     both = {name for name, _ in environment} & {use.name for use in read["secrets"] if not use.file}
     for name in sorted(both):
-        reader.wrong("secrets", f"{name} is in environment too", "one of both", inner=f".{name}")
+        reader.wrong("secrets", f"{name} is in environment too", "only one of them", inner=f".{name}")
     commands = (command, *(part.run.command for part in given_parts if part.run.command is not command))
     size = sum(len(word.encode()) for words in commands for word in words)
     size += sum(len(key) + len(value.encode()) for key, value in environment)
@@ -258,7 +258,7 @@ def _tasks(reader: Reader, type_: JobType) -> tuple[int, int]:
     if at_once and type_ in KEPT:
         reader.wrong("tasks", f"all tasks of a {type_.value} run at once", "a number without %")
     elif at_once and "max_running" in reader.given:
-        reader.wrong("max_running", "is given beside a % in tasks", "one of both")
+        reader.wrong("max_running", "cannot be combined with a % in tasks", "only one of them")
     return tasks, reader.read("max_running", values.tasks, at_once)
 
 
@@ -267,7 +267,7 @@ def _ports(reader: Reader) -> Ports:
     wanted = reader.read("dynamic_port", lambda value: values.truth(value, "each task gets a port"), False)
     if wanted and "ports" in reader.given and "dynamic_port" in reader.given:
         hint = "of several ports each with a name: {http: 80, admin: dynamic}"
-        reader.wrong("dynamic_port", f"is given beside {reader.given['ports']}", hint)
+        reader.wrong("dynamic_port", f"cannot be combined with {reader.given['ports']}", hint)
     return found or (((UNNAMED, 0),) if wanted else ())
 
 

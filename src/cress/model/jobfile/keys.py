@@ -121,7 +121,7 @@ TABLE = (
         COMMAND,
         values.command,
         into=RUN,
-        about="a list: the program and its arguments, as they are; or one text, which `/bin/sh -c` runs",
+        about="the program and its arguments as a list, passed unchanged; or one text, which `/bin/sh -c` runs",
         default="–",
     ),
     Key(
@@ -130,7 +130,7 @@ TABLE = (
         values.name,
         into=JOB_AND_RUN,
         step=False,
-        about="letters, digits, `.`, `_`, `-`, at most 128; several jobs may have the same",
+        about="name: letters, digits, `.`, `_`, `-`, at most 128; several jobs may have the same name",
         default="that of the program",
     ),
     Key(
@@ -138,8 +138,8 @@ TABLE = (
         words(*(job_type.value for job_type in JobType)),
         step=False,
         about=(
-            "`batch`, `service`, `database`, `cron` or `dag`: [all but the first](jobs.md#types-of-jobs) have "
-            "keys of their own"
+            "`batch`, `service`, `database`, `cron` or `dag`; [the last four](jobs.md#types-of-jobs) have "
+            "additional keys"
         ),
         default="`batch`",
     ),
@@ -149,19 +149,19 @@ TABLE = (
         values.group,
         into=JOB_AND_RUN,
         step=False,
-        about="the group that the job counts for",
+        about="the group of the job, whose quota it uses",
         default="`default`",
     ),
     Key(
         "tasks",
         ARRAY,
-        about="copies of the program, 1 to 10,000,000; each has its number in `CRESS_TASK_INDEX`, from 0",
+        about="number of copies of the program, 1 to 10,000,000; each has its number in `CRESS_TASK_INDEX`, from 0",
         default="1",
     ),
     Key(
         "resource",
         RESOURCE,
-        about="what one task needs: `<cpu, memory, network, disk>`, other dimensions by name",
+        about="resources of one task: `<cpu, memory, network, disk>`, other dimensions by name",
         default="`<1, 512M>`",
     ),
     Key(
@@ -169,7 +169,7 @@ TABLE = (
         {"anyOf": [{"type": "integer", "minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY}, {"type": "string"}]},
         values.priority,
         into=JOB,
-        about="higher goes first, in groups whose policy looks at it; -1,000,000 to 1,000,000",
+        about="priority, -1,000,000 to 1,000,000; higher goes first in groups whose policy uses priorities",
         default="0",
     ),
     Key(
@@ -177,7 +177,7 @@ TABLE = (
         DURATION,
         values.time_limit,
         into=JOB_AND_RUN,
-        about="a task that runs longer is stopped: `90s`, `30min`, `1h30m`; a plain number is seconds",
+        about="the time after which a running task is stopped: `90s`, `30min`, `1h30m`; a plain number is seconds",
         default="none",
     ),
     Key(
@@ -186,9 +186,10 @@ TABLE = (
         types=ENDING,
         step=False,
         about=(
-            "when all tasks should have ended: a time from the submission on (`6h`), or a moment (`2026-12-01 "
-            "18:00` in the zone of the cluster, `2026-12-01 18:00 +02:00`, `… Europe/Berlin`); of a cron job a "
-            "time from the start of each run on, of a dag [its steps get theirs from it](jobs.md#deadlines)"
+            "the time by which all tasks should end: counted from the submission (`6h`), or a date and time "
+            "(`2026-12-01 18:00` in the zone of the cluster, `2026-12-01 18:00 +02:00`, `… Europe/Berlin`); for a cron "
+            "job counted from the start of each run; for a dag [the steps get their deadlines from "
+            "it](jobs.md#deadlines)"
         ),
         default="none",
     ),
@@ -197,7 +198,7 @@ TABLE = (
         {"type": "object", "additionalProperties": TEXT},
         values.environment,
         into=RUN,
-        about="variables; names that begin with `CRESS_` are Cress's own",
+        about="environment variables; names that begin with `CRESS_` are reserved",
         default="none",
     ),
     Key(
@@ -216,7 +217,7 @@ TABLE = (
         PATH,
         values.directory,
         into=RUN,
-        about="where the tasks start, an absolute path",
+        about="the directory in which tasks start, an absolute path",
         default=(
             "the current one of `cress submit`; for services, databases and cron jobs the directory of the file; "
             "with `files` a new one for each attempt"
@@ -320,8 +321,8 @@ TABLE = (
         clauses.requirement,
         into=CLAUSES,
         about=(
-            "a condition that the node must satisfy: `GCC >= 4.5 && Memory >= 8G`; of a list all must hold ([the "
-            "language](constraints.md))"
+            "a condition that the node must satisfy: `GCC >= 4.5 && Memory >= 8G`; in a list, all conditions must "
+            "hold ([the language](constraints.md))"
         ),
         default="none",
     ),
@@ -386,7 +387,7 @@ TABLE = (
         "ports",
         PORTS,
         about=(
-            "a number, `dynamic` (a free port is chosen), or several by name: `{http: 8080, admin: dynamic}`; "
+            "a port number, `dynamic` (a free port is chosen), or several by name: `{http: 8080, admin: dynamic}`; "
             "`port` is a synonym. Tasks find them in `CRESS_PORT` (the first) and `CRESS_PORT_name`, other "
             "programs with `cress resolve`"
         ),
@@ -432,7 +433,7 @@ TABLE = (
         domains.away_from,
         into=CLAUSES,
         about=(
-            "on no node, or with `by: rack` in no rack, where tasks of [these "
+            "avoid nodes, or with `by: rack` racks, where tasks of [these "
             "jobs](constraints.md#near-and-away) run: a name (`db`, `web-*`), labels (`tier=db`), `self`, or "
             "`{jobs: db, by: zone, soft: 5min}`; several in a list"
         ),
@@ -443,7 +444,7 @@ TABLE = (
         OF_JOBS,
         domains.near,
         into=CLAUSES,
-        about="only on nodes, or with `by: zone` in zones, where a task of these jobs runs; as `away_from`",
+        about="run only on nodes, or with `by: zone` in zones, where a task of these jobs runs; form as `away_from`",
         default="none",
     ),
     Key(
@@ -452,7 +453,7 @@ TABLE = (
         domains.within,
         into=CLAUSES,
         about=(
-            "all tasks [within one value of an attribute](constraints.md#topology): `switch`, or `[{by: switch, "
+            "run all tasks [within one value of an attribute](constraints.md#topology): `switch`, or `[{by: switch, "
             "soft: 10min}, zone]`; a gang goes to the tightest one"
         ),
         default="none",
@@ -482,7 +483,7 @@ TABLE = (
         values.tolerates,
         into=JOB,
         about=(
-            "names by which nodes repel jobs and which do not keep this one off ([nodes that "
+            "names that nodes repel and that do not exclude this job ([nodes that "
             "choose](constraints.md#nodes-that-choose)): `gpu`, `[gpu, spot]`"
         ),
         default="none",
@@ -501,8 +502,8 @@ TABLE = (
         values.name,
         into=JOB,
         about=(
-            "the framework of the group that the job belongs to: its tasks start in what earlier ones of the "
-            "workload left idle, which is kept for `lease_idle`"
+            "the framework of the job in its group: tasks start in idle [leases](fragments.md) of earlier tasks of the "
+            "workload, which are kept for `lease_idle`"
         ),
         default="none",
     ),
@@ -513,7 +514,7 @@ TABLE = (
         into=JOB,
         types=ENDING | {SERVICE},
         about=(
-            "`false`: a task that is lost with its node counts as failed and is not retried; one of a service "
+            "`false`: a task that is lost with its node counts as failed and is not retried; a lost task of a service "
             "[is not replaced](services.md#tasks-that-are-lost)"
         ),
         default="`true`",
@@ -521,12 +522,12 @@ TABLE = (
     Key(
         "movable",
         TRUTH,
-        truth("its tasks may be stopped and begin anew on another node"),
+        truth("its tasks may be stopped and restarted on another node"),
         into=JOB,
         types=ENDING | {SERVICE},
         about=(
-            "`true`: tasks may be stopped and begin anew on another node, [to free nodes and devices or to make "
-            "room](rebalance.md); not of a gang. Tasks of a service are movable unless this is `false`"
+            "`true`: tasks may be stopped and restarted from the beginning on another node, [to free nodes and devices "
+            "or to make room](rebalance.md); not for gangs. Tasks of a service are movable unless this is `false`"
         ),
         default="`false`",
     ),
@@ -535,7 +536,7 @@ TABLE = (
         words(*RUNTIMES),
         values.runtime,
         into=RUN,
-        about="how tasks run: `process` or `container` ([containers](containers.md))",
+        about="the runtime of the tasks: `process` or `container` ([containers](containers.md))",
         default="the executor's",
     ),
     Key(
@@ -594,7 +595,7 @@ TABLE = (
         SIZE,
         values.log_size,
         into=RUN,
-        about="how much of the end of stdout and of stderr is kept, each",
+        about="the amount of output that is kept of stdout and of stderr, each: the end",
         default="the executor's",
     ),
     Key(
@@ -602,7 +603,7 @@ TABLE = (
         WORD,
         files.address,
         into=RUN,
-        about="the address to which both are copied at the end",
+        about="the address to which the kept output is copied at the end",
         default="none",
     ),
     Key(
@@ -666,7 +667,7 @@ TABLE = (
         into=FAMILY,
         types=frozenset({SERVICE}),
         step=False,
-        about="task counts, and the cron expressions from which they hold",
+        about="numbers of tasks, and the cron expressions from whose times on they apply",
     ),
     Key(
         "zone",
@@ -702,7 +703,7 @@ TABLE = (
         into=FAMILY,
         types=frozenset({CRON}),
         step=False,
-        about="what happens when the previous run has not ended",
+        about="treatment of a run while the previous one has not ended",
     ),
     Key(
         "missed",
@@ -711,7 +712,7 @@ TABLE = (
         into=FAMILY,
         types=frozenset({CRON}),
         step=False,
-        about="what happens to runs that were missed",
+        about="treatment of missed runs",
     ),
     Key(
         "steps",
@@ -724,7 +725,7 @@ TABLE = (
         "continue",
         TRUTH,
         types=frozenset(),
-        about="the steps behind this one start however it ends",
+        about="steps after this one start even if it does not succeed",
     ),
 )
 BY_NAME = {key.name: key for key in TABLE}

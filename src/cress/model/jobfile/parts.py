@@ -83,7 +83,7 @@ def _misplaced(key: str) -> InputError | None:
 def check_beside(reader: Reader, *, gang: bool) -> None:
     """Note which keys of the job do not go with its parts; ``gang``: it is not said that it is none."""
     if "tasks" in reader.given:
-        reader.wrong("tasks", "is given beside parts, which have their own", "tasks: in each part")
+        reader.wrong("tasks", "cannot be combined with parts, which have their own", "tasks: in each part")
     if not gang:
         reader.wrong("gang", "is false, and parts start together or not at all", "leave it out")
     for key in NOT_WITH_PARTS:

@@ -38,7 +38,7 @@ def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[li
     if not isinstance(entries, (list, tuple)):
         return [], [InputError(f"{shown(entries)} is not a list", hint=hint, field="jobs")]
     if not entries:
-        return [], [InputError("there is no job in it", hint=hint, field="jobs")]
+        return [], [InputError("it contains no job", hint=hint, field="jobs")]
     if len(entries) > MAX_JOBS:
         return [], [_too_many(len(entries))]
     specs: list[JobSpec] = []
@@ -46,7 +46,7 @@ def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[li
     for position, entry in enumerate(entries):
         place = f"jobs[{position}]"
         if len(errors) > MAX_ERRORS:
-            errors.append(MoreErrors(0, rest=f"what follows from {place} on"))
+            errors.append(MoreErrors(0, rest=f"the text from {place} on"))
             break
         try:
             mapping = _mapping(entry)

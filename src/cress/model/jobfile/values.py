@@ -142,7 +142,7 @@ def resource(value: object, dimensions: Dimensions) -> ResourceVector:
         if "&&" in value or re.search(r"\bf\s*\(", value):
             amounts = (re.findall(r"<[^<>]*>", value) or ["<1,2G>"])[0]
             raise InputError(
-                f"{shown(value)}: what a task takes cannot be relaxed",
+                f"{shown(value)}: a request for resources cannot be relaxed",
                 hint=(
                     f"{amounts} here; a clause that can be is one of `requirement`: Resource = {amounts} && f(x) = (…)"
                 ),

@@ -147,7 +147,7 @@ class SetAsideError(NotAccepted):
     """The center cannot work on an input: it makes each step fail, was set aside, and is not tried again."""
 
     def __init__(self, why: str) -> None:
-        what = f"the center cannot work on this, because of a defect ({why}); it was set aside and changed nothing"
+        what = f"the center cannot process this because of a defect ({why}); it was set aside and changed nothing"
         super().__init__(what, hint="please report it; the center's folder `quarantine` has the input")
 
 
@@ -425,7 +425,7 @@ class CommitLoop:
         """
         calls, self._calls, self._round = self._calls, [], None
         if not calls or self._loading:
-            return self.commit_failed(f"the center failed while it worked on this ({why}); its log says more")
+            return self.commit_failed(f"the center failed while it processed this ({why}); see its log")
         self._rebuilding = True
         self.runs.clear()
         effects = self._refuse_readers(why)

@@ -128,7 +128,9 @@ def _capacity(resource: str, devices: tuple[Device, ...], dimensions: Dimensions
         raise InputError(f"resource of the node: {what}", hint=error.hint) from None
     if max(capacity) >= AMOUNT_LIMIT:
         disks = ", ".join(DISK_DIMENSIONS)
-        raise InputError("the disks of the node are too fast together", hint=f"{disks} below {AMOUNT_LIMIT} each")
+        raise InputError(
+            "the bandwidths of the node's disks are too large together", hint=f"{disks} below {AMOUNT_LIMIT} each"
+        )
     return capacity
 
 

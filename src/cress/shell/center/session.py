@@ -125,8 +125,8 @@ class Sessions:
         if session.certified is not None and message.name not in session.certified:
             owners = ", ".join(sorted(session.certified)) or "no node"
             raise InputError(
-                f"its certificate is that of {owners}, and it speaks for node {message.name}",
-                hint="the bundle of its own node: `cress tls issue NODE` makes one",
+                f"its certificate is that of {owners}, but it registers as node {message.name}",
+                hint="use the bundle of its own node: `cress tls issue NODE` makes one",
             )
         if session.has_sent_token:
             if message.speaks[0] >= PROVEN_SINCE:
@@ -135,8 +135,8 @@ class Sessions:
                     hint="`cress executor` of its release proves that it knows the token, and never sends it",
                 )
             warnings.append(
-                f"the executor of node {message.name} (protocol {message.speaks[0]}) gives the token to "
-                "whatever listens "
+                f"the executor of node {message.name} (protocol {message.speaks[0]}) sends the token to any "
+                "program that listens "
                 "on the center's port; upgrade it, and make a new token when the last one is upgraded"
             )
         if message.cluster and self.loop.cluster and message.cluster != self.loop.cluster:
@@ -170,12 +170,11 @@ class Sessions:
             return self._refuse(
                 session,
                 NotAccepted(
-                    f"the executor's directory names the epoch {hello.epoch}, and by its store this center (epoch "
-                    f"{loop.epoch}) is the newest one: the directory is damaged, something else was taken for "
-                    "the center, "
-                    "or an old copy of the store was put in place",
-                    hint="stop the executor and its supervisor, move its directory away and start it again; copies of "
-                    "the store are put in place by `cress store restore`, which goes on behind all epochs",
+                    f"the executor's directory has epoch {hello.epoch}, but this center, the newest one by its store, "
+                    f"has epoch {loop.epoch}: the directory is damaged, another program posed as the center, or the "
+                    "store was replaced by an old copy",
+                    hint="stop the executor and its supervisor, move its directory away and start it again; replace a "
+                    "store only with `cress store restore`, which continues after all earlier epochs",
                 ),
             )
         return self._refuse(session, NotAccepted("the center has begun a new epoch", hint="the executor tries again"))

@@ -23,7 +23,7 @@ _TIME, _RANDOM, _MAC = 8, 8, 16
 
 
 class Stale(ProofError):
-    """The session is not known any more; the client begins another one."""
+    """The session is no longer known; the client begins another one."""
 
 
 class Accepted(NamedTuple):

@@ -77,7 +77,7 @@ from cress.shell.executor.foreign_ports import ForeignPorts, port_conflict
 
 OK, REFUSED = 0, 3
 # What to do when the center does not prove itself.
-PROOF_REMEDY = "Give this executor the token of the center's data directory, or find out what listens there"
+PROOF_REMEDY = "Give this executor the token of the center's data directory, or find out which program listens there"
 
 # Microseconds: for the center's answer to a hello; for the last reports after the tasks' grace.
 ANSWER = 10 * SECOND

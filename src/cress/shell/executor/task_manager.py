@@ -46,10 +46,10 @@ GRACE_OF_TERM = 4
 # Microseconds that an attempt waits for its start material: longer than a restart of the center takes.
 MATERIAL_PATIENCE = 120 * SECOND
 
-NO_MATERIAL = f"the center did not send what the task needs to start (secrets) within {MATERIAL_PATIENCE // SECOND} s"
+NO_MATERIAL = f"the center did not send the secrets that the task needs to start within {MATERIAL_PATIENCE // SECOND} s"
 REBOOTED = "the machine was restarted"
 UNSEEN = "its end was not seen: the supervisor was not running"
-FORGOTTEN = "it was over before, and its end was confirmed"
+FORGOTTEN = "it had ended before, and its end was confirmed"
 
 
 class StageState(Enum):
@@ -620,7 +620,7 @@ def _gone(devices: Sequence[Allocated]) -> str:
     """Return the sentence about devices that a task was allocated and that its node does not have."""
     names = ", ".join(f"{device.kind} {device.id}" for device in devices)
     return (
-        f"task failed to start: device {names} is not there any more"
+        f"task failed to start: device {names} no longer exists"
         if len(devices) == 1
-        else (f"task failed to start: devices {names} are not there any more")
+        else (f"task failed to start: devices {names} no longer exist")
     )

@@ -71,9 +71,11 @@ def plan(request: SizeRequest) -> SizePlan:
     """Read and check all arguments and files. Raises ``InputError``; writes nothing."""
     base = request.run
     if request.node_resource and base.cluster is not None:
-        raise InputError("is given beside --cluster", hint="one of both", field="--node-resource")
+        raise InputError("cannot be combined with --cluster", hint="only one of them", field="--node-resource")
     if request.separate and request.vary:
-        raise InputError("is given beside --separate", hint="separate clusters have all kinds of nodes", field="--vary")
+        raise InputError(
+            "cannot be combined with --separate", hint="separate clusters have all kinds of nodes", field="--vary"
+        )
     generated = base.trace.partition(":")[0] in GENERATORS
     own = _two_nodes(request.node_resource, None) if request.node_resource and not generated else None
     ready = run.plan(base, own)
@@ -331,14 +333,14 @@ def _out_of_reach(found: SizePlan, label: str, last: Trial, result: Result) -> I
     last simulation.
     """
     figures, scaling = last.figures, found.scaling
-    what, hint = [], "a weaker criterion, or more of what else jobs wait for: licences, limits of groups"
+    what, hint = [], "a weaker criterion, or more of other things that jobs wait for: licences, limits of groups"
     if figures.unfinished:
         i = int(np.flatnonzero(stuck_in(result.run))[0])
         refused = result.run.history.refusals.get(i)
         what.append(
             f"job {result.run.workload.ids[i]} " + (f"is refused ({refused})" if refused else "still does not run")
         )
-        hint = "`cress simulate` tells more; a trace without it"
+        hint = "`cress simulate` shows details; use a trace without it"
     elif "waits" in last.unmet:
         what.append(f"the 95th percentile of the waits is {format_duration(figures.wait_p95)}")
     if "deadlines missed" in last.unmet and not figures.unfinished:

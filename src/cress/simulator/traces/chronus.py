@@ -32,9 +32,7 @@ STRICT = "strict"
 def load(path: Path, cluster: SimulatedCluster | None, load: float | None = None) -> Workload:
     """Read the jobs. Raises ``InputError`` for a cluster without GPUs, and for one that is given besides a load."""
     if cluster is not None and load is not None:
-        raise InputError(
-            "the load of this trace says how many nodes there are", hint="either --load or --cluster", field="--load"
-        )
+        raise InputError("sets the number of nodes of this trace", hint="either --load or --cluster", field="--load")
     if cluster is not None and GPU not in cluster.dimensions.index:
         raise InputError("the nodes have no GPUs", hint="dimensions: [gpu]", file=str(path))
     known = cluster or _nodes(1)

@@ -56,7 +56,7 @@ def _resolved(specs: Sequence[JobSpec], position: int, errors: list[InputError])
         twice = next((specs[step].job.name for step, _ in steps if step in found), None)
         if twice is not None:
             what = f"{twice} is named both as a job and with its dag"
-            errors.append(InputError(what, hint="one of both", field=f"{spec.place}.after"))
+            errors.append(InputError(what, hint="only one of them", field=f"{spec.place}.after"))
         found.update(steps)
     return tuple(found.items())
 

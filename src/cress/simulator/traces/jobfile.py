@@ -92,7 +92,7 @@ class _EntryReader:
             return
         for times, spec in zip(self._times, self._specs, strict=True):
             if spec.job.deadline or spec.clocks:
-                what = InputError("is a moment, and a simulation has no calendar", hint="from the submission on: 6h")
+                what = InputError("is a date, but a simulation has no calendar", hint="from the submission on: 6h")
                 self._wrong(times.place, what, "deadline")
         self._after, errors = predecessors(self._specs)
         self.errors += errors
