@@ -18,7 +18,7 @@ _WORD = re.compile(r"\{\w+\}")
 
 @dataclass(frozen=True)
 class CallRow(Generic[T]):
-    """A call of the API: method, path, types of body, query and answer, and what it does (``about``, for docs/api.md)."""
+    """A call of the API: method, path, types of body, query and answer, its effect (``about``, for docs/api.md)."""
 
     method: str
     path: str
