@@ -10,6 +10,7 @@ import pytest
 from cress.center.api.routes import parse_query
 from cress.model.errors import InputErrors
 from cress.protocol.calls import CALLS
+from cress.protocol.calls.row import CallRow
 from cress.protocol.queries import AuditQuery, EventsQuery, JobsQuery, MovesQuery, Query
 from tests.center.program import Center
 
@@ -41,6 +42,20 @@ def test_every_mistake_is_told_with_its_parameter(given: dict[str, str], told: s
     with pytest.raises(InputErrors) as caught:
         parse_query(given, JobsQuery)
     assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in CALLS if row.query is not None], ids=lambda row: f"{row.method} {row.path}"
+)
+def test_each_parameter_takes_the_text_of_its_default_and_refuses_nonsense(row: CallRow[Any]) -> None:
+    assert row.query is not None
+    fields = msgspec.structs.fields(row.query)
+    texts = {field.encode_name: str(field.default) for field in fields if field.default is not None}
+    assert parse_query(texts, row.query) == row.query()
+    typed = [field.encode_name for field in fields if not isinstance(field.default, str)]
+    for name in typed:
+        with pytest.raises(InputErrors):
+            parse_query({name: "nonsense"}, row.query)
 
 
 def test_the_document_has_the_parameters_of_the_table(shared: Center) -> None:

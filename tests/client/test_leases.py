@@ -15,12 +15,13 @@ import cress
 from cress.client import LeaseView
 from cress.client.aio.leases import AsyncLeases
 from cress.client.blocking.leases import Leases
-from cress.client.calls import PreparedCall
+from cress.client.calls import call_of
 from cress.client.errors import NotFound, Refused
 from cress.client.lease_changes import changes
 from cress.model.errors import InputError
 from cress.model.reports import Cause
 from cress.protocol.calls.lease_calls import LEASES
+from cress.protocol.queries import LeasesQuery
 from tests.center.program import Center, Executor, eventually
 
 
@@ -74,7 +75,7 @@ def test_lists_of_several_pages(center: Center) -> None:
         run_one(executor)
         seen, after = [], None
         while True:
-            page = client.http.ask(PreparedCall(LEASES, LEASES.path, {"limit": 1, "after": after}))
+            page = client.http.ask(call_of(LEASES, query=LeasesQuery(limit=1, after=after)))
             seen += [each.job for each in page.leases]
             if (after := page.next) is None:
                 break

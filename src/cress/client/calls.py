@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Generic, TypedDict, TypeVar
 
-import msgspec
-
 from cress.protocol.access_views import (
     AuditPage,
     AuthorityView,
@@ -117,9 +115,7 @@ def call_of(
     if body is None and row.method == "POST":
         body = {}
     assert query is None or type(query) is row.query
-    # Parameters that have their defaults are left out.
-    given = {} if query is None else msgspec.to_builtins(query)
-    return PreparedCall(row, row.at(*values), given, body, wait, headers)
+    return PreparedCall(row, row.at(*values), {} if query is None else query.given(), body, wait, headers)
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------

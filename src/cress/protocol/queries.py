@@ -30,8 +30,13 @@ Patience: TypeAlias = Annotated[float, Meta(ge=0, le=MOST_WAIT)]
 AttemptId: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters in the address of a call. Each has a default; an unknown one is ignored."""
+
+    def given(self) -> dict[str, object]:
+        """Return the parameters that do not have their defaults, by their names in the address."""
+        values = ((field, getattr(self, field.name)) for field in msgspec.structs.fields(self))
+        return {field.encode_name: value for field, value in values if value != field.default}
 
 
 class DryRunQuery(Query, frozen=True):
@@ -140,7 +145,7 @@ class LeasesQuery(LeaseQuery, frozen=True):
     group: str = ""
     workload: str = ""
     limit: Annotated[int, Meta(ge=1, le=MOST_LEASES)] = 1_000
-    after: Annotated[int, Meta(ge=WAITING_FIRST, lt=2**63)] | None = None
+    after: Annotated[int, Meta(ge=WAITING_FIRST, le=2**63 - 1)] | None = None
 
 
 class MovesQuery(Query, frozen=True, rename={"job": "for"}):

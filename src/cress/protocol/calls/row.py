@@ -18,7 +18,7 @@ _WORD = re.compile(r"\{\w+\}")
 
 @dataclass(frozen=True)
 class CallRow(Generic[T]):
-    """A call of the API: method, path, types of body and answer, and what it does (``about``, for docs/api.md)."""
+    """A call of the API: method, path, types of body, query and answer, its effect (``about``, for docs/api.md)."""
 
     method: str
     path: str
@@ -28,6 +28,8 @@ class CallRow(Generic[T]):
     body: type | None = None
     # A body, as an example.
     shown: str = ""
+    # The parameters in the address; routes, OpenAPI, client and docs/api.md take names, types, bounds and defaults from
+    # it.
     query: type[Query] | None = None
     # Demanded of the caller's role before anything else.
     needs: Action | None = None
