@@ -23,6 +23,9 @@ def tree(tmp_path: Path) -> Path:
     for name in ("src/one.py", "src/two.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(CODE if name.endswith("one.py") else "class Plan:\n    x = 1\n" + "#" * 121)
+    central = tmp_path / "src" / "cress" / "core"
+    central.mkdir(parents=True)
+    (central / "cycle.py").write_text("if job.gang and size: pass\nassert [x for x in y if x.ports] or x\nif job: pass\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "over_budget.txt").write_text("# slow ones\ntests/a.py::test_a\n")
     return tmp_path
@@ -30,9 +33,9 @@ def tree(tmp_path: Path) -> Path:
 
 def test_what_is_counted(tree: Path) -> None:
     # The name Plan stands twice, so what Larger inherits is not known.
-    assert list(counts.counted(tree).values()) == [1, 2, 1, 1, 1, 1]
+    assert list(counts.counted(tree).values()) == [1, 2, 1, 1, 1, 1, 3]
     (tree / "src" / "two.py").write_text("")
-    assert list(counts.counted(tree).values()) == [0, 3, 1, 0, 1, 1]
+    assert list(counts.counted(tree).values()) == [0, 3, 1, 0, 1, 1, 3]
 
 
 @pytest.mark.parametrize(
