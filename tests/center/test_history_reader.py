@@ -209,7 +209,7 @@ def test_what_is_old_goes(tmp_path: Path) -> None:
         center.committer.clock._wall = lambda: 10**15 * 4
         await center.mover.retain()
         gone = await center.get(f"/v1/jobs/{old}", 404)
-        assert gone["message"].startswith(f"the record of job {old} is not kept any more")
+        assert gone["message"].startswith(f"the record of job {old} is no longer kept")
         assert (await center.get("/v1/jobs"))["jobs"] == []
 
     inside(tmp_path, story, keep_history=DAY)
