@@ -84,7 +84,7 @@ class NameTable:
                 self._put(place)
 
     def stepped(self, context: Context, rows: RowChanges, number: int) -> list[PlaceChange]:
-        """Apply the row changes of a step to ``context``, which is stored as record ``number``."""
+        """Apply the changes that a step made to the rows of ``context``, stored as record ``number``."""
         self.revision = self.revision._replace(number=number)
         changed: list[PlaceChange] = []
         for attempt in dict.fromkeys(_touched(context, rows)):

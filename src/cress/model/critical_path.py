@@ -20,7 +20,8 @@ def longest_behind(jobs: Sequence[Job], lengths: Sequence[int] | None = None) ->
 
 
 def longest_chains(before: Sequence[Sequence[int]], lengths: Sequence[int]) -> list[int]:
-    """Return the length of the longest chain behind each place; the places in ``before`` of each end before it.
+    """Return the length of the longest chain behind each place; ``before`` has, for each place, those that must end
+    first.
 
     The graph must have no cycle.
     """

@@ -88,7 +88,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``labels`` are names and texts by which clauses of other jobs select the job.
 
-    ``tolerates`` are the names of node repulsions that do not apply to the job.
+    ``tolerates`` are the names in ``Node.repels`` that do not keep the job off a node.
 
     ``movable``: its tasks may be stopped and begin anew on another node (design note 0027); ``None``: only those of a
     service.

@@ -11,9 +11,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The limits of a group; ``None``: no limit.
 
     ``running``, ``waiting`` and ``jobs`` (both together) count jobs; those with ``_per_user`` count the jobs of each
-    user. For one job: ``tasks`` is its number of tasks; ``size`` is the total request of its tasks that may run at once
-    (millicores in the accounting ``cpu``, millionths of a server in ``dominant``), or ``amounts`` by dimension. Times
-    are in µs.
+    user. For one job: ``tasks`` limits its number of tasks; ``size`` limits the total request of its tasks that may run
+    at once (millicores in the accounting ``cpu``, millionths of a server in ``dominant``), ``amounts`` the amounts by
+    dimension. Times are in µs.
     """
 
     running: int | None = None
