@@ -27,7 +27,7 @@ class Fenced(StoreError):
 
 
 class Changed(StoreError):
-    """Another center has stored something since the state was loaded; load it again."""
+    """Something was stored since the state was loaded; load it again."""
 
 
 class Unstorable(Exception):
