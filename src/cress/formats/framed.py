@@ -1,8 +1,8 @@
 """Framed files: a first line, then frames that a crash leaves complete or absent and that damage cannot hide.
 
-The first line is ``cress NAME VERSION CRC``; its CRC-32 keeps a damaged version from being taken for a newer release.
-A frame is a mark, the length of its payload, the CRC-32 of the payload (4 bytes each, little-endian) and the payload.
-The mark is where reading goes on after damage. ``Older`` and ``FrameFormat`` describe files that older releases wrote.
+The first line is ``cress NAME VERSION CRC``; its CRC-32 keeps a damaged version from being taken for a newer release. A
+frame is a mark, the length of its payload, the CRC-32 of the payload (4 bytes each, little-endian) and the payload.
+After damage, reading continues at the next mark. ``Older`` and ``FrameFormat`` describe files of older releases.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 MARK = b"\xc5\x1eJ\x01"
 _HEAD = struct.Struct("<4sII")
-# The longest first line that is looked for.
+# Maximum length of the first line, in bytes.
 _LONGEST_LINE = 80
 _CHUNK = 2**16
 
 
 class FrameFormat(NamedTuple):
-    """The form of frames: the head of each, and the mark in it; without marks reading goes on as the lengths say.
+    """The form of frames: their head, and the mark in it; without marks, reading after damage continues by the lengths.
 
-    ``chained``: the head has a number between length and CRC, which the payload begins with when it is read; each CRC
-    covers length and number and continues the CRC of the frame before, so nothing can be read after damage.
+    ``chained``: the head has a number between length and CRC, which becomes the beginning of the payload when read.
+    Each CRC covers length and number and continues the CRC of the frame before, so nothing can be read after damage.
     """
 
     head: struct.Struct = _HEAD
@@ -41,10 +41,10 @@ CHAINED = FrameFormat(struct.Struct("<IQI"), b"", chained=True)
 
 
 class Older(NamedTuple):
-    """A version whose files do not begin with a first line as those of today.
+    """A version whose files have another beginning than today's first line.
 
-    They begin with ``prefix``. ``header`` is the number of bytes before the first frame; ``checked``: the last four of
-    them are the CRC-32 of the others.
+    They begin with ``prefix``. ``header`` is the number of bytes before the first frame; ``checked``: its last four
+    bytes are the CRC-32 of the others.
     """
 
     version: int
@@ -55,9 +55,9 @@ class Older(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """The version that the first bytes of a file tell; 0: they are damaged, or of another file.
+    """The version in the first bytes of a file; 0: they are damaged, or of another file.
 
-    ``at`` is where the first frame begins, ``check`` the CRC-32 that a chained one continues.
+    ``at`` is the offset of the first frame, ``check`` the CRC-32 that a chained one continues.
     """
 
     version: int
@@ -67,7 +67,7 @@ class Beginning(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A whole frame: where it begins and ends, its payload, and its CRC-32."""
+    """A whole frame: its start and end offsets, its payload, and its CRC-32."""
 
     start: int
     end: int
@@ -77,7 +77,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class FileFormat:
-    """One kind of framed file: its name, the version that is written, and those of older releases."""
+    """One kind of framed file: its name, the version to write, and the versions of older releases."""
 
     name: str
     version: int
@@ -85,11 +85,11 @@ class FileFormat:
 
     @property
     def first_line(self) -> bytes:
-        """The first line of a file of today."""
+        """The first line of a file in the present version."""
         return _first_line(self.name, self.version)
 
     def beginning(self, file: BinaryIO) -> Beginning:
-        """Read the first bytes of a file; a version above ``version`` is one of a newer release."""
+        """Read the first bytes of a file; a version above ``version`` belongs to a newer release."""
         file.seek(0)
         data = file.read(_LONGEST_LINE)
         line = data.partition(b"\n")[0]
@@ -115,8 +115,8 @@ def _first_line(name: str, version: int) -> bytes:
 def frames(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
     """Yield the whole frames.
 
-    A frame that does not begin where the one before it ended follows damage. What a crash has cut off at the end
-    yields nothing.
+    A frame that does not begin at the end of the one before follows damage. A frame that a crash cut off at the end is
+    skipped.
     """
     size = file.seek(0, os.SEEK_END)
     at, layout, check = beginning.at, beginning.layout, beginning.check
@@ -137,7 +137,7 @@ def frames_of(data: bytes, beginning: Beginning) -> Iterator[Frame]:
 
 
 def _frame_at(file: BinaryIO, at: int, size: int, layout: FrameFormat, before: int = 0) -> Frame | None:
-    """Return the frame at ``at``; None if there is no whole one."""
+    """Return the frame at ``at``; None if there is no whole frame."""
     begin = at + layout.head.size
     if begin > size:
         return None
@@ -146,7 +146,7 @@ def _frame_at(file: BinaryIO, at: int, size: int, layout: FrameFormat, before: i
     if len(head) < layout.head.size or not head.startswith(layout.mark):
         return None
     length, check = int.from_bytes(head[len(layout.mark) :][:4], "little"), int.from_bytes(head[-4:], "little")
-    # Lost power can leave zeros: they would be whole frames of nothing, whose CRC-32 is 0.
+    # A power loss can leave zeros, which would be whole empty frames, with the CRC-32 0.
     if not length or begin + length > size:
         return None
     payload = file.read(length)
@@ -157,14 +157,14 @@ def _frame_at(file: BinaryIO, at: int, size: int, layout: FrameFormat, before: i
 
 
 def _next_by_mark(file: BinaryIO, at: int, size: int, layout: FrameFormat) -> Frame | None:
-    """Return the first whole frame behind ``at`` that begins with a mark."""
+    """Return the first whole frame after ``at`` that begins with a mark."""
     at += 1
     while at < size:
         file.seek(at)
         data = file.read(_CHUNK)
         place = data.find(layout.mark)
         if place < 0:
-            # A mark may stand across two chunks.
+            # A mark may extend over two chunks.
             at += max(1, len(data) - len(layout.mark) + 1)
             continue
         frame = _frame_at(file, at + place, size, layout)
@@ -175,7 +175,7 @@ def _next_by_mark(file: BinaryIO, at: int, size: int, layout: FrameFormat) -> Fr
 
 
 def _next_by_length(file: BinaryIO, at: int, size: int, layout: FrameFormat) -> Frame | None:
-    """Return the first whole frame behind ``at`` if the lengths of those before it are as they were."""
+    """Return the first whole frame after ``at`` if the lengths of the frames before it are intact."""
     while at < size:
         file.seek(at)
         length = int.from_bytes(file.read(4), "little")
@@ -192,10 +192,10 @@ def _next_by_length(file: BinaryIO, at: int, size: int, layout: FrameFormat) -> 
 
 
 class AppendDisk(Protocol):
-    """The operations of an open file that appending needs. Each raises OSError as the system does."""
+    """The operations on an open file for appending. Each raises OSError as the system does."""
 
     def write(self, fd: int, data: bytes | memoryview) -> None:
-        """Write all of the data; after an OSError a part of it may be in the file."""
+        """Write all of the data; after an OSError part of it may be in the file."""
 
     def cut(self, fd: int, size: int) -> None:
         """Truncate the file to this size, and continue writing at its end."""
@@ -212,7 +212,7 @@ class FileDisk:
 
     def cut(self, fd: int, size: int) -> None:
         """See ``AppendDisk``."""
-        # First the place: should truncating fail, the next frame is written over what could not be cut off.
+        # Seek first: if truncating fails, the next frame overwrites the part that could not be cut off.
         os.lseek(fd, size, os.SEEK_SET)
         os.ftruncate(fd, size)
 
@@ -221,10 +221,10 @@ FILE_DISK = FileDisk()
 
 
 class FramedFile:
-    """A framed file that is open for writing: what is appended is in it as a whole, or not at all.
+    """A framed file open for writing: data is appended as a whole or not at all.
 
-    ``fd`` stays that of the caller, who syncs and closes it. ``end`` is where the next frame goes: 0 in a new file,
-    in another one what ``cut`` is told.
+    ``fd`` belongs to the caller, who syncs and closes it. ``end`` is the offset of the next frame: 0 in a new file, in
+    an existing one the argument of ``cut``.
     """
 
     def __init__(self, fd: int, disk: AppendDisk = FILE_DISK) -> None:
@@ -237,19 +237,19 @@ class FramedFile:
         self.write(b"".join(map(framed, payloads)))
 
     def append_pieces(self, *pieces: bytes | memoryview) -> None:
-        """Append one frame whose payload is in several pieces, without a copy of them. Raises OSError."""
+        """Append one frame whose payload is in several pieces, without copying them. Raises OSError."""
         check = 0
         for piece in pieces:
             check = zlib.crc32(piece, check)
         self.write(_HEAD.pack(MARK, sum(map(len, pieces)), check), *pieces)
 
     def write(self, *pieces: bytes | memoryview) -> None:
-        """Append bytes that are no frame by themselves, such as a first line. Raises OSError."""
+        """Append bytes outside of frames, such as a first line. Raises OSError."""
         try:
             for piece in pieces:
                 self._disk.write(self.fd, piece)
         except OSError:
-            # A part may have been written: cut it off, or what follows could not be read.
+            # Cut off a partial write: otherwise later frames could not be read.
             with contextlib.suppress(OSError):
                 self._disk.cut(self.fd, self.end)
             raise
@@ -262,11 +262,11 @@ class FramedFile:
 
 
 def framed(payload: bytes) -> bytes:
-    """Return a payload, which is not empty, as a frame."""
+    """Return a nonempty payload as a frame."""
     assert payload, "zeros behind a mark would be a frame of nothing"
     return _HEAD.pack(MARK, len(payload), zlib.crc32(payload)) + payload
 
 
 def check_of(frame: bytes) -> int:
-    """Return the CRC-32 in the head of a frame that ``framed`` returned."""
+    """Return the CRC-32 in the head of a frame made by ``framed``."""
     return int.from_bytes(frame[_HEAD.size - 4 : _HEAD.size], "little")

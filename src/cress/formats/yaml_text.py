@@ -1,11 +1,10 @@
-"""YAML texts: nodes that know their lines, and values made of them.
+"""YAML texts: nodes with their lines, and values made from them.
 
-The parser of PyYAML only finds the events, in C where it is installed so; the nodes are made here without recursion, so
-that no depth of brackets can end the program. A text that the parser in C refuses is read once more by the one in
-Python: it says better where a mistake is, and reads some texts that the other does not.
+PyYAML's parser only produces the events, in C if that is installed; the nodes are built here without recursion, so that
+deep nesting cannot crash the program. A text that the parser in C refuses is read again by the one in Python: it
+locates mistakes better, and accepts some texts that the other one does not.
 
-The words of YAML are those of version 1.2: ``yes`` and ``010`` are texts and decimal numbers, unless the text says
-``%YAML 1.1``.
+Words are interpreted as in YAML 1.2: ``yes`` is a text and ``010`` a decimal number, unless the text has ``%YAML 1.1``.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from typing import Any
 
 from cress.model.errors import InputError
 
-# Levels of lists and mappings within each other, in a text and in a value, where aliases add to them.
+# Maximum depth of nested lists and mappings, in a text and in a value, where aliases add to it.
 DEEPEST_TEXT, DEEPEST = 100, 50
-# Aliases make a small file mean a huge one.
+# Maximum number of values: with aliases a small file can have very many.
 MOST_VALUES = 1_000_000
-# Characters of a text that the parser in Python reads again; it takes some ten seconds for a million.
+# Maximum length of a text for the parser in Python, in characters; it takes about ten seconds for a million.
 CAREFUL = 200_000
 
 TAG = "tag:yaml.org,2002:"
@@ -29,18 +28,18 @@ _TRUTHS = frozenset(word for truth in ("true", "false") for word in (truth, trut
 _OLD = ("yes", "no", "on", "off", *("y", "n"))
 _OLD_TRUTHS = frozenset(word for truth in _OLD for word in (truth, truth.capitalize(), truth.upper())) | _TRUTHS
 _NUMBER_BEGINS = frozenset("+-0123456789")
-# Longer ones are no amounts of anything, and stay text.
+# Longer numbers cannot be amounts, and stay text.
 _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]{0,30}|0x[0-9a-fA-F][0-9a-fA-F_]{0,30}|0o[0-7][0-7_]{0,30})")
 _BASES = {"0x": 16, "0o": 8}
-# Texts with a tag of their own in other readers; here they are what is written.
+# Texts with a tag of their own in other readers; here they stay text.
 _TEXTS = ("str", "int", "float", "bool", "timestamp", "value", "merge")
 
 
 class YamlNode:
-    """One value: ``value`` is a text, a list of nodes, or of a mapping a list of pairs of nodes; ``line`` counts from
+    """One value: ``value`` is a text, a list of nodes, or for a mapping a list of pairs of nodes; ``line`` counts from
     1.
 
-    ``literal``: a text behind ``|``, whose lines are those of the file.
+    ``literal``: a text after ``|``, whose lines are those of the file.
     """
 
     __slots__ = ("line", "literal", "tag", "value")
@@ -89,7 +88,7 @@ def document(text: str, file: str, hint: str) -> YamlNode | None:
 
 
 class _SyntaxMistake(Exception):
-    """The text is not valid YAML: what the parser says, and the line, counted from 1; 0 if it is not known."""
+    """The text is invalid YAML: the message of the parser, and the line, counted from 1; 0 if unknown."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -98,7 +97,7 @@ class _SyntaxMistake(Exception):
 
 
 def _told(text: str, error: _SyntaxMistake, file: str, hint: str) -> InputError:
-    """Return a mistake of YAML in the words of people."""
+    """Return a mistake in YAML in plain words."""
     problem, line = error.problem, error.line
     lines = text.splitlines()
     shown = lines[line - 1] if 0 < line <= len(lines) else ""
@@ -113,7 +112,7 @@ def _told(text: str, error: _SyntaxMistake, file: str, hint: str) -> InputError:
 
 
 def parsed(text: str, *, fast: bool) -> Iterator[YamlNode]:
-    """Yield the documents as the parser in C (``fast``) or the one in Python finds them."""
+    """Yield the documents by the parser in C (``fast``) or in Python."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if fast else yaml.SafeLoader
@@ -182,7 +181,7 @@ def _composed(yaml: Any, events: Iterator[Any]) -> Iterator[YamlNode]:
 
 
 def _tag(event: Any, truths: frozenset[str]) -> str:
-    """Return the tag of a text: the one that it has, or that of its form if it is not quoted."""
+    """Return the tag of a text: its explicit one, or the one implied by its form if it is not quoted."""
     if event.tag is not None and event.tag != "!":
         return str(event.tag)
     if event.implicit[0]:
@@ -202,7 +201,7 @@ def _tag(event: Any, truths: frozenset[str]) -> str:
 
 
 class LinedMapping(dict[str, Any]):
-    """A mapping with the line where it begins, and the line of each key."""
+    """A mapping with the line of its beginning, and the line of each key."""
 
     __slots__ = ("line", "lines")
 
@@ -213,7 +212,7 @@ class LinedMapping(dict[str, Any]):
 
 
 class LinedList(list[Any]):
-    """A list with the line where it begins, and the line of each item."""
+    """A list with the line of its beginning, and the line of each item."""
 
     __slots__ = ("line", "lines")
 
@@ -224,11 +223,11 @@ class LinedList(list[Any]):
 
 
 class ValueMaker:
-    """Makes one value of a node, with lines. A key that stands twice and an unknown tag are refused.
+    """Makes one value from a node, with lines. Duplicate keys and unknown tags are refused.
 
-    ``numbers``: whole numbers become such, all others stay as they are written; else all do. ``texts``: keys below
-    which everything is text, so ``yes`` stays ``yes``. ``most``: the number of values, counted anew for each alias;
-    ``what`` names the thing in the message when there are more.
+    ``numbers``: only whole numbers become numbers, others stay text; without it all numbers do. ``texts``: keys below
+    which every value is text, so ``yes`` stays ``yes``. ``most``: the maximum number of values, where each alias counts
+    again; ``what`` names the object in the message if there are more.
     """
 
     def __init__(
@@ -294,7 +293,7 @@ class ValueMaker:
                 raise InputError("<< needs a mapping", hint="<<: *name", line=source.line)
             more = self._mapping(source, depth + 1, texts=texts)
             for key, value in more.items():
-                # What stands here comes before what is merged in.
+                # Keys here have precedence over merged ones.
                 if key not in found:
                     found[key] = value
                     found.lines[key] = more.lines[key]
@@ -307,14 +306,14 @@ def _unknown(node: YamlNode) -> InputError:
 
 
 def read_mapping(text: str, file: str, hint: str) -> LinedMapping | None:
-    """Return the mapping that a text is, with whole numbers; None if it is empty. Raises InputError with the line."""
+    """Return the mapping in a text, with whole numbers; None if it is empty. Raises InputError with the line."""
     node = document(text, file, hint)
     if node is None:
         return None
     if not is_kind(node, "map"):
         raise InputError("is not a mapping", hint=hint, file=file, line=node.line)
     try:
-        # Each character may be a value; only aliases make more of them.
+        # Each character may be a value; only aliases make more.
         made = ValueMaker(what="one file", numbers=True, most=MOST_VALUES + len(text)).make(node)
     except InputError as error:
         raise error.at(file=file) from None
@@ -323,7 +322,7 @@ def read_mapping(text: str, file: str, hint: str) -> LinedMapping | None:
 
 
 def line_of(value: object, key: str | int) -> int:
-    """Return the line of a key, or of an item by its place; 0 where there is none."""
+    """Return the line of a key, or of an item by its index; 0 if unknown."""
     if isinstance(value, LinedMapping):
         return value.lines.get(str(key), 0)
     if isinstance(value, LinedList) and isinstance(key, int) and 0 <= key < len(value):
@@ -332,7 +331,7 @@ def line_of(value: object, key: str | int) -> int:
 
 
 def line_at(value: object, field: str) -> int:
-    """Return the line of the innermost part that ``field`` names (``disks[1].path``) and that is there."""
+    """Return the line of the innermost existing part on the path ``field`` (``disks[1].path``)."""
     line = value.line if isinstance(value, LinedMapping | LinedList) else 0
     for step in re.findall(r"[^.\[\]]+", field):
         key = int(step) if isinstance(value, list) and step.isdigit() else step
@@ -357,7 +356,7 @@ def paths_of(value: object, path: str = "") -> Iterator[tuple[str, int]]:
 
 
 def joined(text: str) -> str:
-    """Return a text in which characters that JSON writes as two escapes are the one that is meant."""
+    """Return a text with each pair of surrogate characters, as from two JSON escapes, joined into one character."""
     if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""Users and tokens: rows of the machine like all else, so that a revoked token stays revoked after every crash."""
+"""Users and tokens: rows of the machine like everything else, so that a revoked token stays revoked after any crash."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.times import DAY
 
 MOST_USERS = 100_000
-# Tokens of one user.
+# Maximum number of tokens of one user.
 MOST_TOKENS = 200
-# µs after which a token that has expired is forgotten when its user gets another: each sign-in makes one.
+# An expired token is removed this time (µs) after its expiry when its user gets another: each sign-in makes one.
 FORGOTTEN = DAY
 
 AccessInput: TypeAlias = (

@@ -13,12 +13,12 @@ from cress.model.option_text import format_option
 from cress.model.options import Options
 from cress.model.revisions import MOST_CHARACTERS, MOST_REVISIONS, Revision, format_document
 
-# Inputs that may change the configuration.
+# Inputs that can change the configuration.
 Changing: TypeAlias = Restarted | Configure | GroupsApplied | SetGroup | LicencesSet
 CHANGING = (Restarted, Configure, GroupsApplied, SetGroup, LicencesSet)
-# Options of which executors were told at a start.
+# Options that executors learn only at the start of the center.
 FIXED = ("term", "term_margin")
-# Jobs and running tasks with which the scheduler may be built anew: 20,000 take about two seconds.
+# Maximum number of jobs and running tasks with which the scheduler is rebuilt: 20,000 take about two seconds.
 MOST_REBUILT = 20_000
 
 
@@ -40,7 +40,7 @@ def document(context: Context) -> str:
 
 
 def check_base(context: Context, base: int) -> None:
-    """Raise NotAccepted if the configuration is not at revision ``base`` any more; 0: any will do."""
+    """Raise NotAccepted unless the configuration is at revision ``base``; 0: any revision."""
     number = last(context)
     if base and base != number:
         by = context.tables.revisions[number].by if number else ""
@@ -52,9 +52,7 @@ def check_base(context: Context, base: int) -> None:
 
 
 def check_options(context: Context, options: Options) -> None:
-    """Raise InputError if an option would change that holds from the start of a center on, or takes too long to
-    change.
-    """
+    """Raise InputError if a changed option is fixed while the center runs, or takes too long to change."""
     before = context.core.options
     for name in FIXED:
         if getattr(before, name) != getattr(options, name):
@@ -78,7 +76,7 @@ def check_options(context: Context, options: Options) -> None:
 
 
 def note(context: Context, input_: Changing) -> None:
-    """Keep a revision if an input has changed the configuration."""
+    """Store a revision if an input has changed the configuration."""
     revisions = context.tables.revisions
     number, text = last(context), document(context)
     if number and revisions[number].text == text:

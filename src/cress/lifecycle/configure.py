@@ -1,4 +1,4 @@
-"""Other options or more dimensions for a scheduler that has begun, and for what belongs to it."""
+"""New options or additional dimensions for a scheduler in use and its state."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _replace = msgspec.structs.replace
 
 
 def configured(core: Scheduler, tables: Tables, fact: Configured | Widened, *, anew: bool = False) -> Scheduler:
-    """Return a scheduler that goes on from where one is, as the fact says; the rows follow, without notes.
+    """Return a scheduler that continues the given one with the change in the fact; rows are updated without notes.
 
-    It is the same one, if all that changes are options that are live, unless it is to be made ``anew``.
+    It is the same object if only live options change, unless ``anew`` is set.
     """
     if isinstance(fact, Widened):
         dimensions = Dimensions(fact.dimensions)
@@ -37,7 +37,7 @@ def configured(core: Scheduler, tables: Tables, fact: Configured | Widened, *, a
 
 
 def padded(input_: Input, dimensions: Dimensions) -> Input:
-    """Return an input that was made before the last dimensions were declared as one of today."""
+    """Return an input in today's dimensions, if it was made before the last ones were declared."""
     match input_:
         case Submit() if any(len(job.request) < len(dimensions) for job in input_.jobs):
             return _replace(input_, jobs=tuple(_job(job, dimensions) for job in input_.jobs))

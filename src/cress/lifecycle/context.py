@@ -30,11 +30,11 @@ from cress.model.records import JobRecord, JobState
 
 
 class Unsettled(msgspec.Struct):
-    """Changes of the step under way that have not been followed up.
+    """Changes of the step under way that still have consequences.
 
-    ``over`` are jobs that ended and that those behind them have not heard of; ``gone`` members of families that ended;
-    ``touched`` families of which something changed; ``members`` is the number of members of services that this step has
-    made or cancelled, ``looks`` that of forecasts for deadlines.
+    ``over`` are jobs that ended and whose dependents have not been told; ``gone`` are ended members of families;
+    ``touched`` are changed families. ``members`` is the number of members of services that this step has made or
+    cancelled, ``looks`` the number of forecasts for deadlines.
     """
 
     over: deque[tuple[int, JobState]] = msgspec.field(default_factory=deque)
@@ -45,12 +45,12 @@ class Unsettled(msgspec.Struct):
 
 
 class Context:
-    """The tables, the scheduler, the effects of the step under way, and indices that follow from the tables.
+    """The tables, the scheduler, the effects of the step under way, and indices derived from the tables.
 
-    Times: ``now`` is the shell's clock, which never goes back; ``utc`` the wall clock, only shown and handed to quota
-    timetables; both in microseconds. Indices: ``attempts_on`` by node; ``behind`` the jobs that come after a job that
-    is alive; ``named`` the families that are alive by group and name; ``replica_indices`` the status of replicas;
-    ``homes``, by node, the databases with a task that is bound to it (and some that have none there any more).
+    Times: ``now`` is the shell's clock, which never goes back; ``utc`` is the wall clock, used for display and quota
+    timetables; both in µs. Indices: ``attempts_on`` by node; ``behind`` has the dependents of unfinished jobs;
+    ``named`` the unfinished families by group and name; ``replica_indices`` the status of replicas; ``homes``, by node,
+    the databases with a task bound to it (and some that have none there any more).
     """
 
     def __init__(self, tables: Tables, core: Scheduler) -> None:
@@ -58,16 +58,16 @@ class Context:
         self.core = core
         self.now = 0
         self.utc = 0
-        # Whether deciding was cut short.
+        # True if deciding was cut short.
         self.more = False
-        # Whether the step is one of a log without facts, which must be decided as it was.
+        # True if the step comes from a log without facts, and must be decided as at that time.
         self.as_version_5 = False
-        # Whether changes of the configuration are kept as revisions: since version 6.5.
+        # True if changes of the configuration are stored as revisions: since version 6.5.
         self.keeps_revisions = True
         self.out = StepResult()
         self.unsettled = Unsettled()
         self.noticed = Noticed()
-        # What the scheduler was told and decided in this step.
+        # The events and decisions of the scheduler in this step.
         self.told: list[CoreFact] = []
         self.jobs = tables.jobs
         self.families = tables.families
@@ -77,7 +77,7 @@ class Context:
         self.ended = tables.ended
         self.terms = Terms(tables.granted, tables.lost_at)
         self.timers = Timers(tables.timers)
-        # Jobs that are leases.
+        # Jobs whose tasks are leases.
         self.leases: dict[int, LiveJob] = {}
         self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
         self.behind: dict[int, list[int]] = {}
@@ -86,12 +86,12 @@ class Context:
         self.homes: dict[str, set[int]] = {}
         self.user_load = UserLoad()
         self.group_load = GroupLoad()
-        # What runs so far tell: not of the state, since estimates are facts.
+        # Learned from runs so far; it is not part of the state, since estimates are facts.
         self.estimator = Estimator(self._settled)
 
     @property
     def general(self) -> General:
-        """The row of what there is one of."""
+        """The single row of general values."""
         return self.tables.general[0]
 
     @property
@@ -115,7 +115,7 @@ class Context:
         return self.general.distances
 
     def take_id(self, count: int = 1) -> int:
-        """Return the first of so many new ids of jobs."""
+        """Reserve ``count`` new job ids; return the first."""
         first = self.general.next_job
         self.general.next_job = first + count
         return first
@@ -126,37 +126,37 @@ class Context:
         self.told += events
 
     def submitted(self, job: Job, behind: int | None) -> JobSubmitted:
-        """Return the event of a job that was accepted, with an estimate if its group works with estimates."""
-        # A lease lasts until it is given back.
+        """Return the event of an accepted job, with an estimate if its group uses estimates."""
+        # A lease lasts until it is returned.
         wanted = self.core.needs_estimate(job) and not job.is_lease
         return JobSubmitted(job, behind, self.estimator.submitted(job) if wanted else None)
 
     def expected(self, job: Job) -> RunEstimate | None:
-        """Return the estimate that a job would get now; ``None`` if its group works without."""
+        """Return the estimate that a job would get now; ``None`` if its group does not use estimates."""
         return self.estimator.expected(job) if self.core.needs_estimate(job) else None
 
     def foreseen(self, job: Job, behind: Behind | None = None) -> Outlook | None:
-        """Return what is foreseen of a job that is not submitted, of a step for its dag.
+        """Return the forecast for a job before its submission, for a step within its dag.
 
         ``None`` if it has no deadline.
         """
         return self.core.foreseen(job, self.expected(job), behind) if job.deadline else None
 
     def ran(self, job: Job, run: int) -> None:
-        """Note that a task of a job has run to its end, or failed, after so many µs, and estimate its user's waiting
-        jobs again.
+        """Note that a task of a job ran for ``run`` µs until its end or failure, and update the estimates of its user's
+        waiting jobs.
         """
         if job.type is JobType.BATCH and not job.is_lease:
             self.observe(*self.estimator.ended(job, run))
 
     def _settled(self, jobs: Iterable[int]) -> list[int]:
-        # The scheduler of now: other options may have made another one.
+        # The present scheduler: a change of options may have replaced it.
         return self.core.settled(jobs)
 
     # --- indices ---------------------------------------------------------------------------------------------
 
     def enter(self, job: LiveJob) -> None:
-        """Enter a job among those that live."""
+        """Enter an unfinished job in the indices."""
         assert job.job.id not in self.jobs, f"there are two jobs {job.job.id}"
         assert 0 < job.job.id <= self.next_job, f"job {job.job.id} is beyond the next id, {self.next_job}"
         self.jobs[job.job.id] = job
@@ -166,7 +166,7 @@ class Context:
         self.group_load.add(job.job)
 
     def leave(self, job: LiveJob) -> None:
-        """Remove a job that is over."""
+        """Remove an ended job from the indices."""
         del self.jobs[job.job.id]
         self.leases.pop(job.job.id, None)
         self.user_load.drop(job.job)
@@ -190,11 +190,11 @@ class Context:
             del self.attempts_on[attempt.node]
 
     def on_node(self, name: str) -> list[LiveAttempt]:
-        """Return the attempts on a node, in their order."""
+        """Return the attempts on a node, in order."""
         return list(self.attempts_on.get(name, {}).values())
 
     def rebuild(self) -> None:
-        """Make the indices from the tables."""
+        """Rebuild the indices from the tables."""
         for job in self.jobs.values():
             job.attempts.clear()
             self.user_load.add(job.job)
@@ -215,9 +215,7 @@ class Context:
                     self.homes.setdefault(name, set()).add(number)
 
     def by_name(self) -> dict[tuple[str, str], int]:
-        """Return the ids of services, databases and cron jobs that are alive, by group and name, where they have
-        one.
-        """
+        """Return the ids of unfinished services, databases and cron jobs with a name, by group and name."""
         return {
             key_of(family.job): number
             for number, family in self.families.items()

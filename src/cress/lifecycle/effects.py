@@ -1,6 +1,6 @@
 """Effects: orders of the machine to the world outside.
 
-Carried out only when the step that they come from is durable.
+They are carried out only once their step is durable.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from cress.model.run import Host
 
 
 class Launch(msgspec.Struct, frozen=True, gc=False):
-    """Have this attempt started on its node. Sent again when the node joins again without knowing of it.
+    """Start this attempt on its node. Sent again when the node rejoins without knowing the attempt.
 
-    ``ports`` are its numbers, in the order of the job's ports. ``hosts``, of a gang: where its tasks are, in their
-    order. ``devices`` are those of its node that it has.
+    ``ports`` are its numbers, in the order of the job's ports. ``hosts``, for a gang: the places of its tasks, in their
+    order. ``devices`` are its devices on the node.
     """
 
     attempt: int
@@ -33,7 +33,7 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Halt(msgspec.Struct, frozen=True, gc=False):
-    """Have this attempt stopped; ``grace`` in microseconds, ``None``: what its job says."""
+    """Stop this attempt; ``grace`` in µs, ``None``: that of its job."""
 
     attempt: int
     job: int
@@ -42,7 +42,7 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
 
 
 class CordonChanged(msgspec.Struct, frozen=True):
-    """A node is cordoned or rests, or neither any more; ``why`` it does."""
+    """The cordon or rest of a node has changed; ``why`` is the new reason."""
 
     node: str
     cordoned: bool
@@ -50,7 +50,7 @@ class CordonChanged(msgspec.Struct, frozen=True):
 
 
 class Overloaded(msgspec.Struct, frozen=True):
-    """The measured load of a node has become too high for new tasks; ``what`` is too high, as text."""
+    """The measured load of a node has become too high for new tasks; ``what`` names the resource, as text."""
 
     node: str
     what: str
@@ -63,7 +63,7 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class DataMissing(msgspec.Struct, frozen=True):
-    """Data cannot be located, for another reason than before."""
+    """Data cannot be located, for a new reason."""
 
     data: str
     problem: str
@@ -77,7 +77,7 @@ class RolledBack(msgspec.Struct, frozen=True):
 
 
 class DeadlineAtRisk(msgspec.Struct, frozen=True):
-    """The deadline of a job may not be met; ``text`` is what is foreseen."""
+    """The deadline of a job may not be met; ``text`` is the forecast."""
 
     job: int
     name: str
@@ -95,7 +95,7 @@ class DeadlineMissed(msgspec.Struct, frozen=True):
 
 
 class RunSkipped(msgspec.Struct, frozen=True):
-    """A run of a cron job was not made for limits of its group; ``text`` is which run, and why."""
+    """A run of a cron job was skipped because of limits of its group; ``text`` names the run and the limit."""
 
     job: int
     name: str
@@ -104,8 +104,8 @@ class RunSkipped(msgspec.Struct, frozen=True):
 
 
 class LeaseChanged(msgspec.Struct, frozen=True):
-    """A lease is about to end (``stopping``), or its holder uses another part of it; ``text`` is why, or what it
-    uses.
+    """A lease is about to end (``stopping``), or its holder uses another part of it; ``text`` is the
+    reason or the use.
     """
 
     attempt: int
@@ -118,7 +118,7 @@ class LeaseChanged(msgspec.Struct, frozen=True):
 
 
 class TaskMoved(msgspec.Struct, frozen=True):
-    """A task is stopped on its node to run on another one; ``text`` is where and why."""
+    """A task is stopped on its node to run on another one; ``text`` is the target and the reason."""
 
     attempt: int
     job: int
@@ -130,7 +130,7 @@ class TaskMoved(msgspec.Struct, frozen=True):
 
 
 class RoundEnded(msgspec.Struct, frozen=True):
-    """A round of moves has ended; ``text`` is how."""
+    """A round of moves has ended; ``text`` is the result."""
 
     number: int
     by: str
@@ -155,12 +155,12 @@ Notice: TypeAlias = (
 class StepResult(msgspec.Struct):
     """The result of one step.
 
-    ``more``: deciding was cut short, the next step is due at once. ``replies`` has one entry for each input: the ids of
-    submitted jobs, ``None``, or the ``InputError`` that refused it (then it changed nothing). ``attempts`` and ``jobs``
-    are what finished, to be stored with the step. ``repeated`` are the places of inputs that say nothing new: submits
-    that came a second time, whose ids are those of the first one, and departures of nodes that were not connected.
-    ``started`` are the attempts whose start was reported for the first time. ``notices`` are what else people are told.
-    ``facts`` are what the step came to, for its record.
+    ``more``: deciding was cut short, and the next step is due at once. ``replies`` has one entry for each input: the
+    ids of submitted jobs, ``None``, or the ``InputError`` that refused it (then it changed nothing). ``attempts`` and
+    ``jobs`` have finished, and are stored with the step. ``repeated`` are the places of inputs without news: repeated
+    submits, whose ids are those of the first one, and departures of nodes that were not connected. ``started`` are the
+    attempts whose start was reported for the first time. ``notices`` are further news for people. ``facts`` are the
+    facts of the step, for its record.
     """
 
     replies: list[tuple[int, ...] | InputError | None] = []

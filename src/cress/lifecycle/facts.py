@@ -1,7 +1,7 @@
-"""Facts of a step: what the scheduler was told and decided, in order, and what was written in the tables.
+"""Facts of a step: events and decisions of the scheduler, in order, and row changes of the tables.
 
-They are stored in few bytes: a fact of the scheduler is a list of its name and its fields, without those at the end
-that are as they are by default; starts of tasks of one job that follow each other are one entry, by columns.
+They are stored compactly: a fact of the scheduler is a list of its name and its fields, without trailing fields with
+default values. Consecutive starts of tasks of one job are one entry, by columns.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from cress.model.options import Options
 
 
 class Configured(msgspec.Struct, frozen=True, tag=True):
-    """The scheduler goes on from where it is, with other options."""
+    """The scheduler continues with other options."""
 
     options: Options
 
 
 class Widened(msgspec.Struct, frozen=True, tag=True):
-    """The scheduler goes on from where it is, with these custom dimensions: those that it had, and new ones."""
+    """The scheduler continues with these custom dimensions: the earlier ones, followed by new ones."""
 
     dimensions: tuple[str, ...]
 
@@ -34,7 +34,7 @@ CoreFact: TypeAlias = Event | Decision | Configured | Widened
 
 
 class Facts(msgspec.Struct):
-    """All that a step came to: facts of the scheduler, then row changes."""
+    """All facts of a step: those of the scheduler, then row changes."""
 
     core: list[CoreFact] = []
     rows: RowChanges = {}
@@ -44,13 +44,13 @@ _KINDS: dict[str, type[msgspec.Struct]] = {
     arg.__name__: arg for arg in (*get_args(Event), *get_args(Decision), Configured, Widened)
 }
 _STARTS = "Starts"
-# Fields of a start before those that most do not need: attempt, job, task, node.
+# Number of fields of a start without a default: attempt, job, task, node.
 _START_FIELDS = len(Start.__struct_fields__) - len(Start.__struct_defaults__)
 _NODES = (NodeAdded, NodeChanged)
 
 
 def told_of(facts: Iterable[CoreFact]) -> dict[str, dict[Any, Any]]:
-    """Return what the scheduler was told last of jobs and nodes, by table and key."""
+    """Return the latest jobs and nodes that the scheduler was told, by table and key."""
     jobs: dict[Any, Any] = {}
     nodes: dict[Any, Any] = {}
     for fact in facts:
@@ -69,7 +69,7 @@ class UnknownFactError(ValueError):
 
 
 def packed(facts: Iterable[CoreFact]) -> list[Any]:
-    """Return facts of the scheduler as they are stored."""
+    """Return facts of the scheduler in their stored form."""
     return whole(packing(facts))
 
 
@@ -96,7 +96,7 @@ def packing(facts: Iterable[CoreFact]) -> Slices[list[Any]]:
 
 
 def unpacked(entries: Sequence[Any]) -> Iterator[CoreFact]:
-    """Yield the facts that were stored; raises ``UnknownFactError``, and ``msgspec.ValidationError`` for bad ones."""
+    """Yield stored facts. Raises ``UnknownFactError``, and ``msgspec.ValidationError`` for invalid ones."""
     for name, *values in entries:
         if name == _STARTS:
             yield from _unpacked_starts(*values)
@@ -105,7 +105,7 @@ def unpacked(entries: Sequence[Any]) -> Iterator[CoreFact]:
 
 
 def unpacked_struct(kinds: Mapping[str, type[msgspec.Struct]], entry: Sequence[Any]) -> Any:
-    """Return the struct that ``packed_struct`` made an entry of; raises ``UnknownFactError``."""
+    """Return the struct of an entry that ``packed_struct`` made. Raises ``UnknownFactError``."""
     name, *values = entry
     kind = kinds.get(name)
     if kind is None:
@@ -114,7 +114,7 @@ def unpacked_struct(kinds: Mapping[str, type[msgspec.Struct]], entry: Sequence[A
 
 
 def packed_struct(fact: msgspec.Struct) -> list[Any]:
-    """Return the name of a struct and its fields, without those at the end that are as they are by default."""
+    """Return the name of a struct and its fields, without trailing fields with default values."""
     kind = type(fact)
     values = [kind.__name__, *_astuple(fact)]
     defaults = kind.__struct_defaults__

@@ -1,4 +1,4 @@
-"""The follower: a state that takes over the facts of a log, record by record, and decides nothing."""
+"""The follower: a state that applies the facts of a log, record by record, and decides nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cress.model.resources import Dimensions
 
 
 class Follower:
-    """The tables and the scheduler of a machine that led, as far as records of it were applied."""
+    """The tables and the scheduler of another machine, up to the last applied record."""
 
     def __init__(self, tables: Tables, core: Scheduler, now: int = 0, utc: int = 0, *, more: bool = False) -> None:
         self.tables, self.core = tables, core
@@ -29,19 +29,17 @@ class Follower:
 
     @classmethod
     def empty(cls, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> Follower:
-        """Return a follower of a machine from its first step on."""
+        """Return a follower that begins with the first step of a machine."""
         return cls(Tables(), Scheduler(dimensions, options, zone))
 
     @classmethod
     def restore(cls, data: bytes) -> Follower:
-        """Return a follower from a snapshot on (``Machine.export``); raises ``ValueError`` as ``Machine.restore``
-        does.
-        """
+        """Return a follower from a snapshot (``Machine.export``). Raises ``ValueError`` as ``Machine.restore`` does."""
         tables, core, stored = snapshot.decode(data)
         return cls(tables, core, stored.now, stored.utc, more=stored.more)
 
     def apply(self, record: Record) -> None:
-        """Take over what a step came to."""
+        """Apply the facts of a step."""
         self.now, self.utc = record.now, record.utc
         facts = record.facts
         self._apply_core(facts.core)
@@ -49,15 +47,17 @@ class Follower:
             if isinstance(fact, Start):
                 place(self.tables, fact, record.utc)
         apply(self.tables, facts.rows, told_of(facts.core))
-        # Whether more was to be decided is only foreseen: whoever goes on from here asks the scheduler.
+        # Further decisions are only foreseen: a machine that continues from here asks the scheduler.
         self._more = True
 
     def export(self) -> bytes:
-        """Return the state, from which ``Machine.restore`` and ``Follower.restore`` go on."""
+        """Return the state for ``Machine.restore`` and ``Follower.restore``."""
         return snapshot.encode(self.tables, self.core, self.now, self.utc, more=self._more)
 
     def machine(self) -> Machine:
-        """Return a machine that goes on from here. It has the tables of the follower, which is not used any more."""
+        """Return a machine that continues from here. It takes the follower's tables; the follower must not be used
+        afterwards.
+        """
         return Machine.of(self.tables, self.core, self.now, self.utc, more=self._more)
 
     def _apply_core(self, facts: Sequence[CoreFact]) -> None:

@@ -1,6 +1,6 @@
 """Inputs of the machine. A log of these, with their times, replays to the same state.
 
-What the scheduler is told as it came in is one type for both: an event of ``model.events`` that is an input too.
+An input that the scheduler gets unchanged is one type for both: an event of ``model.events``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Input(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=
 
 
 class Restarted(_Input, frozen=True):
-    """A center took over, as epoch ``epoch``: no executor is connected to it yet.
+    """A center took over, as epoch ``epoch``; no executor is connected to it yet.
 
     ``options`` hold from now on, and the cluster is in the time zone ``zone``; empty: both stay.
     """
@@ -50,11 +50,11 @@ class Restarted(_Input, frozen=True):
 
 
 class Submit(_Input, frozen=True):
-    """Jobs that are accepted together or not at all; their ids are given by the context. Steps follow their dag.
+    """A submit of jobs, accepted together or not at all; the context assigns their ids. Steps follow their dag.
 
-    ``known`` are the states of jobs that some of these come after and that are over already. A submit with the ``key``
-    of an earlier one is answered with the ids of that one, if ``digest``, a fingerprint of what is submitted, is its
-    too. The shell makes keys of different users differ. ``strict``: refuse them if a deadline of theirs cannot be met.
+    ``known`` are the states of ended jobs on which some of these depend. A submit with the ``key`` of an earlier one
+    gets the same ids if ``digest``, a fingerprint of the content, is equal too. The shell keeps the keys of different
+    users apart. ``strict``: refuse the jobs if one of their deadlines cannot be met.
     """
 
     jobs: tuple[Job, ...]
@@ -65,17 +65,17 @@ class Submit(_Input, frozen=True):
 
 
 class Cancel(_Input, frozen=True):
-    """A job is no longer wanted, by the word of the user ``by``."""
+    """A job was cancelled by the user ``by``."""
 
     job: int
     by: str = ""
 
 
 class Update(_Input, frozen=True):
-    """A service, database or cron job is to be as ``spec`` says from now on; the reply is the id of its new run.
+    """An update of a service, database or cron job to ``spec``; the reply is the id of its new run.
 
-    ``same_as`` is the id of the run, of the family, with which its tasks run alike; 0: none. Then, if nothing else that
-    matters to its tasks is new, none of them is replaced.
+    ``same_as`` is the id of the family's run if its tasks run in the same way; 0: none. Then no task is replaced,
+    unless something else of importance to the tasks changed.
     """
 
     job: int
@@ -84,14 +84,14 @@ class Update(_Input, frozen=True):
 
 
 class Scale(_Input, frozen=True):
-    """A service or database is to have so many tasks."""
+    """A new task count for a service or database."""
 
     job: int
     tasks: int
 
 
 class Hold(_Input, frozen=True):
-    """A job is to wait, or waits no longer, by the word of the user ``by``; what runs of it goes on.
+    """A job was held or released by the user ``by``; its running tasks go on.
 
     ``more`` are further jobs: all of them, or none.
     """
@@ -103,7 +103,7 @@ class Hold(_Input, frozen=True):
 
 
 class UseLease(_Input, frozen=True):
-    """The holder of a lease, task ``task`` of job ``job``, uses these amounts of it by itself from now on."""
+    """The holder of a lease, task ``task`` of job ``job``, uses these amounts of it from now on."""
 
     job: int
     task: int
@@ -111,13 +111,13 @@ class UseLease(_Input, frozen=True):
 
 
 class RenewLeases(_Input, frozen=True):
-    """The holder of a lease is there: the terms of its user's leases of that workload begin anew."""
+    """The holder of a lease is alive: the terms of its user's leases of that workload begin anew."""
 
     job: int
 
 
 class ReleaseLeases(_Input, frozen=True):
-    """Leases are given back, by the word of the user ``by``: these tasks of a job, or all of it (``None``)."""
+    """Leases were returned by the user ``by``: these tasks of a job, or the whole job (``None``)."""
 
     job: int
     tasks: tuple[int, ...] | None = None
@@ -125,10 +125,9 @@ class ReleaseLeases(_Input, frozen=True):
 
 
 class Rebalance(_Input, frozen=True):
-    """Running tasks are moved, one after the other, by the word of the user ``by`` (empty: by the option
-    ``rebalance``).
+    """A round of moves begins, ordered by the user ``by`` (empty: by the option ``rebalance``).
 
-    With a ``job`` they make room for its next unit, which starts on ``place`` (nodes and numbers of tasks).
+    With a ``job`` the moves make room for its next unit, which starts on ``place`` (nodes and task numbers).
     """
 
     moves: tuple[Move, ...]
@@ -138,13 +137,13 @@ class Rebalance(_Input, frozen=True):
 
 
 class StopMoves(_Input, frozen=True):
-    """No more tasks are moved after the present step, by the word of the user ``by``."""
+    """No tasks are moved after the present step of the round, by order of the user ``by``."""
 
     by: str = ""
 
 
 class SetGroup(_Input, frozen=True):
-    """Keywords of one group from now on, as in ``Group.conf``; ``None``: it is not given any more.
+    """New values of keywords of one group, as in ``Group.conf``; ``None`` removes a keyword.
 
     ``by`` is the user.
     """
@@ -172,10 +171,10 @@ class Configure(_Input, frozen=True):
 
 
 class NodeJoined(_Input, frozen=True):
-    """An executor connected. ``reports`` is all that it knows: what is not in there does not run on it.
+    """An executor connected. ``reports`` is all that it knows: an attempt that is missing there does not run on it.
 
-    ``terms``: its supervisor keeps terms, for everything that runs there. ``local``: how the center can look by itself
-    whether anything of it is left. ``ports`` as in ``PortsSeen``.
+    ``terms``: its supervisor keeps terms for all its attempts. ``local``: data with which the center itself can check
+    its processes. ``ports`` as in ``PortsSeen``.
     """
 
     node: Node
@@ -189,7 +188,7 @@ class NodeJoined(_Input, frozen=True):
 class NodeLeft(_Input, frozen=True):
     """The connection to an executor is gone; its tasks may go on.
 
-    ``granted`` is the end of the last term that was granted over it, on the clock of the steps; 0: there was none.
+    ``granted`` is the end of the last term granted over it, on the clock of the steps; 0: none.
     """
 
     name: str
@@ -197,9 +196,9 @@ class NodeLeft(_Input, frozen=True):
 
 
 class NodeDead(_Input, frozen=True):
-    """Nothing runs any more on a node that is away: the center has looked, or an operator says so.
+    """No task runs any more on a node that is away, as checked by the center or stated by an operator.
 
-    ``forget``: it is not a node of the cluster any more, until it joins again.
+    ``forget``: it leaves the cluster until it joins again.
     """
 
     name: str
@@ -214,20 +213,20 @@ class Reported(_Input, frozen=True):
 
 
 class DataFound(_Input, frozen=True):
-    """All paths of data that a node has, as in ``Node``."""
+    """All paths of data on a node, as in ``Node``."""
 
     name: str
     data: tuple[str, ...]
 
 
 class Declare(_Input, frozen=True):
-    """Kinds of resources that a node offers, or an operator names: those that are new become custom dimensions."""
+    """Kinds of resources that a node offers or an operator names: new ones become custom dimensions."""
 
     dimensions: tuple[str, ...]
 
 
 class Drain(_Input, frozen=True):
-    """An operator wants a node empty: it is cordoned, and what runs there ``deadline`` µs from now runs elsewhere."""
+    """An operator drains a node: it is cordoned, and tasks still running ``deadline`` µs from now run elsewhere."""
 
     name: str
     deadline: int
@@ -236,11 +235,10 @@ class Drain(_Input, frozen=True):
 
 
 class SetNode(_Input, frozen=True):
-    """An operator changes settings of a node (``NodeSettings``), or goes back to those of revision ``revert``; 0: to
-    none.
+    """An operator changes settings of a node (``NodeSettings``), or restores those of revision ``revert``; 0: none.
 
-    ``labels`` are set, or removed (``None``); of the rest what is given holds from now on. It is refused unless
-    ``base`` is the number of the present revision (-1: any). ``by`` and ``what`` are the user and the action.
+    ``labels`` are set, or removed (``None``); other given values hold from now on. It is refused unless ``base`` is the
+    number of the present revision (-1: any). ``by`` and ``what`` are the user and the action.
     """
 
     name: str
@@ -258,32 +256,32 @@ class SetNode(_Input, frozen=True):
 
 
 class SetUser(_Input, frozen=True):
-    """The role of a user from now on. One without a role loses all tokens."""
+    """The role of a user from now on. A user without a role loses all tokens."""
 
     user: User
 
 
 class AddToken(_Input, frozen=True):
-    """A new token; ``replaces`` is the id of the one that it takes the place of."""
+    """A new token; ``replaces`` is the id of the token that it replaces."""
 
     token: Token
     replaces: str = ""
 
 
 class RevokeToken(_Input, frozen=True):
-    """A token opens nothing from now on."""
+    """A token is revoked."""
 
     id: str
 
 
 class AddJoinToken(_Input, frozen=True):
-    """A new token by which nodes join."""
+    """A new token with which nodes join."""
 
     token: JoinToken
 
 
 class UseJoinToken(_Input, frozen=True):
-    """A node with this name and public key (its digest) joins by a token."""
+    """A node with this name and public key (its digest) joins with a token."""
 
     id: str
     node: str
@@ -291,19 +289,19 @@ class UseJoinToken(_Input, frozen=True):
 
 
 class RevokeJoinToken(_Input, frozen=True):
-    """No node joins by this token from now on."""
+    """A join token is revoked."""
 
     id: str
 
 
 class SetSecret(_Input, frozen=True):
-    """A new secret, or another value of one."""
+    """A new secret, or a new value of one."""
 
     secret: Secret
 
 
 class DeleteSecret(_Input, frozen=True):
-    """A secret does not exist any more."""
+    """A secret is deleted."""
 
     owner: str
     name: str
@@ -311,7 +309,7 @@ class DeleteSecret(_Input, frozen=True):
 
 
 class RekeySecret(_Input, frozen=True):
-    """The value of a secret, ``before`` until now, is encrypted with another key; one that was set meanwhile stays."""
+    """The value of a secret, ``before`` until now, is encrypted with another key; a value set meanwhile stays."""
 
     owner: str
     name: str

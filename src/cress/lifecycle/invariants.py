@@ -1,4 +1,4 @@
-"""Invariants of the context, beside the scheduler's; tests check them after every step."""
+"""Invariants of the context, in addition to the scheduler's; tests check them after every step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, 
 
 
 def broken_invariants(context: Context) -> list[str]:
-    """Every sentence that should not be true."""
+    """Return the broken invariants as sentences."""
     return [
         *context.core.validate(),
         *_same(context),

@@ -1,4 +1,4 @@
-"""Join tokens: their uses are counted in the machine, so that none is counted twice or lost after a crash."""
+"""Join tokens: the machine counts their uses, so that none is counted twice or lost after a crash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cress.model.access import JoinToken
 from cress.model.errors import NotAccepted
 from cress.model.times import DAY
 
-# Join tokens of a cluster, and µs after which one that has expired is forgotten when another is made.
+# Maximum number of join tokens of a cluster; time (µs) after expiry, from which a new token removes an old one.
 MOST_TOKENS, FORGOTTEN = 1_000, DAY
 
 
@@ -32,7 +32,7 @@ def take(context: Context, input_: AddJoinToken | UseJoinToken | RevokeJoinToken
 
 
 def uses(tables: Tables) -> Counter[str]:
-    """Return by token how many nodes have joined by it."""
+    """Return the number of nodes that joined with each token."""
     return Counter(token for token, _ in tables.joined)
 
 
@@ -63,7 +63,7 @@ def check_use(tables: Tables, input_: UseJoinToken, utc: int) -> None:
         )
     known = tables.joined.get((token.id, input_.node))
     if known == input_.key:
-        return  # a node may ask again: the answer to its first request was lost
+        return  # a node may repeat its request: the answer to the first one was lost
     if known is not None:
         raise NotAccepted(
             f"node {input_.node} has joined by the token {token.name} with another key",

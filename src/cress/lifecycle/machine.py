@@ -1,7 +1,7 @@
-"""The machine: scheduler and lifecycle as one pure object that decides everything about jobs, tasks and nodes.
+"""The machine: scheduler and lifecycle as one pure object that makes all decisions about jobs, tasks and nodes.
 
-``step`` is told what came in and says what is to be done. The same steps give the same effects and the same state, so a
-snapshot and the log of steps since then are all that has to survive (design note 0003).
+``step`` takes inputs and returns effects. Equal steps give equal effects and an equal state, so only a snapshot and the
+log of the steps since then must survive (design note 0003).
 """
 
 from __future__ import annotations
@@ -87,24 +87,23 @@ from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import one_of
 
-# Passes of one step. More would keep callers waiting for their answers; the next step goes on at once. Logs of version
-# 5
-# were written with another number.
+# Passes of one step. More would keep callers waiting for their answers; the next step continues at once. Logs of
+# version 5 were written with the second number.
 BUDGET, BUDGET_5 = 256, 2_048
 
-# The wall clock is told to the scheduler again when it has moved this far against the machine's clock, in µs.
+# The scheduler gets the wall clock again when it has moved this far (µs) relative to the machine's clock.
 CLOCK_STEP = SECOND
 
 
 class Machine(Context):
-    """A cluster's jobs, attempts and nodes, and the scheduler that decides about them."""
+    """The jobs, attempts and nodes of a cluster, and the scheduler that decides about them."""
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(Tables(), Scheduler(dimensions, options, zone))
 
     @classmethod
     def of(cls, tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool = True) -> Machine:
-        """Return a machine that goes on from these; ``more``: deciding is due at once."""
+        """Return a machine that continues from these parts; ``more``: deciding is due at once."""
         machine = cls.__new__(cls)
         Context.__init__(machine, tables, core)
         machine.now, machine.utc, machine.more = now, utc, more
@@ -115,17 +114,17 @@ class Machine(Context):
     # --- stepping --------------------------------------------------------------------------------------------
 
     def step(self, now: int, utc: int, inputs: Sequence[Input] = ()) -> StepResult:
-        """Take in ``inputs`` in their order, decide, and say what is to be done.
+        """Handle ``inputs`` in order, decide, and return the effects.
 
-        An input that is refused changes nothing, and its reply is the ``InputError``.
+        A refused input changes nothing, and its reply is the ``InputError``.
         """
         return whole(self.stepping(now, utc, inputs))
 
     def stepping(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[StepResult]:
         """Do ``step`` in slices.
 
-        At a pause everything may be read: what has ended so far is in ``out``. Nothing may change the machine before
-        the step is over.
+        At a pause the machine may be read: ``out`` has all that ended so far. It must not be changed before the step is
+        over.
         """
         assert now >= self.now, f"the machine's clock goes back by {self.now - now} µs"
         self.now, self.utc = now, utc
@@ -147,7 +146,7 @@ class Machine(Context):
             self._settle()
         for name in self.terms.run_out(now):
             node_membership.lose(self, name, node_membership.SILENT, kept=False)
-            # What was claimed there is not kept any longer.
+            # Claims on that node are dropped from now on.
             cordons.tell(self, name, awaited=False)
         for kind, name in self.timers.take(now):
             if kind == TERM:
@@ -174,7 +173,7 @@ class Machine(Context):
         return out
 
     def _settle(self) -> None:
-        """Let all that came of the last input come to its end."""
+        """Complete all consequences of the last input."""
         unsettled = self.unsettled
         while unsettled.over or unsettled.gone or unsettled.touched:
             dependencies.settle(self)
@@ -185,7 +184,7 @@ class Machine(Context):
                 families.tend(self, number)
 
     def _wall_stepped(self, by: int) -> None:
-        """The wall clock was set, by so many µs: what is shown of all that lives is told by the clock as it is now."""
+        """Shift the displayed times of all unfinished jobs by ``by`` µs, since the wall clock was set."""
         for job in self.jobs.values():
             job.submitted += by
             job.started += by if job.started else 0
@@ -196,7 +195,7 @@ class Machine(Context):
         deadlines.wall_stepped(self)
 
     def next_wakeup(self) -> int | None:
-        """When a step is due even if nothing comes in; ``None``: never."""
+        """Return when a step is due even without inputs; ``None``: never."""
         if self.more:
             return self.now
         times = (self.core.next_wakeup(), self.terms.next(), self.timers.next())
@@ -250,7 +249,7 @@ class Machine(Context):
         self.named = self.by_name()
 
     def changed_groups(self, input_: SetGroup) -> GroupsApplied:
-        """Return all groups with the change of one. Raises ``InputError``."""
+        """Return all groups with a change of one. Raises ``InputError``."""
         core = self.core
         configured = core.groups.configured
         old = next((group for group in configured if group.name == input_.name), None)
@@ -268,7 +267,7 @@ class Machine(Context):
         before = self.core
         self.check_configuration(input_)
         if input_.options.accounting != before.options.accounting:
-            # Quotas are checked as they will be counted. There are no groups and jobs, so this is quick.
+            # Quotas are checked in the new accounting. There are no groups and jobs, so this is fast.
             self.core = configured(before, self.tables, Configured(input_.options))
             try:
                 self.check_groups(_groups_of(input_))
@@ -287,7 +286,7 @@ class Machine(Context):
         configuration.check_base(self, input_.base)
         configuration.check_options(self, input_.options)
         self._check_options(input_.options)
-        if input_.options.accounting == self.core.options.accounting:  # else quotas are checked as they will be counted
+        if input_.options.accounting == self.core.options.accounting:  # else quotas are checked in the new accounting
             self.check_groups(_groups_of(input_))
 
     def check_groups(self, applied: GroupsApplied) -> None:
@@ -305,7 +304,7 @@ class Machine(Context):
         self._check_names(kept, moves)
 
     def _check_names(self, kept: set[str], moves: dict[str, str]) -> None:
-        """Raise ``NotAccepted`` if two families of one name would come into one group."""
+        """Raise ``NotAccepted`` if two families with the same name would come into one group."""
         there: dict[tuple[str, str], str] = {}
         for group, name in self.named:
             into = group if group in kept else moves[group]
@@ -343,9 +342,9 @@ class Machine(Context):
         self.terms.restarted(away, self.now, before, self.core.options)
 
     def _configure(self, options: Options) -> None:
-        """The scheduler goes on from where it is, with other options."""
+        """Let the scheduler continue with other options."""
         self._check_options(options)
-        # As releases before 6.5 did it, whose logs are stepped through by this one.
+        # As in releases before 6.5, whose logs this method replays.
         self._go_on(Configured(options), anew=True)
 
     def _check_options(self, options: Options) -> None:
@@ -363,7 +362,7 @@ class Machine(Context):
         self.told.append(fact)
 
     def _declare(self, declare: Declare) -> None:
-        """The scheduler goes on from where it is, with more dimensions."""
+        """Let the scheduler continue with more dimensions."""
         before = self.core.dimensions
         dimensions = before.with_more(declare.dimensions)
         if dimensions == before:
@@ -413,7 +412,7 @@ class Machine(Context):
     # --- questions -------------------------------------------------------------------------------------------
 
     def check_submit(self, jobs: Sequence[Job], known: Iterable[tuple[int, JobState]] = ()) -> None:
-        """Raise ``InputError`` if one of these jobs makes no sense, ``NotAccepted`` if it may not or can never run.
+        """Raise ``InputError`` if one of these jobs is invalid, ``NotAccepted`` if it is forbidden or can never run.
 
         ``known`` as in ``Submit``.
         """
@@ -428,11 +427,11 @@ class Machine(Context):
             yield from check_met(self, self.resolved(jobs))
 
     def resolved(self, jobs: Sequence[Job]) -> list[Job]:
-        """Return the jobs of a submit with their deadlines, as they would be accepted now."""
+        """Return the jobs of a submit with their deadlines, as if accepted now."""
         return resolved(group_limits.with_limit(self, submits.inherited(jobs)), self.utc)
 
     def reason(self, job: int, now: int | None = None) -> str:
-        """Return why tasks of a job wait, as a sentence; empty when none does."""
+        """Return why tasks of a job wait, as a sentence; empty if none does."""
         family = self.families.get(job)
         return reason(self, job, now) if family is None else families.why(self, family, now)
 
@@ -443,12 +442,12 @@ class Machine(Context):
     # --- leaving and coming back -----------------------------------------------------------------------------
 
     def export(self) -> bytes:
-        """Return the whole state, from which ``restore`` makes a machine that goes on alike."""
+        """Return the whole state, from which ``restore`` makes an equivalent machine."""
         return snapshot.encode(self.tables, self.core, self.now, self.utc, more=self.more)
 
     @classmethod
     def restore(cls, data: bytes) -> Machine:
-        """Return the machine that ``export`` wrote, in this release or an older one; raises ``ValueError``."""
+        """Return the machine that ``export`` wrote, in this release or an older one. Raises ``ValueError``."""
         tables, core, stored = snapshot.decode(data)
         return cls.of(tables, core, stored.now, stored.utc, more=stored.more)
 

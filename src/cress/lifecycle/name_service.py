@@ -1,6 +1,6 @@
-"""The places of running tasks: what the name service tells of them.
+"""The places of running tasks, as the name service gives them.
 
-Source E §3.2: jobs ask by name for host, rack, address, disk and ports of the jobs that they work with.
+Source E §3.2: jobs ask by name for host, rack, address, disk and ports of the jobs with which they work.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from cress.model.node import DISK_KIND, Allocated, Node
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of a running task, and since when it runs: wall clock, microseconds since the epoch.
+    """The address of a running task, and its start: wall clock, µs since the epoch.
 
-    ``address`` is the name of the node where that has no other. ``ports`` are names and numbers. ``devices`` are those
-    that it has, ``disk`` the path of the disk among them (its id, where that has none; empty: it has none), for itself
-    or with others; several are separated by ``:``. ``user`` is the owner of the job.
+    ``address`` is the name of the node if the node has no other. ``ports`` are names and numbers. ``devices`` are its
+    devices; ``disk`` is the path of its disk (the id if there is no path; empty: no disk), exclusive or shared; several
+    are separated by ``:``. ``user`` is the owner of the job.
     """
 
     job: int
@@ -40,8 +40,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def place_of(context: Context, job: LiveJob, attempt: LiveAttempt) -> Place | None:
     """Return the place of an attempt of a job; None if it cannot be found by its name.
 
-    It can from the start of its program until it ends or is told to stop; that of a service or database while it is
-    ready.
+    An attempt has a place from the start of its program until it ends or is told to stop; in a service or database,
+    while it is ready.
     """
     if _can_be_found(job, attempt) and attempt.node in context.nodes:
         return _place(context, job, attempt)
@@ -60,7 +60,7 @@ def _can_be_found(job: LiveJob, attempt: LiveAttempt) -> bool:
 
 
 def ports_of(job: LiveJob, attempt: LiveAttempt) -> tuple[tuple[str, int], ...]:
-    """The ports of an attempt: names and numbers."""
+    """Return the ports of an attempt: names and numbers."""
     return tuple(named((name for name, _ in job.job.ports), attempt.ports).items())
 
 
@@ -84,6 +84,6 @@ def _place(context: Context, job: LiveJob, attempt: LiveAttempt) -> Place:
 
 
 def disk_of(node: Node, devices: tuple[Allocated, ...]) -> str:
-    """The disks of the node among these devices: their paths, or else their ids."""
+    """Return the disks among these devices: their paths, or else their ids."""
     paths = {device.id: device.path for device in node.devices if device.kind == DISK_KIND}
     return ":".join(paths.get(device.id) or device.id for device in devices if device.kind == DISK_KIND)

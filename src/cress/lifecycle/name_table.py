@@ -1,8 +1,7 @@
-"""The name table: the places of all running tasks by the name of their job, kept current by the row changes of each
-step.
+"""The name table: the places of all running tasks by job name, updated by the row changes of each step.
 
-It holds what is stored: a step changes it once its record is durable. The latest changes are kept, so that a reader who
-was cut off goes on behind the revision that it knows (design note 0019).
+It contains only stored data: a step changes it once its record is durable. The latest changes are kept, so that a
+reader who was cut off can continue after the last revision it knows (design note 0019).
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.name_service import Place, order, place_of
 from cress.lifecycle.tables.changes import RowChanges, TableChanges
 
-# Changes that are kept for readers who were cut off.
+# Maximum number of changes kept for readers who were cut off.
 MOST_KEPT = 20_000
-# Fields of a job and of a node from which places are made.
+# Fields of a job and a node from which places are made.
 _OF_JOB, _OF_NODE = frozenset({"job", "kept", "index"}), frozenset({"node"})
 _NO_CHANGES = TableChanges()
 
 
 class NamesRevision(NamedTuple):
-    """The state of the table after the record of a number. Numbers of different epochs cannot be compared."""
+    """The state of the table after a numbered record. Numbers of different epochs cannot be compared."""
 
     epoch: str
     number: int
@@ -33,7 +32,7 @@ class NamesRevision(NamedTuple):
 
 
 def parse_revision(text: str) -> NamesRevision | None:
-    """Return the revision that was written as this text; None if none was."""
+    """Parse the text of a revision; None if it is invalid."""
     epoch, _, number = text.rpartition("-")
     if not (epoch and number.isascii() and number.isdigit() and len(number) < 19):
         return None
@@ -41,7 +40,7 @@ def parse_revision(text: str) -> NamesRevision | None:
 
 
 class PlaceChange(NamedTuple):
-    """The change of one attempt's place with the record of a number: None where it has no place."""
+    """The change of one attempt's place by a numbered record: None where it has no place."""
 
     number: int
     before: Place | None
@@ -56,7 +55,7 @@ class PlaceChange(NamedTuple):
 
 
 class NameTable:
-    """Places by name of the job, and by attempt. ``revision`` is that of the last step that was taken over."""
+    """Places by job name, and by attempt. ``revision`` is that of the last applied step."""
 
     def __init__(self, most_kept: int = MOST_KEPT) -> None:
         self.revision = NamesRevision("", 0)
@@ -64,7 +63,7 @@ class NameTable:
         self._by_name: dict[str, dict[int, Place]] = {}
         self._changes: deque[PlaceChange] = deque()
         self._most_kept = most_kept
-        self._known_since = 0  # the number behind which all changes are kept
+        self._known_since = 0  # all changes after this number are kept
 
     def __iter__(self) -> Iterator[Place]:
         return iter(self._places.values())
@@ -73,7 +72,7 @@ class NameTable:
         return len(self._places)
 
     def load(self, context: Context, revision: NamesRevision) -> None:
-        """Take over a whole state, of a new epoch."""
+        """Load a whole state, of a new epoch."""
         self.revision = revision
         self._known_since = revision.number
         self._changes.clear()
@@ -85,7 +84,7 @@ class NameTable:
                 self._put(place)
 
     def stepped(self, context: Context, rows: RowChanges, number: int) -> list[PlaceChange]:
-        """Take over what a step wrote into the rows of ``context``, which is stored as the record of this number."""
+        """Apply the changes that a step made to the rows of ``context``, stored as record ``number``."""
         self.revision = self.revision._replace(number=number)
         changed: list[PlaceChange] = []
         for attempt in dict.fromkeys(_touched(context, rows)):
@@ -103,12 +102,12 @@ class NameTable:
         return changed
 
     def places(self, name: str, group: str | None = None) -> list[Place]:
-        """Return the places of all jobs of a name, in one group or in any, by job and task."""
+        """Return the places of all jobs with a name, in one group or in any, by job and task."""
         found = self._by_name.get(name, {}).values()
         return sorted((place for place in found if group is None or place.group == group), key=order)
 
     def since(self, name: str, revision: NamesRevision) -> list[PlaceChange] | None:
-        """Return the changes of a name behind a revision, in their order; None if they are not all known any more."""
+        """Return the changes of a name after a revision, in order; None if some are no longer kept."""
         now = self.revision
         if revision.epoch != now.epoch or not self._known_since <= revision.number <= now.number:
             return None
@@ -153,7 +152,7 @@ def _touched(context: Context, rows: RowChanges) -> Iterator[int]:
 
 
 def _keys(changes: TableChanges, fields: frozenset[str]) -> Iterator[Any]:
-    """Yield the keys of rows that are new, or of which one of these fields was written."""
+    """Yield the keys of new rows, and of rows with a change of one of these fields."""
     for key, _ in changes.written:
         yield key
     for key, written in changes.changed:

@@ -1,4 +1,4 @@
-"""Nodes: executors that join, leave, come back with what they know, or are known to be dead."""
+"""Membership of nodes: executors that join, leave, come back with their attempts, or are known to be dead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEAD = "its node is dead"
 
 
 def take(context: Context, word: NodeJoined | NodeLeft | NodeDead | PortsSeen | SetNode) -> None:
-    """Take in an input about a node."""
+    """Handle an input about a node."""
     match word:
         case NodeJoined():
             joined(context, word)
@@ -37,7 +37,7 @@ def take(context: Context, word: NodeJoined | NodeLeft | NodeDead | PortsSeen | 
 
 
 def joined(context: Context, word: NodeJoined) -> None:
-    """An executor connected: what it knows and what should be are made one again."""
+    """Register an executor that connected, and reconcile its attempts with the machine's."""
     name = word.node.name
     known = context.nodes.get(name)
     if known is not None and known.connected:
@@ -49,8 +49,7 @@ def joined(context: Context, word: NodeJoined) -> None:
     known.connected, known.boot, known.away_since = True, word.boot, None
     databases.node_changed(context, name)
     known.terms, known.local = word.terms, word.local
-    # A connection of this step that is gone already gets no orders any more: what it was to be told is worked out
-    # again.
+    # Orders in this step may belong to an earlier connection that is gone; they are worked out anew.
     out = context.out
     out.launches = [launch for launch in out.launches if launch.node != name]
     out.halts = [halt for halt in out.halts if halt.node != name]
@@ -65,12 +64,12 @@ def joined(context: Context, word: NodeJoined) -> None:
 
 
 def _repair(context: Context, mine: list[LiveAttempt], told: set[int]) -> None:
-    """Order again what its executor has not heard of; give up what ran and is not known there any more."""
+    """Repeat orders that the executor has not got; end attempts that ran and are unknown to it now."""
     for attempt in mine:
         if attempt.id in told or attempt.id not in context.attempts:
             continue
         if attempt.started:
-            # It ran, and the executor knows nothing of it: its journal is gone, or the machine was made anew.
+            # It ran, and the executor does not know it: its journal is lost, or the machine was set up anew.
             lost(context, attempt, UNKNOWN_THERE)
         elif not attempt.halted:
             context.out.launches.append(ports.launch(context, attempt))
@@ -80,9 +79,9 @@ def _repair(context: Context, mine: list[LiveAttempt], told: set[int]) -> None:
 
 
 def _change(context: Context, known: LiveNode, node: Node) -> None:
-    """Describe a node anew; what runs on it goes on.
+    """Change the description of a node; its running tasks go on.
 
-    One with less than its tasks hold gets no new ones until enough end.
+    A node with less capacity than its tasks hold gets no new ones until enough of them end.
     """
     if context.as_version_5:
         if known.node != node:
@@ -92,7 +91,7 @@ def _change(context: Context, known: LiveNode, node: Node) -> None:
 
 
 def _change_as_version_5(context: Context, known: LiveNode, node: Node) -> None:
-    """Decide as the releases whose logs have no facts: other resources or devices are refused while tasks run."""
+    """Decide as releases whose logs have no facts: they refuse other resources or devices while tasks run."""
     name, before, dimensions = node.name, known.node, context.core.dimensions
     if before.capacity == node.capacity and devices_of(before, dimensions) == devices_of(node, dimensions):
         known.node = node
@@ -108,10 +107,10 @@ def _change_as_version_5(context: Context, known: LiveNode, node: Node) -> None:
 
 
 def left(context: Context, word: NodeLeft) -> None:
-    """The connection to an executor is gone; its tasks may go on."""
+    """Note that the connection to an executor is gone; its tasks may go on."""
     node = context.nodes.get(word.name)
     if node is None or not node.connected:
-        # A refused executor leaves each time, without having been there.
+        # A refused executor leaves each time without having joined.
         context.out.repeated.add(len(context.out.replies))
     if node is None:
         return
@@ -121,7 +120,7 @@ def left(context: Context, word: NodeLeft) -> None:
 
 
 def dead(context: Context, word: NodeDead) -> None:
-    """Declare a node dead: its attempts are lost, whatever their jobs say about partitions."""
+    """Declare a node dead: its attempts are lost, also those that jobs keep in a partition."""
     node = cordons.node_of(context, word.name)
     if node.connected:
         raise NotAccepted(
@@ -141,14 +140,14 @@ def dead(context: Context, word: NodeDead) -> None:
 
 
 def lose(context: Context, name: str, why: str, *, kept: bool) -> None:
-    """The attempts on a node are not waited for any more; those of jobs that keep theirs only if ``kept``."""
+    """End the attempts on a node as lost; those of jobs that keep them only if ``kept``."""
     for attempt in context.on_node(name):
         if kept or context.jobs[attempt.job].job.on_partition is OnPartition.STOP:
             lost(context, attempt, why)
 
 
 def all_away(context: Context) -> None:
-    """Another center took over: no executor is connected to it yet."""
+    """Mark all nodes as away, since another center took over."""
     for name, node in context.nodes.items():
         if node.connected:
             _away(context, name)

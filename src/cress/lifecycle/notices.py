@@ -1,4 +1,4 @@
-"""Notices of a step: the states of nodes and data that a step left different, with the new value."""
+"""Notices of a step: changed states of nodes and data, with the new value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cress.lifecycle.tables.rows import LiveNode
 
 
 class Noticed:
-    """The earlier values of what handlers change in one step: each tells it before its first write.
+    """The earlier values of states that handlers change in one step: each is kept before its first write.
 
     A value that is changed and changed back gives no notice.
     """
@@ -39,15 +39,15 @@ class Noticed:
         self._skipped: list[RunSkipped] = []
 
     def cordon(self, node: LiveNode) -> None:
-        """Keep the cordon or rest of a node, before it is written or the node is removed."""
+        """Keep the cordon or rest of a node before a change, or before the node is removed."""
         self._cordons.setdefault(node.node.name, node.barred)
 
     def load(self, core: Scheduler, node: str) -> None:
-        """Keep whether a node is overloaded, before the scheduler judges it again."""
+        """Keep the overload state of a node before the scheduler judges it again."""
         self._overloads.setdefault(node, _overload(core, node) is not None)
 
     def data(self, core: Scheduler, data: str) -> None:
-        """Keep why data cannot be located, before the scheduler is told anew."""
+        """Keep the reason of unlocated data before the scheduler gets a new one."""
         self._problems.setdefault(data, _problem(core, data))
 
     def rolled_back(self, job: int, why: str) -> None:
@@ -63,7 +63,7 @@ class Noticed:
         self._leases.append(notice)
 
     def skipped(self, notice: RunSkipped) -> None:
-        """Keep the notice of a run of a cron job that was not made."""
+        """Keep the notice of a skipped run of a cron job."""
         self._skipped.append(notice)
 
     def moves(self, notice: TaskMoved | RoundEnded) -> None:
@@ -71,9 +71,7 @@ class Noticed:
         self._moves.append(notice)
 
     def notices(self, nodes: Mapping[str, LiveNode], core: Scheduler) -> Iterator[Notice]:
-        """Yield what is different now: cordons in the order of nodes, loads by name, data in the order of the
-        inputs.
-        """
+        """Yield the changed states: cordons in the order of nodes, loads by name, data in the order of the inputs."""
         for name in self._newly_barred_or_free(nodes):
             yield CordonChanged(name, *nodes[name].barred)
         now = {name: _overload(core, name) for name in sorted(self._overloads)}
@@ -81,7 +79,7 @@ class Noticed:
             if what is not None and not self._overloads[name]:
                 yield Overloaded(name, what)
         for name, what in now.items():
-            # A node that left has taken its load with it, which is no recovery.
+            # The load of a removed node is gone, which is not a recovery.
             if what is None and self._overloads[name] and name in nodes and nodes[name].connected:
                 yield Recovered(name)
         for data, before in self._problems.items():

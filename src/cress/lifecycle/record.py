@@ -1,4 +1,4 @@
-"""Records: one step each, as it is stored in the log: what came in, and the facts that it led to."""
+"""Records: one step each, as stored in the log: the inputs, and the facts of the step."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from cress.lifecycle.slices import Slices, whole
 from cress.lifecycle.tables.changes import TableChanges
 from cress.model.reports import Report
 
-# A newer minor version may add fields and tables, which an older release passes over.
+# A newer minor version may add fields and tables, which an older release ignores.
 MAJOR, MINOR = 6, 10
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One step: the shell's clock and the wall clock in microseconds, the inputs as bytes (``inputs_of``), the
-    facts.
-    """
+    """One step: the shell's clock and the wall clock (µs), the inputs as bytes (``inputs_of``), and the facts."""
 
     version: tuple[int, int]
     now: int
@@ -30,7 +28,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class _Reports(msgspec.Struct, frozen=True, tag="Reports"):
-    """Reports of an executor about attempts, in few bytes: each report is a list, as facts are."""
+    """Reports of an executor about attempts, in compact form: each report is a list, as facts are."""
 
     node: str
     reports: list[Any]
@@ -43,7 +41,7 @@ class _Stored5(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """A record as it is written; what a newer minor version adds stands behind these."""
+    """A record as written; fields of a newer minor version follow these."""
 
     version: tuple[int, int]
     now: int
@@ -73,7 +71,7 @@ def record_of(now: int, utc: int, inputs: Sequence[Input], facts: Facts) -> Reco
 
 
 def encode_record(record: Record) -> bytes:
-    """Return a record as it is stored."""
+    """Return the stored form of a record."""
     return whole(encoding(record))
 
 
@@ -85,10 +83,10 @@ def encoding(record: Record) -> Slices[bytes]:
 
 
 def decode_record(data: bytes) -> Record:
-    """Return a record that was stored. One of version 5 has no facts (``has_facts``).
+    """Decode a stored record. One of version 5 has no facts (``has_facts``).
 
-    Raises ``msgspec.MsgspecError`` if it is none, ``ValueError`` if it is of a newer major version, or has facts that
-    only a newer release knows.
+    Raises ``msgspec.MsgspecError`` for invalid data, ``ValueError`` for a newer major version or for facts that only a
+    newer release knows.
     """
     major = _major_of(data)
     if major == 5:
@@ -111,13 +109,13 @@ def has_facts(record: Record) -> bool:
 
 
 def _major_of(data: bytes) -> int:
-    # Records of version 5 do not say theirs: they begin with a time.
+    # Records of version 5 have no version: they begin with a time.
     first = msgspec.msgpack.decode(_decode_first(data)[0])
     return 5 if isinstance(first, int) else int(first[0])
 
 
 def inputs_of(record: Record) -> tuple[Input, ...]:
-    """Return what came in."""
+    """Return the inputs of a record."""
     return tuple(
         Reported(node=input_.node, reports=tuple(unpacked_struct(_REPORTS, report) for report in input_.reports))
         if isinstance(input_, _Reports)

@@ -1,7 +1,7 @@
-"""Replay: step a machine through a log once more, and tell the first difference to the facts in it.
+"""Replay: step a machine through a log again, and report the first difference from its facts.
 
-A check that steps are deterministic; recovery does not need it. Logs of version 5 have no facts: ``stepped`` takes a
-machine through them, which decides as the one did that wrote them.
+This checks that steps are deterministic; recovery does not need it. Logs of version 5 have no facts: ``stepped`` takes
+a machine through them, which decides like the one that wrote them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cress.lifecycle.record import Record, has_facts, inputs_of
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """The first difference: in which record, counted from 1, at what time (µs), at which place, what is where.
+    """The first difference: the number of its record, from 1, the time (µs), the place, and both values.
 
-    ``place`` is the path to it: ``core`` with the number of the fact, or ``rows`` with the table and how rows changed.
+    ``place`` is its path: ``core`` with the number of the fact, or ``rows`` with the table and the kind of change.
     """
 
     record: int
@@ -43,9 +43,7 @@ NOTHING = _Nothing()
 
 
 def replay(machine: Machine, records: Iterable[Record]) -> Difference | None:
-    """Step a machine, which must be as it was before the first record, through the inputs; return the first
-    difference.
-    """
+    """Step a machine, in its state before the first record, through the inputs; return the first difference."""
     for number, record in enumerate(records, 1):
         step = stepped(machine, record)
         if not has_facts(record):
@@ -71,7 +69,7 @@ def stepped(machine: Machine, record: Record) -> StepResult:
 
 
 def _plain(value: Any) -> Any:
-    """Return facts as plain data, as they come out of a log."""
+    """Return facts as plain data, as they are read from a log."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(value), strict=False)
 
 

@@ -1,4 +1,4 @@
-"""Advance reservations: making, changing and removing them by the word of an administrator."""
+"""Advance reservations: made, changed and removed by an administrator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cress.model.advance import AdvanceReservation
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import AdvanceReservationRemoved, AdvanceReserved
 
-# All of a cluster.
+# Maximum number in a cluster.
 MOST = 1_000
 
 
@@ -24,7 +24,7 @@ def take(context: Context, word: AdvanceReserved | AdvanceReservationRemoved) ->
 
 
 def checked(context: Context, reservation: AdvanceReservation, *, replace: bool) -> FoundNodes:
-    """Return a reservation with its nodes, and the tasks that would have to stop; raises ``InputError`` and
+    """Return a reservation with its nodes, and the tasks that it would stop. Raises ``InputError`` and
     ``NotAccepted``.
     """
     known = context.core.advance_reservations.by_name
@@ -40,9 +40,7 @@ def checked(context: Context, reservation: AdvanceReservation, *, replace: bool)
 
 
 def _check_replaced(context: Context, reservation: AdvanceReservation) -> None:
-    """Raise ``InputError`` if there is nothing to replace, or a group would lose its reservation because the word names
-    none.
-    """
+    """Raise ``InputError`` if there is nothing to replace, or a group would lose its reservation to maintenance."""
     name = reservation.name
     known = context.core.advance_reservations.by_name
     if name not in known:

@@ -1,4 +1,4 @@
-"""Secrets as rows of the machine: encrypted, so that log, snapshots and copies have no value."""
+"""Secrets as rows of the machine: encrypted, so that log, snapshots and copies contain no value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SecretInput: TypeAlias = SetSecret | DeleteSecret | RekeySecret
 
 
 def take(context: Context, input_: SecretInput) -> None:
-    """Set, delete or encrypt a secret anew. Raises InputError."""
+    """Set, delete or re-encrypt a secret. Raises InputError."""
     secrets = context.tables.secrets
     match input_:
         case SetSecret():
@@ -26,7 +26,7 @@ def take(context: Context, input_: SecretInput) -> None:
                 raise NotAccepted(f"there is no secret {input_.name}", hint="`cress secret list` shows the secrets")
         case RekeySecret():
             secret = secrets.get(secret_id(Owner(input_.owner, input_.is_group), input_.name))
-            # One that was set meanwhile has another value.
+            # A secret that was set meanwhile has another value.
             if secret is not None and secret.sealed == input_.before:
                 secrets[secret.id] = msgspec.structs.replace(secret, key=input_.key, sealed=input_.sealed)
 

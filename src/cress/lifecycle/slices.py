@@ -1,21 +1,21 @@
-"""Slices: long work as a generator that pauses between its parts, so that its driver can do other work in between."""
+"""Slices: long work as a generator that pauses between its parts, so that its driver can do other work."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
-# Jobs or rows of one slice: some milliseconds of work.
+# Number of jobs or rows in one slice: some milliseconds of work.
 SLICE = 250
 
 T = TypeVar("T")
 
-# Work that yields at each pause, and returns its result.
+# Work that yields at each pause and returns its result.
 Slices: TypeAlias = Generator[None, None, T]
 
 
 def whole(work: Slices[T]) -> T:
-    """Do work without a pause; return its result."""
+    """Do work without pauses; return its result."""
     while True:
         try:
             next(work)

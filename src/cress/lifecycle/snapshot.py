@@ -22,9 +22,9 @@ from cress.model.secrets import Secret
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
-    """A state as it is written; fields that a newer minor version adds are passed over.
+    """A state as written; fields that a newer minor version adds are ignored.
 
-    ``core`` is the scheduler's own export, which has a version of its own; ``more``: deciding is due at once.
+    ``core`` is the scheduler's own export, with a version of its own; ``more``: deciding is due at once.
     """
 
     version: tuple[int, int]
@@ -91,7 +91,7 @@ def encode(tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool) -
 
 
 def decode(data: bytes) -> tuple[Tables, Scheduler, Snapshot]:
-    """Return the tables and the scheduler of a snapshot, and the snapshot; raises ``ValueError`` for other versions."""
+    """Return the tables and the scheduler of a snapshot, and the snapshot. Raises ``ValueError`` for other versions."""
     stored = _decode(data) if major_of(data) == MAJOR else msgspec.convert(_converted(data), Snapshot)
     tables = Tables()
     tables.general.fill({0: stored.general})
@@ -115,13 +115,13 @@ def decode(data: bytes) -> tuple[Tables, Scheduler, Snapshot]:
 
 
 def major_of(data: bytes) -> int:
-    """Return the major version of a snapshot; up to version 5 it was the only one."""
+    """Return the major version of a snapshot; up to version 5 it was the only number."""
     version = _decode_version(data).version
     return version if isinstance(version, int) else version[0]
 
 
 def _converted(data: bytes) -> dict[str, Any]:
-    """Return an older snapshot as one of this version, by one converter for each version between."""
+    """Return an older snapshot in this version, by one converter for each version in between."""
     major = major_of(data)
     if major > MAJOR:
         raise ValueError(
@@ -137,7 +137,7 @@ def _converted(data: bytes) -> dict[str, Any]:
 
 
 def _from_5(state: dict[str, Any]) -> dict[str, Any]:
-    """Version 6 has the values that there is one of in a row, terms as two tables, and no index of what comes after."""
+    """Convert version 5: general values become a row, terms two tables, and the index of dependents is dropped."""
     terms = state.pop("terms")
     del state["behind"]
     general = {name: state.pop(name) for name in ("next_job", "epoch", "wall_offset", "neighbours")}
@@ -150,7 +150,7 @@ def _from_5(state: dict[str, Any]) -> dict[str, Any]:
 def with_stop_graces(data: bytes, grace: Callable[[int], int | None]) -> bytes:
     """Return a snapshot whose jobs have the grace of their runs: up to version 5 only the runs had one.
 
-    ``grace`` returns that of the run with this id, ``None`` if there is no such run.
+    ``grace`` returns the grace (µs) of the run with this id, ``None`` if there is no such run.
     """
     state: dict[str, Any] = msgspec.msgpack.decode(data)
     templates: dict[int, int] = {}

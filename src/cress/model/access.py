@@ -1,4 +1,4 @@
-"""Access: the roles of users, the tokens by which programs act for them, and those by which nodes join."""
+"""Access control: roles of users, the tokens with which programs act for them, and the tokens with which nodes join."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.units import one_of
 
-# Characters of a name of a user or token.
+# Maximum length of the name of a user or token, in characters.
 MOST_NAME = 64
-# Most jobs of one user that are not over, and most tasks of these, unless an operator says otherwise.
+# Default limits for each user: unfinished jobs, and the tasks of these jobs.
 USER_JOBS, USER_TASKS = 250_000, 50_000_000
-# Requests a second of one user and of one address, in the long run; 40 times as many at once.
+# Sustained requests a second of one user and of one address; a burst may be 40 times as large.
 USER_RATE, ADDRESS_RATE = 200, 500
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 
 class Role(Enum):
-    """The role of a user; each may do all that those before it may. ``NONE`` is shut out."""
+    """The role of a user; each role includes the rights of those before it. ``NONE`` has no rights."""
 
     NONE = "none"
     VIEWER = "viewer"
@@ -30,7 +30,7 @@ class Role(Enum):
 
     @property
     def rank(self) -> int:
-        """The place of the role in their order."""
+        """The position of the role in the order of roles."""
         return _RANKS[self]
 
 
@@ -46,7 +46,7 @@ class Visibility(StrEnum):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The role of a user, and the groups whose jobs the user steers as if they were the user's own."""
+    """A user's role, and the groups whose jobs the user may control like jobs of the user's own."""
 
     name: str
     role: Role = Role.USER
@@ -54,10 +54,10 @@ class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A token: whoever shows its secret acts as ``user``, with ``role`` at most.
+    """A token: a program that shows its secret acts as ``user``, with at most ``role``.
 
-    Only ``digest``, the SHA-256 of the secret, is kept. ``id`` is a part of the token that is no secret. ``created``
-    and ``expires`` are in µs since the epoch; 0: it does not expire.
+    Only ``digest``, the SHA-256 of the secret, is stored. ``id`` is the public part of the token. ``created`` and
+    ``expires`` are in µs since the epoch; ``expires`` 0: never.
     """
 
     id: str
@@ -74,11 +74,11 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JoinToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A token by which new nodes get their certificates, ``uses`` of them at most; made by ``user``.
+    """A token with which at most ``uses`` new nodes get their certificates; created by ``user``.
 
-    ``nodes`` is a pattern of their names, with ``*`` and ``?``. Only ``digest``, the SHA-256 of its secret, is kept.
-    ``created`` and ``expires`` are in µs since the epoch. It is not a ``Token``: a release that does not know it must
-    not take it for one.
+    ``nodes`` is a pattern of node names, with ``*`` and ``?``. Only ``digest``, the SHA-256 of the secret, is stored.
+    ``created`` and ``expires`` are in µs since the epoch. This is a type of its own, so that an older release never
+    mistakes it for a ``Token``.
     """
 
     id: str
@@ -96,7 +96,7 @@ class JoinToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def role_of(word: str, field: str = "role") -> Role:
-    """Return the role of that name. Raises InputError."""
+    """Return the role with this name. Raises InputError."""
     names = [role.value for role in Role]
     if word not in names:
         raise InputError(f"{word[:40]!r} is not a role", hint=one_of(word, names), field=field)
@@ -104,7 +104,7 @@ def role_of(word: str, field: str = "role") -> Role:
 
 
 def checked_name(name: str, field: str) -> str:
-    """Return the name of a user or token. Raises InputError."""
+    """Check the name of a user or token, and return it. Raises InputError."""
     if not _NAME.fullmatch(name):
         hint = f"letters, digits, and _ . @ - behind the first, at most {MOST_NAME} characters"
         raise InputError(f"{name[:40]!r} is not a name", hint=hint, field=field)

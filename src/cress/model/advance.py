@@ -1,8 +1,8 @@
-"""Advance reservations: nodes or amounts that are kept for a group at known times, or closed for maintenance (design
-note 0032).
+"""Advance reservations: nodes or amounts kept for a group at known times, or closed for maintenance (design note 0032).
 
-Times are clocks of a zone: a repetition is at the same time of day whatever the clocks do. Where clocks skip the start
-it begins after the skip; where they show it twice, it begins at the first and ends at the last.
+Times are local times of a zone: a repetition begins at the same time of day before and after a change of the clocks. If
+the clocks skip its start, it begins after the skip. If they show a time twice, it begins at the first and ends at the
+last.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import msgspec
 from cress.model.resources import ResourceVector
 from cress.model.times import DAY, NEVER
 
-# Of a repetition, the occurrences that begin so long after the first one that is not over are known (design note 0032).
+# The core knows the occurrences of a repetition that begin within this time after the first unfinished one (design note
+# 0032).
 HORIZON = 15 * DAY
-# Repetitions are looked at for overlaps so long from each start of a reservation on: two years of clocks that are put
-# forward and back.
+# Search for overlaps of repetitions, from each start of a reservation: two years of changes of the clocks.
 LOOKED_AT = 740 * DAY
 
 KEEP, STOP = "keep", "stop"
@@ -27,19 +27,20 @@ AT_END = (KEEP, STOP)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
-# No reservation is later: clocks of all zones show it, and a repetition is followed until then (the end of 9989 in
-# UTC).
+# The latest time of a reservation (the end of 9989 in UTC), which clocks of all zones can show; repetitions are
+# followed until then.
 LATEST = (datetime(9990, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 class AdvanceReservation(msgspec.Struct, frozen=True, kw_only=True):
-    """An advance reservation of a group; without a group it is a maintenance window, in which nothing runs.
+    """An advance reservation of a group; without a group, a maintenance window, in which nothing runs.
 
-    It is from ``start`` to ``end`` (µs since the epoch, the first occurrence), and on ``days`` (0 Monday … 6) at the
-    same time of day in ``zone`` (empty: UTC); no days: once. ``places`` are its nodes and how often it has ``amounts``
-    there; no amounts: whole nodes. ``count`` copies of them were ``chosen`` among the nodes that satisfy
-    ``requirement``, and are chosen again when a node is lost; 0: the nodes were named. ``at_end`` says what becomes of
-    tasks that started in it and outlast it: ``keep`` or ``stop``.
+    The first occurrence lasts from ``start`` to ``end`` (µs since the epoch). It is repeated on ``days`` (0 Monday … 6)
+    at the same time of day in ``zone`` (empty: UTC); without days it happens once. ``places`` are its nodes, each with
+    the number of copies of ``amounts`` that it keeps there; without amounts it keeps whole nodes. ``count`` copies were
+    ``chosen`` among the nodes that satisfy ``requirement``, and are chosen again when a node is lost; ``count`` 0: the
+    nodes were named. ``at_end`` is the rule for tasks that started in the reservation and outlast it: ``keep`` or
+    ``stop``.
     """
 
     name: str
@@ -62,15 +63,15 @@ class AdvanceReservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_maintenance(self) -> bool:
-        """True if it has no group: nothing runs on its nodes at that time."""
+        """Flag: it has no group, so nothing runs on its nodes during its time."""
         return not self.group
 
 
 def occurrences(of: AdvanceReservation, after: int, zone: tzinfo) -> Iterator[tuple[int, int]]:
-    """Yield the times from ``after`` (µs since the epoch) on at which a reservation holds or will: starts and ends,
+    """Yield the occurrences of a reservation that end after ``after`` as starts and ends (µs since the epoch),
     ascending.
 
-    Two that touch or overlap are one.
+    Occurrences that touch or overlap are merged.
     """
     held: tuple[int, int] | None = None
     for start, end in _all(of, after, zone):
@@ -107,10 +108,9 @@ def _all(of: AdvanceReservation, after: int, zone: tzinfo) -> Iterator[tuple[int
 
 
 def known(of: AdvanceReservation, now: int, zone: tzinfo) -> tuple[tuple[int, int], ...]:
-    """Return the occurrences that are not over at ``now`` and begin within the horizon; all times are µs since the
-    epoch.
+    """Return the unfinished occurrences at ``now`` that begin within the horizon; all times are µs since the epoch.
 
-    The horizon is counted from the first of them, so they change only when one is over.
+    The horizon is counted from the first of them, so the result changes only when an occurrence ends.
     """
     found: list[tuple[int, int]] = []
     for start, end in occurrences(of, now, zone):
@@ -134,12 +134,12 @@ def longest_gap(of: AdvanceReservation, now: int, zone: tzinfo) -> int:
 
 
 def local(utc: int, zone: tzinfo) -> datetime:
-    """Return what clocks of a zone show at a moment (µs since the epoch), without the zone."""
+    """Return the local time (without a zone) of a moment (µs since the epoch)."""
     return (_EPOCH + utc * _MICROSECOND).astimezone(zone).replace(tzinfo=None, fold=0)
 
 
 def moment(clocks: datetime, zone: tzinfo, *, last: bool = False) -> int:
-    """Return the moment at which clocks show that, the first or the ``last`` one; if they skip it, that of the skip."""
+    """Return the moment of a local time: the first one, or the ``last``; for a skipped time, the moment of the skip."""
     found = _utc(clocks, zone, int(last))
     if local(found, zone) == clocks:
         return found

@@ -1,4 +1,4 @@
-"""Advance reservations as people write them: moments, durations and repetitions, on clocks of a zone."""
+"""Text form of advance reservations: moments, durations and repetitions, in local time of a zone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAST_DAY = f"{local(LATEST - 1, UTC):%Y-%m-%d}"
 
 
 class ReservationText(msgspec.Struct, frozen=True, kw_only=True):
-    """An advance reservation as it was written; ``nodes`` may be patterns of names, ``length`` is its duration."""
+    """An advance reservation as written; ``nodes`` may be patterns of names, ``length`` is the duration."""
 
     name: str
     group: str = ""
@@ -43,7 +43,7 @@ class ReservationText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_name(name: str) -> str:
-    """Return the name of a reservation; raises ``InputError``."""
+    """Check the name of a reservation, and return it. Raises ``InputError``."""
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} is not a name of a reservation",
@@ -54,14 +54,14 @@ def check_name(name: str) -> str:
 
 
 def free_name(group: str, taken: Collection[str]) -> str:
-    """Return a name for a reservation that was given none: its group and the first free number."""
+    """Return a name for a reservation without one: its group and the first free number."""
     start = group if _NAME.fullmatch(group) and len(group) < 50 else "reservation" if group else "maintenance"
     return next(name for number in count(1) if (name := f"{start}-{number}") not in taken)
 
 
 def parse_moment(text: str, now: int, zone: tzinfo, field: str, *, after: int | None = None) -> int:
-    """Return the moment (µs since the epoch) of a text at ``now``; a time of day is the next one ``after`` that one, or
-    ``now``.
+    """Parse a moment at ``now``; return µs since the epoch. A time of day is the next one after ``after`` (default:
+    ``now``).
 
     Raises ``InputError`` with the field, also for a moment that is too late for a reservation.
     """
@@ -101,9 +101,7 @@ def _moment(text: str, now: int, zone: tzinfo, field: str, after: int) -> int:
 
 
 def parse_every(text: str) -> tuple[int, ...] | None:
-    """Return the days of a repetition: none for once, ``None`` for the day of the week of its start; raises
-    ``InputError``.
-    """
+    """Parse a repetition into days: empty for once, ``None`` for the weekday of its start. Raises ``InputError``."""
     word = text.strip().lower()
     if not word:
         return ()
@@ -120,7 +118,7 @@ def parse_every(text: str) -> tuple[int, ...] | None:
 def parse_span(
     start: str, until: str, length: str, every: str, now: int, zone: tzinfo
 ) -> tuple[int, int, tuple[int, ...]]:
-    """Return the first start, its end (µs since the epoch) and the days of a reservation; raises ``InputError``."""
+    """Return the first start and end (µs since the epoch) and the days of a reservation. Raises ``InputError``."""
     days = parse_every(every)
     begin = parse_moment(start or "now", now, zone, "from")
     if bool(until) == bool(length):
@@ -161,12 +159,12 @@ def shortest(days: tuple[int, ...]) -> int:
 
 
 def say_every(days: tuple[int, ...]) -> str:
-    """Return the days of a repetition as people write them; empty if it is once."""
+    """Return the text of the days of a repetition; empty if it happens once."""
     return "" if not days else "day" if len(days) == len(EVERY_DAY) else days_text(days)
 
 
 def parse_at_end(text: str) -> str:
-    """Return what becomes of tasks at the end; raises ``InputError``."""
+    """Parse the rule for tasks at the end of the reservation. Raises ``InputError``."""
     word = text.strip().lower() or AT_END[0]
     if word not in AT_END:
         raise InputError(f"{text!r} is not one of them", hint=one_of(word, AT_END), field="at_end")
@@ -174,7 +172,7 @@ def parse_at_end(text: str) -> str:
 
 
 def split_names(text: str) -> list[str]:
-    """Return the names and patterns of a list: a comma in brackets belongs to its pattern."""
+    """Split a list of names and patterns; commas in brackets do not separate."""
     parts, depth = [""], 0
     for char in text:
         depth += (char == "[") - (char == "]")

@@ -1,4 +1,4 @@
-"""Schemes and hosts that an operator allows in the addresses of files, outputs and copies of logs (docs/files.md)."""
+"""Schemes and hosts that an operator allows in the addresses of files, outputs and log copies (docs/files.md)."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from cress.model.errors import InputError
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Paths of the node, and protocols whose Python packages connect by Python's sockets, where each address can be checked.
+# Default schemes: paths of the node, and protocols whose Python packages use Python's sockets, so that each address can
+# be checked.
 SCHEMES = tuple(
     (
         "file http https ftp sftp ssh smb s3 s3a gs gcs az abfs abfss oss webdav webhdfs zip tar simplecache filecache"
     ).split()
 )
-# The rule for every host, except at the addresses that are protected.
+# The rule that allows every host, except protected addresses.
 ANY = "any"
 HINT = "any, a name, *.DOMAIN, an address or a network, each also with :PORT"
 
 _NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
-# Metadata services of clouds at other addresses than link-local ones: they give out the credentials of the machine.
+# Metadata services of clouds outside the link-local range: they hand out credentials of the machine.
 _METADATA = tuple(map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254")))
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 
 class HostRule(msgspec.Struct, frozen=True):
-    """A rule for hosts: a ``network`` of addresses, or a ``name`` (``any``, or ``*.`` for all below); ``port`` 0: all
-    ports.
+    """A rule for hosts: a ``network`` of addresses, or a ``name`` (``any``, or ``*.`` for all subdomains); ``port`` 0:
+    all ports.
     """
 
     name: str = ""
@@ -41,19 +42,19 @@ class HostRule(msgspec.Struct, frozen=True):
     port: int = 0
 
     def allows(self, name: str, port: int) -> bool:
-        """Return whether the rule is about this name and port."""
+        """Return whether the rule covers this name and port."""
         if self.network is not None or self.port not in (0, port):
             return False
         return self.name in (ANY, name) or (self.name.startswith("*.") and name.endswith(self.name[1:]))
 
     def holds(self, address: Address, port: int) -> bool:
-        """Return whether the rule is about a network with this address, and this port."""
+        """Return whether the rule covers this address by its network, and this port."""
         return self.network is not None and self.port in (0, port) and address in self.network
 
 
 class AllowedSources(msgspec.Struct, frozen=True):
-    """The ``schemes`` and ``hosts`` (texts of rules) that jobs may name; ``center``: the hosts of the centers
-    that are elsewhere, separated by commas.
+    """The ``schemes`` and ``hosts`` (rules as text) that jobs may name; ``center``: the hosts of centers elsewhere,
+    separated by commas.
     """
 
     schemes: tuple[str, ...] = SCHEMES
@@ -62,7 +63,7 @@ class AllowedSources(msgspec.Struct, frozen=True):
 
 
 def parse_host_rule(text: str) -> HostRule:
-    """Return the rule. Raises InputError."""
+    """Parse a rule for hosts. Raises InputError."""
     host, port = _split(text.strip().lower())
     if not 0 <= port < 65_536:
         raise InputError(f"{port} is not a port", hint="1 to 65535")
@@ -79,7 +80,7 @@ def parse_host_rule(text: str) -> HostRule:
 
 
 def parse_scheme(text: str) -> str:
-    """Return the scheme in lower case. Raises InputError."""
+    """Parse a scheme; return it in lower case. Raises InputError."""
     name = text.strip().lower().removesuffix("://")
     if not _SCHEME.fullmatch(name):
         raise InputError(
@@ -89,7 +90,7 @@ def parse_scheme(text: str) -> str:
 
 
 def parse_address(text: str) -> Address | None:
-    """Return the address that is written in the usual form; ``None``: it is not one."""
+    """Parse an address in the usual form; return ``None`` for any other text."""
     try:
         return plain(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:
@@ -97,12 +98,14 @@ def parse_address(text: str) -> Address | None:
 
 
 def plain(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address only wraps, else the address itself."""
+    """Return the IPv4 address that an IPv6 address wraps, else the address itself."""
     return getattr(address, "ipv4_mapped", None) or address
 
 
 def protection(address: Address) -> str:
-    """Return why nobody may connect to this address unless a rule names it, as a noun; empty: it is not protected."""
+    """Return the reason, as a noun, why connections to this address need a rule that names it; empty if
+    none is needed.
+    """
     for place in (address, *_embedded(address)):
         if place.is_loopback:
             return "a loopback address"
@@ -118,7 +121,7 @@ def protection(address: Address) -> str:
 
 
 def _embedded(address: Address) -> list[Address]:
-    """Return the IPv4 addresses to which gateways may forward what is sent to an IPv6 address."""
+    """Return the IPv4 addresses to which gateways may forward traffic for an IPv6 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
     last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
@@ -130,7 +133,7 @@ def _embedded(address: Address) -> list[Address]:
 
 
 def _split(text: str) -> tuple[str, int]:
-    """Return host and port (0: none) of a rule."""
+    """Return the host and port (0: none) of a rule."""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
         if rest and not rest.startswith(":"):
@@ -146,5 +149,5 @@ def _split(text: str) -> tuple[str, int]:
 
 
 def _is_port(digits: str) -> bool:
-    """Return whether these are the digits of a port."""
+    """Return whether a text consists of the digits of a port."""
     return digits.isascii() and digits.isdigit() and len(digits) <= 5 and int(digits) > 0

@@ -1,6 +1,6 @@
 """Attributes of nodes: their names, and labels as text.
 
-Names are read without regard to capitals, ``_`` and ``-``, as everywhere in the constraint language (design note 0005).
+Case, ``_`` and ``-`` in names are ignored, as everywhere in the constraint language (design note 0005).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from cress.model.resources import Dimensions
 MOST = 256
 MAX_NAME = 64
 MAX_TEXT = 512
-# Names that a node repels by, or a job tolerates.
+# Maximum number of names that a node repels or a job tolerates.
 MOST_TOLERANCES = 16
 
-# Names that mean something else in a constraint: every node has them, or they are no attributes at all.
+# Names with another meaning in constraints: common to all nodes, or not attributes at all.
 _RESERVED = frozenset(
     "address and clusterload cpuload datalocality defined dependedjob diskload dynamicport exclusivedisk f false "
     "freememory in jobdependency memoryload networkadjacent networkload node nodes not or port rack resource "
@@ -33,15 +33,15 @@ _HINT = "NAME=VALUE, such as zone=eu, ssd=true, slots=4 or features={avx2,ssd}"
 
 
 def plain(name: str) -> str:
-    """Return the normalized form of a name: without capitals, ``_`` and ``-``."""
+    """Return the normalized form of a name: lower case, without ``_`` and ``-``."""
     return name.lower().replace("_", "").replace("-", "")
 
 
 def parse_label(text: str) -> tuple[str, Value]:
-    """``zone=eu``: a name and a value. ``true`` and ``false`` are truth values, whole numbers are numbers, ``{a,b}`` is
-    a set.
+    """Parse a label such as ``zone=eu`` into a name and a value. Raises InputError.
 
-    Everything else is text, also a number with a point: it may be a version. Raises InputError.
+    ``true`` and ``false`` become truth values, whole numbers become numbers, ``{a,b}`` is a set. Everything else is
+    text, also a number with a point, which may be a version.
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name or not value:
@@ -59,14 +59,14 @@ def parse_label(text: str) -> tuple[str, Value]:
 
 @lru_cache(maxsize=16_384)
 def members_of(text: str) -> frozenset[str] | None:
-    """Return the members of a set such as ``{avx2,ssd}``, without capitals; ``None`` for any other text."""
+    """Return the members of a set such as ``{avx2,ssd}`` in lower case; ``None`` for any other text."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     return frozenset(member.strip().casefold() for member in text[1:-1].split(",") if member.strip())
 
 
 def _set_of(name: str, text: str) -> str:
-    """Return the text of a set with each member once, in order. Raises InputError."""
+    """Return the text of a set with each member once, sorted. Raises InputError."""
     members = [member.strip() for member in text[1:-1].split(",")] if text.endswith("}") else [""]
     if members == [""] and text.endswith("}"):
         return "{}"
@@ -76,7 +76,7 @@ def _set_of(name: str, text: str) -> str:
 
 
 def parse_labels(texts: Iterable[str]) -> dict[str, Value]:
-    """Several labels, each name once. Raises InputError."""
+    """Parse several labels with different names. Raises InputError."""
     labels: dict[str, Value] = {}
     for text in texts:
         name, value = parse_label(text)
@@ -86,13 +86,13 @@ def parse_labels(texts: Iterable[str]) -> dict[str, Value]:
 
 
 def with_labels(found: Mapping[str, Value], labels: Mapping[str, Value]) -> dict[str, Value]:
-    """Merge detected attributes with labels of the operator; labels win."""
+    """Merge detected attributes with labels of the operator; labels take precedence."""
     said = {plain(name) for name in labels}
     return {name: value for name, value in found.items() if plain(name) not in said} | dict(labels)
 
 
 def check_name(name: str) -> None:
-    """Raise InputError unless an attribute may be called so."""
+    """Raise InputError unless an attribute may have this name."""
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         hint = f"letters, digits, `_` and `-`, beginning with a letter, at most {MAX_NAME}"
         raise InputError(f"{name[:MAX_NAME]!r} is not a name of a label", hint=hint)
@@ -120,7 +120,7 @@ def check_attributes(attributes: Mapping[str, Value], dimensions: Dimensions) ->
 
 
 def check_tolerances(names: Sequence[str], field: str) -> None:
-    """Raise InputError unless these may be the names of what a node repels, or a job tolerates."""
+    """Raise InputError unless these names may be repelled by a node or tolerated by a job."""
     for name in names:
         if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
             hint = f"letters, digits, `_` and `-`, beginning with a letter, at most {MAX_NAME}"
@@ -133,7 +133,7 @@ def check_tolerances(names: Sequence[str], field: str) -> None:
 
 
 def parse_ports(text: str) -> tuple[int, int]:
-    """``20000-32767``: the first and the last dynamic port of a node. Raises InputError."""
+    """Parse ``20000-32767`` into the first and the last dynamic port of a node. Raises InputError."""
     match = re.fullmatch(r"\s*([0-9]{1,5})\s*-\s*([0-9]{1,5})\s*", text)
     if match is not None and are_ports(int(match[1]), int(match[2])):
         return int(match[1]), int(match[2])
@@ -142,7 +142,7 @@ def parse_ports(text: str) -> tuple[int, int]:
 
 
 def are_ports(first: int, last: int) -> bool:
-    """Return whether these are valid as the first and the last dynamic port of a node."""
+    """Return whether these are valid as first and last dynamic port of a node."""
     return 1 <= first <= last <= 65_535
 
 

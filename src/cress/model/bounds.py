@@ -1,7 +1,7 @@
-"""Bounded numbers: the types of numbers that come from outside, so that each is refused where it is read.
+"""Bounded types of numbers from outside, so that bad ones are refused where they are read.
 
-Everything that the center stores, adds up or shows fits: SQLite and numpy have 64 bits, JSON numbers are exact up to
-2^53.
+All values that the center stores, adds up or shows stay in range: SQLite and numpy have 64 bits, JSON numbers are exact
+up to 2^53.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 MOST = 2**53
-# Ids, counts, and times in microseconds: since the epoch (up to the year 2255), or since a machine was started.
+# Ids, counts, and times in µs since the epoch (up to the year 2255) or since a machine's boot.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
-# Amounts of bytes, durations in microseconds.
+# Amounts in bytes, durations in µs.
 Amount: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 Epoch: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
-# A number of 32 bits: versions, sizes of terminals, shares in thousandths, ids of processes.
+# 32-bit numbers: versions, terminal sizes, shares in thousandths, process ids.
 Small: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 # An exit code, or -n after signal n.
 ExitCode: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]

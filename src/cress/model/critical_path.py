@@ -1,7 +1,4 @@
-"""Critical path of a dag.
-
-What the time limits, or the estimates, of later steps leave for a step (design note 0023).
-"""
+"""Critical path of a dag: the time that later steps, by limits or estimates, leave for a step (design note 0023)."""
 
 from __future__ import annotations
 
@@ -12,11 +9,10 @@ from cress.model.times import NEVER
 
 
 def longest_behind(jobs: Sequence[Job], lengths: Sequence[int] | None = None) -> list[int]:
-    """Return of each job of a submit the longest chain behind it, in its own dag (µs).
+    """Return for each job of a submit the length of the longest chain behind it in its dag, in µs; 0 for other jobs.
 
-    0 for other jobs. ``lengths`` are those of the jobs, by default their limits.
-
-    A step without a time limit counts nothing then, and never one that runs only if the step before it failed.
+    ``lengths`` are the lengths of the jobs, by default from their time limits. Then a step without a limit counts as 0.
+    A step that runs only after a failure never counts.
     """
     return longest_chains(
         [_before(jobs, job) for job in jobs], list(map(_length, jobs)) if lengths is None else lengths
@@ -24,9 +20,10 @@ def longest_behind(jobs: Sequence[Job], lengths: Sequence[int] | None = None) ->
 
 
 def longest_chains(before: Sequence[Sequence[int]], lengths: Sequence[int]) -> list[int]:
-    """Return the length of the longest chain behind each place, if those at the places ``before`` each one end first.
+    """Return the length of the longest chain behind each place; ``before`` has, for each place, those that must end
+    first.
 
-    There is no circle.
+    The graph must have no cycle.
     """
     behind: list[list[int]] = [[] for _ in lengths]
     open_ = [0] * len(lengths)
@@ -48,9 +45,7 @@ def longest_chains(before: Sequence[Sequence[int]], lengths: Sequence[int]) -> l
 
 
 def _before(jobs: Sequence[Job], job: Job) -> list[int]:
-    """Return the places of the steps of the same dag that must end before a step, for whatever reason but their
-    failure.
-    """
+    """Return the places of the steps of the same dag that must end before a step, except those that must fail."""
     if not job.family:
         return []
     places = [-number - 1 for number, condition in job.after if number < 0 and condition is not Condition.FAILED]
@@ -58,7 +53,7 @@ def _before(jobs: Sequence[Job], job: Job) -> list[int]:
 
 
 def _length(job: Job) -> int:
-    """Return how long a step takes by its time limit: so many times as its tasks run one after another."""
+    """Return the duration of a step in µs: its time limit, once for each of its tasks that run one after another."""
     if job.time_limit is None:
         return 0
     return job.time_limit * (-(-job.tasks // job.max_running) if job.max_running else 1)

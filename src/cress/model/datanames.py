@@ -10,9 +10,9 @@ from cress.model.errors import InputError
 
 HINT = '"/data/sets/a" on nodes, or "hdfs://namenode:8020/logs/2026"'
 MOST_CHARACTERS = 4_096
-# Where WebHDFS hangs below the address of a namenode, or of a gateway.
+# The path of WebHDFS below the address of a namenode or gateway.
 WEBHDFS = "/webhdfs/v1"
-# Scheme → that of the address that is asked; the namenode's own protocol is never spoken.
+# Scheme of the name → scheme of the request; the namenode's own protocol is never used.
 SCHEMES = {"hdfs": "http", "webhdfs": "http", "swebhdfs": "https", "http": "http", "https": "https"}
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
@@ -20,8 +20,8 @@ _PLACE = re.compile(r"([A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f
 
 
 class DataName(msgspec.Struct, frozen=True):
-    """``scheme`` is empty for a path of nodes; else ``host`` and ``port`` (0: none given) are where the data is
-    known.
+    """A name of data: ``scheme`` is empty for a path on nodes; otherwise ``host`` and ``port`` (0: none given) locate
+    the service.
     """
 
     path: str
@@ -31,7 +31,7 @@ class DataName(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """``host:port``, as far as they are given."""
+        """The text ``host:port``, as far as both are given."""
         return f"{self.host}:{self.port}" if self.port else self.host
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class DataName(msgspec.Struct, frozen=True):
 
 
 def parse_data_name(text: str) -> DataName:
-    """The data of that name; ``str`` of it is the one text for it. Raises InputError."""
+    """Parse the name of data; its ``str`` is the canonical text. Raises InputError."""
     if len(text) > MOST_CHARACTERS or not text.isprintable():
         raise InputError("it is not a name of data", hint=f"printable, at most {MOST_CHARACTERS} characters")
     url = _URL.fullmatch(text)
@@ -70,7 +70,7 @@ def parse_data_name(text: str) -> DataName:
 
 
 def _path(path: str, whole: str) -> str:
-    """Absolute, without what says nothing: ``//``, a ``/`` at the end."""
+    """Return the normalized path, without ``//`` and a trailing ``/``. Raises InputError."""
     steps = [step for step in path.split("/") if step]
     if not steps:
         raise InputError(f"{_shown(whole)} names no file or folder", hint=HINT)
@@ -80,7 +80,7 @@ def _path(path: str, whole: str) -> str:
 
 
 def within(path: str) -> list[str]:
-    """The path itself and the folders that it is in, the nearest first; not the root."""
+    """Return a path and its parent folders, the nearest first, without the root."""
     steps = path.split("/")
     return ["/".join(steps[:end]) for end in range(len(steps), 1, -1)]
 

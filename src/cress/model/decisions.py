@@ -1,7 +1,7 @@
-"""Decisions: facts that the core brings about. Values; the shell carries them out and reports back by events.
+"""Decisions: facts that the core makes, as values; the shell carries them out and answers with events.
 
-A decision has all that it changes, so that ``Scheduler.apply`` brings another scheduler into the same state by it.
-``Preempt`` and ``WouldPreempt`` are instructions for the shell: the ``Claim`` before a ``Preempt`` marks its victims.
+A decision contains all that it changes, so ``Scheduler.apply`` brings another scheduler into the same state.
+``Preempt`` and ``WouldPreempt`` are instructions for the shell; the ``Claim`` before a ``Preempt`` marks its victims.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import msgspec
 from cress.model.node import Allocated
 from cress.model.resources import ResourceVector
 
-# Reasons for a choice of a node: the growth of its fragment in devices, its balance y after placing, how many other
-# nodes fit.
+# Reasons for the choice of a node: growth of its device fragment, its balance y after placing, number of other nodes
+# that fit.
 Choice: TypeAlias = tuple[float, float, int]
-# Why there was room that was kept for a task: others were ``preempted`` or made room by ``moves``, it was ``moved``
-# itself, or its start was ``planned``; and how many others left for it.
+# Reasons why room was kept for a task: others were ``preempted`` or made room by ``moves``, it was ``moved`` itself, or
+# its start was ``planned``; and the number of tasks that left for it.
 Kept: TypeAlias = tuple[str, int]
 
 
 class LeasePart(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A part of the lease ``lease`` of a workload: amounts, and at most one device of which it has ``amounts`` (id "":
-    none).
+    """A part of the lease ``lease`` of a workload: amounts, and at most one device with its share of them (id "": no
+    device).
     """
 
     lease: int
@@ -33,15 +33,15 @@ class LeasePart(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Start task ``task`` (index from 0) of job ``job`` on ``node``; ``attempt`` is unique for ever.
+    """Start task ``task`` (index from 0) of job ``job`` on ``node``; ``attempt`` is never used twice.
 
-    ``ports`` are the numbers of the job's ports there, in the job's order; ``devices`` are those of the node that it
-    has, in the node's order. ``leader``: it starts together with a task of this job, on which it depends.
-    ``more_ports`` are ports that clauses of the job take beside. ``claimed``: the task was part of a ``Claim``.
-    ``parts`` is what it takes from leases of workloads, its own or others; ``rest`` what stays idle in its lease
-    (design note 0024). ``chosen``, with the order ``fragmentation``: the growth of the node's fragment in devices, its
-    balance y, how many other nodes fitted. ``kept``, of a task that starts in room that was kept for it: why there was
-    room. ``due``: its unit was the due one, which had waited longest for its turn (design note 0011).
+    ``ports`` are the numbers of the job's ports there, in the job's order; ``devices`` are the allocated devices, in
+    the node's order. ``leader``: the job on which it depends and with a task of which it starts together.
+    ``more_ports`` are further ports that clauses of the job take. ``claimed``: the task was part of a ``Claim``.
+    ``parts`` are taken from leases of workloads, its own or others; ``rest`` stays idle in its lease (design note
+    0024). ``chosen``, with the order ``fragmentation``: the growth of the node's fragment in devices, its balance y,
+    and the number of other nodes that fitted. ``kept``: why room was kept for the task, if it was. ``due``: its unit
+    was the due one, which had waited longest for its turn (design note 0011).
     """
 
     attempt: int
@@ -61,15 +61,16 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Keep what the attempts ``victims`` free on ``nodes`` (names and numbers of tasks) for these tasks of a job.
+    """Keep the amounts that the attempts ``victims`` free on ``nodes`` (names and task numbers) for these tasks of a
+    job.
 
     The tasks leave the queue, the victims count as stopping, and their groups begin to cool off. ``expected`` is the
-    time (µs) at which the victims' grace is over. ``leased`` is what leases and victims of the job's workload bring:
-    what its start leaves of it stays in the lease. Parts that are idle leave their leases at once, those that victims
-    borrowed when these end.
+    end of the victims' grace (µs). ``leased`` are the contributions of leases and victims of the job's workload; the
+    start leaves the unused amounts in the lease. Idle parts leave their leases at once, parts that victims borrowed
+    when these end.
 
     ``moves``: the victims are moved (design note 0027), so their groups do not cool off. The claim of a moved task
-    keeps its target, and its only victim is its own attempt: the task is claimed once that has ended.
+    keeps its target; its only victim is its own attempt, and the task is claimed once that has ended.
     """
 
     job: int
@@ -89,8 +90,8 @@ class ClaimDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class UnitFormed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Task ``task`` of a job, which waits, and its ``companions`` (jobs and tasks) on its node, which wait or run, are
-    one unit.
+    """Join the waiting task ``task`` of a job and its waiting or running ``companions`` (jobs and tasks) on its node
+    into one unit.
     """
 
     job: int
@@ -99,14 +100,14 @@ class UnitFormed(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class UnitDissolved(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The members of the unit that task ``task`` of a job leads wait, or run, alone again."""
+    """Dissolve the unit that task ``task`` of a job leads: each member waits or runs alone again."""
 
     job: int
     task: int
 
 
 class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Signal this attempt and stop it after ``grace`` microseconds; it makes room for job ``by``."""
+    """Signal this attempt and stop it after ``grace`` µs; it makes room for job ``by``."""
 
     attempt: int
     job: int
@@ -117,10 +118,11 @@ class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Stop this attempt: its job was cancelled, its gang starts again as a whole, or it moves with what it depends on.
+    """Stop this attempt: its job was cancelled, its gang restarts as a whole, or it moves with the job on which it
+    depends.
 
-    ``end`` is the time (µs) at which it is expected to have ended. With an advance ``reservation`` (its name) it leaves
-    the room of that, or the time of it is over, and waits again.
+    ``end`` is the expected end (µs). With an advance ``reservation`` (its name): the attempt leaves the room of that
+    reservation, or its time is over, and the task waits again.
     """
 
     attempt: int
@@ -132,20 +134,20 @@ class Stop(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class AdvanceReservationMoved(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """An advance reservation has these ``places`` (nodes and copies) from now on, since nodes of it are gone."""
+    """Change the ``places`` (nodes and copies) of an advance reservation that has lost nodes."""
 
     name: str
     places: tuple[tuple[str, int], ...]
 
 
 class LeaseReduced(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Give the idle parts of a lease back to the cluster; a lease without a task of its workload is over."""
+    """Return the idle parts of a lease to the cluster; a lease without a task of its workload ends."""
 
     lease: int
 
 
 class WouldPreempt(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """In the mode ``observe``: this attempt would have been preempted for job ``by``; nothing was done."""
+    """Report, in the mode ``observe``, that this attempt would have been preempted for job ``by``; nothing is done."""
 
     attempt: int
     job: int
@@ -170,12 +172,12 @@ Decision: TypeAlias = (
 
 
 class Decisions(msgspec.Struct):
-    """The result of one call of ``decide``, in order; ``more``: the budget ended before the work did."""
+    """The result of one call of ``decide``, in order; ``more``: the budget was used up before the work was done."""
 
     items: list[Decision]
     more: bool = False
 
     @property
     def orders(self) -> list[Order]:
-        """Those that the shell carries out or tells people; the others only change the ledger."""
+        """The decisions that the shell carries out or reports; the others only change the ledger."""
         return [decision for decision in self.items if isinstance(decision, Order)]

@@ -1,6 +1,7 @@
 """Device files: ``disks``, ``devices`` and ``data`` of a node (docs/devices.md).
 
-A reader of YAML hands its mapping over, and says on which line something stands; every mistake is told with its place.
+A reader of YAML passes its mapping and a function that gives the line of a place; every mistake is reported with its
+place.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cress.model.vectors import parse_vector
 
 KEYS = ("disks", "devices", "data")
 MOST_DATA = 1_000
-MAX_PATH = 4095  # PATH_MAX of Linux, without the zero at the end
+MAX_PATH = 4095  # PATH_MAX of Linux, without the NUL byte at the end
 MAX_MODEL = 64
 
 _DISK_KEYS = ("path", "name", "bandwidth")
@@ -32,7 +33,7 @@ _KINDS = "gpu: {count: 2, model: A10}, or a list of {id: …, path: /dev/…}"
 _ABSOLUTE = "an absolute path such as /data/disk1, without `..`, `:` and line ends"
 _PLAIN = Dimensions()
 
-# The line of what stands at a place such as ``disks[0].bandwidth``, or of what it is part of; 0: nobody knows.
+# Returns the line of a place such as ``disks[0].bandwidth``, or of the nearest part around it; 0 if unknown.
 Lines: TypeAlias = Callable[[str], int]
 
 
@@ -40,7 +41,7 @@ class DeviceFile(msgspec.Struct, frozen=True):
     """The contents of a device file: ``devices``, patterns of ``data`` paths, and the kinds of devices that it
     mentions.
 
-    A kind in ``told`` without a device says that the node has none.
+    A kind in ``told`` without a device states that the node has none.
     """
 
     devices: tuple[Device, ...] = ()
@@ -56,11 +57,11 @@ def read_devices(
     dimensions: Dimensions | None = None,
     located: bool = True,
 ) -> DeviceFile:
-    """Read a mapping with the keys ``disks``, ``devices`` and ``data``, all of which may be missing.
+    """Read a mapping with the optional keys ``disks``, ``devices`` and ``data``.
 
-    ``dimensions`` are those of the cluster, whose custom ones are the kinds of devices; ``None``: they are not known
-    here. ``located``: a disk needs a path (in simulations there is none). Raises InputError, or InputErrors with all
-    mistakes, each with file, line and field.
+    ``dimensions`` are those of the cluster, whose custom ones are the kinds of devices; ``None``: not known here.
+    ``located``: a disk needs a path (simulated disks have none). Raises InputError, or InputErrors with all mistakes,
+    each with file, line and field.
     """
     reading = _Reading(dimensions, located)
     reader = Reader(mapping, KEYS)
@@ -80,7 +81,7 @@ def read_devices(
 
 
 class _Reading:
-    """Devices in the order in which they are written, and what of them must not be there twice."""
+    """The devices read so far, in order, and the values that must be unique among them."""
 
     def __init__(self, dimensions: Dimensions | None, located: bool) -> None:
         self.dimensions = dimensions
@@ -238,7 +239,7 @@ def _id(value: object) -> str:
 
 
 def _id_of(path: str) -> str:
-    """The name of a disk that has none: the last part of its path."""
+    """Return the id of a disk that was given none: the last component of its path."""
     return _id((path.rsplit("/", 1)[-1] or "root").replace(" ", "_").replace(",", "_")[:MAX_ID])
 
 
@@ -261,7 +262,7 @@ def _data(value: object) -> tuple[str, ...]:
 
 
 def path_of_data(value: object) -> str:
-    """A pattern of paths."""
+    """Parse a pattern of paths."""
     text = as_text(value)
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if not text.startswith("/") or not parts or ".." in parts or not text.isprintable() or len(text) > MAX_PATH:

@@ -1,4 +1,4 @@
-"""Devices of nodes, and the amounts and attributes that follow from them (design note 0007)."""
+"""Devices of nodes, and the amounts and attributes derived from them (design note 0007)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cress.model.node import DISK_KIND, Allocated, Device, Node, Value
 from cress.model.resources import DISK_DIMENSIONS, Dimensions, ResourceVector
 from cress.model.units import format_amount
 
-# Which devices a task has is a mask of so many bits.
+# Maximum number of devices of a node: the devices of a task are a mask of this many bits.
 MOST_DEVICES = 62
-# One device of any kind but disks, in thousandths.
+# One device of any kind except disks, in thousandths.
 WHOLE = 1000
 MAX_ID = 64
-# The attribute that says how many disks a node has.
+# The attribute with the number of disks of a node.
 DISKS = "Disks"
-# Disks that are only counted are called so, with a number.
+# Prefix of the names of disks that are only counted; a number follows.
 _COUNTED = "disk"
 
 
@@ -45,10 +45,9 @@ def check_devices(devices: Sequence[Device], dimensions: Dimensions) -> None:
 
 
 def capacity_with(capacity: ResourceVector, devices: Sequence[Device], dimensions: Dimensions) -> ResourceVector:
-    """Return the capacity of a node with these devices; the amounts that follow from the devices may be given or left
-    at 0.
+    """Return the capacity of a node with these devices; amounts that follow from devices may be given or be 0.
 
-    Raises InputError for an amount that is another one.
+    Raises InputError for an amount that contradicts the devices.
     """
     amounts = dict(zip(dimensions.names, capacity, strict=True))
     for name, amount in amounts_of(devices).items():
@@ -62,7 +61,7 @@ def capacity_with(capacity: ResourceVector, devices: Sequence[Device], dimension
 
 
 def amounts_of(devices: Iterable[Device]) -> dict[str, int]:
-    """The amounts by dimension that devices stand for together."""
+    """Return the total amounts of these devices by dimension."""
     amounts: dict[str, int] = {}
     for device in devices:
         if device.kind == DISK_KIND:
@@ -74,8 +73,8 @@ def amounts_of(devices: Iterable[Device]) -> dict[str, int]:
 
 
 def facts_of(devices: Iterable[Device]) -> dict[str, Value]:
-    """Return the attributes of a node that follow from its devices: ``Disks``, ``GPUs``, ``GPUModel``, and so on for
-    other kinds.
+    """Return the attributes of a node that follow from its devices: ``Disks``, ``GPUs``, ``GPUModel``, and similar ones
+    for other kinds.
     """
     facts: dict[str, Value] = {}
     for device in devices:
@@ -93,7 +92,7 @@ def called(kind: str) -> str:
 
 
 def devices_of(node: Node, dimensions: Dimensions) -> tuple[Device, ...]:
-    """The devices of a node; one that knows only how many disks it has shares its disk amounts out among them."""
+    """Return the devices of a node; a node with only a number of disks divides its disk amounts among them."""
     if any(device.kind == DISK_KIND for device in node.devices):
         return node.devices
     count = next((value for name, value in node.attributes if plain(name) == plain(DISKS)), 0)
@@ -106,7 +105,7 @@ def devices_of(node: Node, dimensions: Dimensions) -> tuple[Device, ...]:
 
 
 def is_counted(device: Allocated) -> bool:
-    """Return whether a device looks like a disk of a node that only knows how many it has."""
+    """Return whether a device looks like a disk of a node with only a number of disks."""
     return device.kind == DISK_KIND and device.id.removeprefix(_COUNTED).isdecimal()
 
 
@@ -120,7 +119,7 @@ def written(devices: Iterable[Allocated]) -> tuple[str, ...]:
 
 
 def read_back(text: str) -> Allocated:
-    """Parse one device as ``written`` formats it."""
+    """Parse one device in the format of ``written``."""
     kind, _, rest = text.partition(":")
     name, _, amount = rest.partition(":")
     return Allocated(kind, name, int(amount) if amount else WHOLE)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from cress.model.errors import InputError, InputErrors
 
-# An attribute, two of its values in order, and how far they are from each other.
+# An attribute, two of its values in order, and the distance between them.
 Distance: TypeAlias = tuple[str, str, str, int]
 
 MOST = 1_000_000
@@ -16,7 +16,7 @@ _HINT = "for each value how far others are: {switch: {s1: {s2: 1, s3: 4}}}"
 
 
 def parse_distances(value: object) -> tuple[Distance, ...]:
-    """Return the distances, each pair once and in order. Raises InputError, or InputErrors, with the field."""
+    """Parse distances; return each pair once, in order. Raises InputError, or InputErrors, with the field."""
     found: dict[tuple[str, str, str], int] = {}
     errors: list[InputError] = []
     for attribute, table in _mapping(value, "").items():

@@ -1,19 +1,19 @@
-"""Errors of bad input: what is wrong, where, and what would be right."""
+"""Errors of bad input: the mistake, its place, and the remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# Of an input with more mistakes than this, the first ones are told.
+# Only the first mistakes of an input, up to this number, are reported.
 MAX_ERRORS = 100
 
 
 class InputError(ValueError):
     """Bad input from a person: a file, a flag, a request.
 
-    ``what`` says what was wrong, ``hint`` what would be right; ``file``, ``line`` (from 1) and
-    ``field`` say where. ``str()`` of it is the sentence shown to the person.
+    ``what`` is the mistake, ``hint`` the remedy; ``file``, ``line`` (from 1) and ``field`` are its place. ``str()``
+    gives the sentence for the user.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class InputError(ValueError):
         super().__init__(what)
 
     def at(self, *, file: str = "", line: int = 0, field: str = "") -> InputError:
-        """Return a copy of the error with the place filled in where it was unknown."""
+        """Return a copy of the error with the missing parts of the place filled in."""
         return InputError(
             self.what,
             hint=self.hint,
@@ -52,14 +52,14 @@ class NotAccepted(InputError):
     """Well-formed input that is refused: the user lacks the right, or the cluster can never fulfil it."""
 
     def at(self, *, file: str = "", line: int = 0, field: str = "") -> NotAccepted:
-        """Return a copy of the error with the place filled in where it was unknown."""
+        """Return a copy of the error with the missing parts of the place filled in."""
         placed = super().at(file=file, line=line, field=field)
         return NotAccepted(placed.what, hint=placed.hint, file=placed.file, line=placed.line, field=placed.field)
 
 
 class MoreErrors(InputError):
-    """Stands for ``count`` further mistakes of an input, which are not told one by one; ``rest`` was not read at
-    all.
+    """The number ``count`` of further mistakes of an input, which are not listed; ``rest``: the remainder
+    was not read.
     """
 
     def __init__(self, count: int, *, rest: str = "", file: str = "") -> None:
@@ -69,14 +69,14 @@ class MoreErrors(InputError):
         super().__init__(f"{more}; {rest} was not read" if rest else more, file=file)
 
     def at(self, *, file: str = "", line: int = 0, field: str = "") -> MoreErrors:
-        """Return a copy of the error with the file filled in where it was unknown."""
+        """Return a copy of the error with the file filled in if it was missing."""
         return MoreErrors(self.count, rest=self.rest, file=self.file or file)
 
 
 class InputErrors(InputError):
-    """Several mistakes of one input, reported together; the input changed nothing.
+    """Several mistakes of one input, reported together; nothing was changed.
 
-    ``errors`` are the first ``MAX_ERRORS`` mistakes, and one that counts the others.
+    ``errors`` are the first ``MAX_ERRORS`` mistakes, and one that counts the rest.
     """
 
     def __init__(self, errors: list[InputError]) -> None:
@@ -84,7 +84,7 @@ class InputErrors(InputError):
         super().__init__(f"{len(errors)} errors")
 
     def at(self, *, file: str = "", line: int = 0, field: str = "") -> InputErrors:
-        """Return a copy of the errors, each with the place filled in where it was unknown."""
+        """Return a copy of the errors, each with the missing parts of the place filled in."""
         return InputErrors([error.at(file=file, line=line, field=field) for error in self.errors])
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class InputErrors(InputError):
 
 
 def capped(errors: Iterable[InputError]) -> list[InputError]:
-    """Return the first ``MAX_ERRORS`` mistakes, and one that counts the others."""
+    """Return the first ``MAX_ERRORS`` mistakes, and one that counts the rest."""
     told: list[InputError] = []
     more = 0
     rest = file = ""
@@ -110,7 +110,7 @@ def capped(errors: Iterable[InputError]) -> list[InputError]:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark about an input that is accepted."""
+    """A remark about accepted input."""
 
     what: str
     hint: str = ""

@@ -1,4 +1,4 @@
-"""Estimates of how long tasks will run, from earlier runs (design note 0022)."""
+"""Estimates of the run time of tasks, from earlier runs (design note 0022)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import msgspec
 
 
 class RunEstimate(msgspec.Struct, frozen=True):
-    """Forecast of how long one task of a job will run, in µs; none of them is above its time limit.
+    """Forecast of the run time of one task of a job, in µs; no value is above the job's time limit.
 
-    10 % of such runs are shorter than ``optimistic``, 10 % longer than ``pessimistic``; half of them are longer than
-    ``run``, from which the end of a task is predicted. Without runs of the same name ``optimistic`` is 0: a limit and
-    other jobs do not show that a run cannot be short. 10 % of such runs take a smaller part of their own time limits
-    than ``least`` is of this one: where limits are right, it is the limit, however much runs differ. 0 if it is not
-    known.
+    10 % of such runs are shorter than ``optimistic``, 10 % longer than ``pessimistic``, and half are longer than
+    ``run``, which predicts the end of a task. Without earlier runs of the same name ``optimistic`` is 0, since a limit
+    and other jobs do not exclude a short run. For 10 % of such runs the ratio of run time to their time limit is below
+    the ratio of ``least`` to this limit. Where limits are accurate, ``least`` equals the limit, even if run times
+    differ much. ``least`` is 0 if unknown.
     """
 
     optimistic: int

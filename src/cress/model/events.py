@@ -1,7 +1,7 @@
-"""Events: what reaches the core. A log of them replays to the same decisions.
+"""Events: messages to the core. A log of them replays to the same decisions.
 
-Some are inputs of the machine as well (``lifecycle.inputs``). These have the tags under which older releases stored
-those inputs; as facts, events are stored under their names.
+Some events are inputs of the machine as well (``lifecycle.inputs``). These have the tags under which older releases
+stored those inputs. As facts, events are stored under their names.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from cress.model.resources import ResourceVector
 
 
 class Outcome(Enum):
-    """The way in which an attempt ended."""
+    """The result of an attempt."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
     PREEMPTED = "preempted"
     LOST = "lost"
-    TIMED_OUT = "timed out"  # it ran for longer than its job's time limit
-    OUT_OF_MEMORY = "out of memory"  # it was killed because it used too much memory
+    TIMED_OUT = "timed out"  # it ran longer than its job's time limit
+    OUT_OF_MEMORY = "out of memory"  # it was killed for using too much memory
 
 
-# The outcomes that use up a retry. The scheduler does not tell them apart: it is told ``FAILED``.
+# Outcomes that use up a retry. The scheduler sees all of them as ``FAILED``.
 FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY})
 
 
 class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
-    """A job was accepted, by someone who checked its user's rights; it waits from now on.
+    """A job was accepted after its user's rights were checked; it waits from now on.
 
-    It is offered unless its ``hold`` says otherwise, or it comes after the job ``behind``. Without an ``estimate`` its
-    tasks are expected to run to their limits.
+    It is offered unless ``hold`` is set or it comes after the job ``behind``. Without an ``estimate`` its tasks are
+    expected to run to their limits.
     """
 
     job: Job
@@ -49,8 +49,8 @@ class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
 
 
 class LeaseUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The holder of a lease, the attempt ``lease`` of a job that is a lease, uses these amounts of it by itself; the
-    rest is idle.
+    """The holder of a lease (the attempt ``lease`` of a job whose tasks are leases) uses these amounts of it; the rest
+    is idle.
     """
 
     lease: int
@@ -58,40 +58,38 @@ class LeaseUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class RunEstimated(msgspec.Struct, frozen=True, tag=True):
-    """The tasks of these jobs that start from now on are expected to run so long: the history tells more than
-    before.
-    """
+    """New run time estimates for the tasks of these jobs that start from now on."""
 
     jobs: tuple[int, ...]
     estimate: RunEstimate
 
 
 class JobCancelled(msgspec.Struct, frozen=True, tag=True):
-    """A job is no longer wanted: its waiting tasks are dropped, its running ones are told to stop."""
+    """A job was cancelled: its waiting tasks are dropped, its running tasks are told to stop."""
 
     job: int
 
 
 class JobHeld(msgspec.Struct, frozen=True, tag=True):
-    """A job is not offered any more, or is again, in its old place; what runs of it goes on."""
+    """A job is held, or released in its old place in the order; its running tasks go on."""
 
     job: int
     held: bool = True
 
 
 class JobAfter(msgspec.Struct, frozen=True, tag=True):
-    """A job is not offered as long as it comes after the job ``behind``; with ``None`` it is."""
+    """A job waits for the end of the job ``behind`` and is not offered; ``None``: it is offered."""
 
     job: int
     behind: int | None = None
 
 
 class TaskEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """An attempt ended and has given back what it held.
+    """An attempt ended and has returned its resources.
 
-    ``again`` queues the task again with its original place in the order (a retry), ``after`` microseconds from now. A
-    preempted attempt is always queued again, at once, whatever ``again`` and ``after`` say; so is a lost one, unless
-    its job says otherwise (``job_failure``) and ``again`` does not.
+    ``again`` requeues the task (a retry) in its original place in the order, ``after`` µs from now. A preempted attempt
+    is always requeued at once, whatever ``again`` and ``after`` say. So is a lost one, unless its job has
+    ``job_failure`` off and ``again`` is false.
     """
 
     attempt: int
@@ -101,11 +99,11 @@ class TaskEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class TaskAdopted(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A task runs already on ``node``, without a decision of this scheduler; ``attempt`` is unique for ever.
+    """A task already runs on ``node`` without a decision of this scheduler; ``attempt`` is never used twice.
 
-    It is task ``task`` of job ``job``, or a stranger's with a ``name``, which is charged to nobody. It holds
-    ``amounts``, ``devices`` and ``ports`` since ``since`` (µs). ``end`` is when it is expected to end; ``None``: by the
-    time limit of its job, for a stranger never. Its end comes as ``TaskEnded``.
+    It is task ``task`` of job ``job``, or an outsider's with a ``name``, which is charged to no group. It holds
+    ``amounts``, ``devices`` and ``ports`` since ``since`` (µs). ``end`` is its expected end; ``None``: by the time
+    limit of its job, never for an outsider. Its end comes as ``TaskEnded``.
     """
 
     attempt: int
@@ -121,29 +119,29 @@ class TaskAdopted(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class ForeignUse(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Amounts of a node that others use, beside tasks; replaces what was said. Charged to nobody."""
+    """Amounts of a node that are used from outside the cluster; replaces the earlier ones. Charged to no group."""
 
     name: str
     amounts: ResourceVector
 
 
 class NodeAdded(msgspec.Struct, frozen=True, tag=True):
-    """A node registered, or one that was lost is back."""
+    """A node registered, or a lost node is back."""
 
     node: Node
 
 
 class NodeLost(msgspec.Struct, frozen=True, tag=True):
-    """A node is gone with everything that ran on it; those tasks are queued again, unless their jobs say otherwise."""
+    """A node is gone with all its tasks; these are requeued unless their jobs exclude it."""
 
     name: str
 
 
 class NodeCordoned(msgspec.Struct, frozen=True, tag="Cordon", omit_defaults=True):
-    """A node takes no new tasks, or takes them again; tasks that run there go on.
+    """A node takes no new tasks, or takes them again; its running tasks go on.
 
-    As an input it is the word of an operator. ``away`` is for the scheduler: the node takes none only because its
-    executor is away, for a term at most. What is claimed there is kept for that time.
+    As an input it is the order of an operator. ``away`` is for the scheduler: the node is closed only because its
+    executor is away, for at most a term. Claims on the node are kept for that time.
     """
 
     name: str
@@ -153,25 +151,26 @@ class NodeCordoned(msgspec.Struct, frozen=True, tag="Cordon", omit_defaults=True
 
 
 class NodeChanged(msgspec.Struct, frozen=True, tag=True):
-    """A registered node is described anew: rack, address, attributes, data, dynamic ports, capacity, devices.
+    """A registered node has a new description: rack, address, attributes, data, dynamic ports, capacity, devices.
 
-    What runs there goes on. A node that has less than is held there takes no tasks until enough of it has ended.
+    Its running tasks go on. A node with less capacity than its tasks hold takes no new ones until enough of them have
+    ended.
     """
 
     node: Node
 
 
 class PortsSeen(msgspec.Struct, frozen=True, tag="Ports", omit_defaults=True):
-    """All ports of a node that somebody listens on who is not a task of the cluster there; replaces what was seen."""
+    """The foreign ports of a node, on which programs outside the cluster listen; replaces the earlier list."""
 
     name: str
     ports: tuple[int, ...]
 
 
 class RacksSet(msgspec.Struct, frozen=True, tag="SetRacks", omit_defaults=True):
-    """The whole list of pairs of racks that are neighbours, and of distances; the order within a pair means nothing.
+    """The whole list of pairs of neighbouring racks, and of distances; the order within a pair has no meaning.
 
-    A distance is an attribute of nodes, two of its values, and a number above 0.
+    A distance consists of an attribute of nodes, two of its values, and a number above 0.
     """
 
     neighbours: tuple[tuple[str, str], ...]
@@ -179,17 +178,16 @@ class RacksSet(msgspec.Struct, frozen=True, tag="SetRacks", omit_defaults=True):
 
 
 class LoadSeen(msgspec.Struct, frozen=True, tag="LoadReported", omit_defaults=True):
-    """The measured load of a node is another one than was thought; ``None``: nobody measures it any more."""
+    """The measured load of a node has changed; ``None``: it is no longer measured."""
 
     name: str
     load: Load | None
 
 
 class DataLocated(msgspec.Struct, frozen=True, tag="LocateData", omit_defaults=True):
-    """The location of data named by clauses: hosts (name or address), and the share of the data that each has, in
-    thousandths.
+    """The location of data named by clauses: hosts (name or address), and each host's share of the data in thousandths.
 
-    Replaces what was known of it. ``problem``: why that is not known; ``None`` for both: it is to be forgotten.
+    Replaces the earlier location. ``problem``: why the location is unknown; ``None`` for both: forget the data.
     """
 
     data: str
@@ -198,16 +196,16 @@ class DataLocated(msgspec.Struct, frozen=True, tag="LocateData", omit_defaults=T
 
 
 class LicencesSet(msgspec.Struct, frozen=True, tag="SetLicences", omit_defaults=True):
-    """The whole list of licences of the cluster, and how many there are of each."""
+    """The whole list of licences of the cluster, with the number of each."""
 
     counts: tuple[tuple[str, int], ...]
 
 
 class GroupsApplied(msgspec.Struct, frozen=True, tag="ApplyGroups", omit_defaults=True):
-    """The whole list of groups from now on. ``moves`` says where the live jobs of a removed group go.
+    """The whole list of groups from now on. ``moves`` maps a removed group to the group that gets its unfinished jobs.
 
-    ``zone`` is the name of the time zone of their timetables; empty: that of the cluster. ``by`` is the user, empty for
-    a file of the center; it is not kept in facts.
+    ``zone`` is the time zone of the timetables; empty: that of the cluster. ``by`` is the user, empty for a file of the
+    center; facts do not keep it.
     """
 
     groups: tuple[Group, ...]
@@ -217,10 +215,10 @@ class GroupsApplied(msgspec.Struct, frozen=True, tag="ApplyGroups", omit_default
 
 
 class AdvanceReserved(msgspec.Struct, frozen=True, tag="Reserve", omit_defaults=True):
-    """An advance reservation is made, or replaces the one of its name.
+    """An advance reservation is made, or replaces the one with its name.
 
-    The machine chooses its nodes if it names none; the scheduler is told of chosen ones. ``replace`` is for the
-    machine, which refuses a reservation whose name is taken without it, or free with it.
+    The machine chooses its nodes if it names none; the scheduler gets chosen ones. ``replace`` is for the machine,
+    which refuses a taken name without it, and a free name with it.
     """
 
     reservation: AdvanceReservation
@@ -228,20 +226,20 @@ class AdvanceReserved(msgspec.Struct, frozen=True, tag="Reserve", omit_defaults=
 
 
 class AdvanceReservationRemoved(msgspec.Struct, frozen=True, tag="Unreserve", omit_defaults=True):
-    """An advance reservation is not kept any more; what runs in it goes on. ``by`` is the user, not kept in facts."""
+    """An advance reservation is removed; tasks that run in it go on. ``by`` is the user, not kept in facts."""
 
     name: str
     by: str = ""
 
 
 class ZoneSet(msgspec.Struct, frozen=True, tag=True):
-    """The name of the cluster's time zone; quota timetables follow it unless their groups have one of their own."""
+    """The name of the cluster's time zone, for quota timetables of groups without a zone of their own."""
 
     zone: str
 
 
 class ClockSet(msgspec.Struct, frozen=True, tag=True):
-    """The wall clock at this moment, in microseconds since the epoch (UTC); quota timetables need it."""
+    """The present wall clock in µs since the epoch (UTC), which quota timetables need."""
 
     utc: int
 

@@ -1,4 +1,4 @@
-"""Families: jobs whose tasks are jobs themselves, their members: service, database, cron, dag (design note 0006).
+"""Families: jobs whose tasks are jobs themselves, called members: service, database, cron, dag (design note 0006).
 
 The spec of a family (``Job.plan``) says how its members are made and replaced.
 """
@@ -14,18 +14,18 @@ from cress.model.times import MINUTE
 
 
 class Overlap(Enum):
-    """The rule for a cron job that is due while its previous run has not ended."""
+    """The rule for a run of a cron job that is due before the previous run has ended."""
 
-    FORBID = "forbid"  # this run is left out
+    FORBID = "forbid"  # this run is skipped
     ALLOW = "allow"  # both run
-    REPLACE = "replace"  # the last run is cancelled
+    REPLACE = "replace"  # the previous run is cancelled
 
 
 class Missed(Enum):
-    """The rule for runs that were due while no center ran, or while the job was held."""
+    """The rule for runs that were due while no center ran or the job was held."""
 
     SKIP = "skip"
-    ONCE = "once"  # one run, however many were missed
+    ONCE = "once"  # one run, for any number of missed ones
 
 
 class _Spec(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
@@ -35,10 +35,10 @@ class _Spec(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=T
 class Service(_Spec, frozen=True):
     """A job that is kept at its task count. Each task is one member.
 
-    ``checked``: its runs have a check of readiness, else a task is ready ``ready_after`` µs after its start. An update
-    takes at most ``max_unavailable`` tasks out at once; a new version of which a task is not ready ``update_timeout``
-    µs after it was placed and started is taken back. ``timetable``: cron expressions and the task counts that hold from
-    these moments on, in the time zone ``zone``.
+    ``checked``: its runs have a readiness check; otherwise a task is ready ``ready_after`` µs after its start. An
+    update takes at most ``max_unavailable`` tasks out of service at once. If a task of a new version is not ready
+    ``update_timeout`` µs after it was placed and started, the version is rolled back. ``timetable``: cron expressions
+    and the task counts that hold from these moments on, in the time zone ``zone``.
     """
 
     checked: bool = False
@@ -52,8 +52,9 @@ class Service(_Spec, frozen=True):
 class Database(_Spec, frozen=True):
     """A service whose tasks have an identity: index, directory and node stay, and each is alive at most once.
 
-    They start in order, each when the one before is ready; an update goes the other way round, one at a time. A task
-    returns to its node as long as that lives, and moves when it was away for ``move_after`` µs. Never preempted.
+    They start in order, each when the one before is ready; an update goes in the reverse order, one at a time. A task
+    returns to its node while that exists, and moves after the node was away for ``move_after`` µs. It is never
+    preempted.
     """
 
     checked: bool = False
@@ -63,7 +64,7 @@ class Database(_Spec, frozen=True):
 
 
 class Cron(_Spec, frozen=True):
-    """Runs at the moments of the expression ``when``, read in the time zone ``zone``. Its members are its runs."""
+    """Runs at the moments of the expression ``when``, in the time zone ``zone``. Its members are its runs."""
 
     when: str
     zone: str = "UTC"
@@ -72,7 +73,7 @@ class Cron(_Spec, frozen=True):
 
 
 class Dag(_Spec, frozen=True):
-    """Steps that depend on each other. Its members are jobs of the same submit, named in ``steps``, in their order.
+    """Steps that depend on each other. Its members are the jobs ``steps`` of the same submit, in their order.
 
     ``resumed`` is the dag whose successful steps were left out; 0: none.
     """

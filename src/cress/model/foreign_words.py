@@ -1,14 +1,14 @@
-"""Words that users of Slurm, Kubernetes, Nomad, HTCondor and PBS bring, and what stands for them here.
+"""Words of Slurm, Kubernetes, Nomad, HTCondor and PBS, and their equivalents here.
 
 One table for keys of job files, names of resources, options and verbs of the command line. Words are compared without
-capitals, ``_``, ``-`` and ``.``.
+case, ``_``, ``-`` and ``.``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-# Meaning: the words for it elsewhere.
+# Meaning → the words for it in other systems.
 _WORDS: dict[str, str] = {
     "cpu": "cpus cores core ncpus vcpu vcpus cpuspertask requestcpus numcpus processors millicpu",
     "memory": "mem ram memorymb mempercpu memlimit requestmemory memorylimit rss vmem",
@@ -54,7 +54,7 @@ _WORDS: dict[str, str] = {
 _MEANING = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 
 RESOURCES = ("cpu", "memory", "gpu", "network", "disk")
-# How a job file says what is not a key of the same name.
+# The job file form of meanings without a key of the same name.
 _LOGS = "`cress logs`, which shows what tasks write; outputs: saves files"
 _IN_A_FILE = {
     "cpu": "resource: {cpu: 4}",
@@ -67,7 +67,7 @@ _IN_A_FILE = {
     "output": _LOGS,
     "cron": "type: cron, with when: and the moments",
 }
-# How the command line says it: the option, and what is written where there is none.
+# The command line form: the option, or what to write in place of one.
 _AS_OPTION = {
     **dict.fromkeys(("cpu", "memory", "gpu", "network", "disk", "resource"), "--resource"),
     "time_limit": "--time-limit",
@@ -101,7 +101,7 @@ _VERB_OF = {word: verb for verb, words in _VERBS.items() for word in words.split
 
 
 def key_for(word: str) -> str:
-    """Return what a job file says instead of a word of another system; empty if none is known."""
+    """Return the job file equivalent of a word of another system; empty if unknown."""
     meaning = _meaning(word)
     if meaning in ("tail", "json", "follow"):
         return ""
@@ -109,14 +109,14 @@ def key_for(word: str) -> str:
 
 
 def resource_for(word: str) -> str:
-    """Return the resource that a word of another system stands for; empty if none is known."""
+    """Return the resource that a word of another system means; empty if unknown."""
     meaning = _meaning(word)
     return meaning if meaning in RESOURCES else ""
 
 
 def option_for(word: str, verb: str, options: Collection[str]) -> str:
-    """Return what to write instead of an option (``--mem``) that a verb with these ``options`` does not have; or
-    nothing.
+    """Return what to write in place of an option (``--mem``) that a verb with these ``options`` does not have; else
+    empty.
     """
     plain = word.lstrip("-")
     meaning = _meaning(plain) or plain
@@ -131,7 +131,7 @@ def option_for(word: str, verb: str, options: Collection[str]) -> str:
 
 
 def verb_for(word: str) -> str:
-    """Return the verb that a verb of another system stands for; empty if none is known."""
+    """Return the verb that a verb of another system means; empty if unknown."""
     return _VERB_OF.get(_plain(word), "")
 
 

@@ -9,7 +9,7 @@ import msgspec
 from cress.model.limits import Limits
 
 EVERYONE = "*"
-# The group of jobs that name none (G).
+# The group of jobs without a group (G).
 DEFAULT_GROUP = "default"
 MAX_GROUP_NAME_LENGTH = 64
 
@@ -34,9 +34,10 @@ class PreemptivePolicy(Enum):
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """A guaranteed minimum: either ``scalar`` (millicores in the accounting ``cpu``, millionths of a server in
-    the accounting ``dominant``) or ``amounts``, raw positive amounts by dimension name, in the accounting
-    ``dominant`` only.
+    """A guaranteed minimum.
+
+    Either ``scalar`` (millicores in the accounting ``cpu``, millionths of a server in the accounting ``dominant``), or
+    ``amounts``, raw positive amounts by dimension name, only in the accounting ``dominant``.
     """
 
     scalar: int = 0
@@ -44,10 +45,10 @@ class Quota(msgspec.Struct, frozen=True):
 
 
 class QuotaWindow(msgspec.Struct, frozen=True):
-    """A part of the week in which another quota holds.
+    """A part of the week with another quota.
 
-    ``days`` are 0 (Monday) … 6; ``start`` and ``end`` are minutes of the local day; a window whose end is not
-    after its start crosses midnight and belongs to the day on which it starts.
+    ``days`` are 0 (Monday) … 6; ``start`` and ``end`` are minutes of the local day. A window whose end is not after its
+    start crosses midnight and belongs to the day on which it starts.
     """
 
     days: tuple[int, ...]
@@ -59,11 +60,10 @@ class QuotaWindow(msgspec.Struct, frozen=True):
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """One group as configured. ``options`` holds its own values of the per-group options of ``Options``.
 
-    ``parent`` is the group that it is in; empty: none. ``max_quota`` bounds what it uses, ``lendable`` what others may
-    have of the quota that it does not use; ``None``: no bound.
-    A group that is ``closed`` takes no new jobs; ``closed_at`` (wall clock, µs) is since when, which the machine
-    enters. Of groups that may be preempted those of the lowest ``preempt_priority`` yield first. ``admins`` are the
-    users who steer its jobs, and change its limits.
+    ``parent`` is the group above it; empty: none. ``max_quota`` limits the group's use, ``lendable`` the use of its
+    idle quota by others; ``None``: no limit. A group that is ``closed`` takes no new jobs; ``closed_at`` (wall clock,
+    µs) is the time of closing, entered by the machine. Among groups that may be preempted, those with the lowest
+    ``preempt_priority`` yield first. ``admins`` are the users who control its jobs and change its limits.
     """
 
     name: str

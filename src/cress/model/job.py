@@ -1,4 +1,4 @@
-"""Jobs: units of submission, each in exactly one group."""
+"""Jobs: the objects that users submit, each to exactly one group."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cress.model.parts import part_of
 from cress.model.resources import ResourceVector
 from cress.model.times import SECOND
 
-# The type of jobs that are leases, in words.
+# The word for jobs whose tasks are leases.
 LEASE = "lease"
-# The time between SIGTERM and SIGKILL of a task whose job does not say it; here and nowhere else.
+# The default time between SIGTERM and SIGKILL of a task; defined here and nowhere else.
 DEFAULT_STOP_GRACE = 5 * SECOND
 
 
 class JobType(Enum):
-    """The type of a job; all but batch are families."""
+    """The type of a job; all types except batch are families."""
 
     BATCH = "batch"
     CRON = "cron"
@@ -29,24 +29,22 @@ class JobType(Enum):
 
 
 class OnPartition(Enum):
-    """The rule for tasks of a node that cannot reach the center for longer than its term."""
+    """The rule for tasks of a node that is cut off from the center for longer than its term."""
 
-    STOP = "stop"  # its node stops it, the center runs it elsewhere
-    KEEP = "keep"  # it goes on; nothing replaces it until its node is back, or known to be dead
+    STOP = "stop"  # the node stops it, the center runs it elsewhere
+    KEEP = "keep"  # it goes on; it is replaced only when its node is back or known to be dead
 
 
 class Condition(Enum):
-    """The condition on the end of a job that another one depends on."""
+    """The condition of a dependency on the end of another job."""
 
     OK = "ok"  # every task succeeded
-    ANY = "any"  # it is over
-    FAILED = "failed"  # a task failed; a job that was cancelled did not fail
+    ANY = "any"  # it has ended
+    FAILED = "failed"  # a task failed; a cancelled job did not fail
 
 
 class JobPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of a gang: ``tasks`` of its tasks in a row, what each of them asks for, and its own requirement and
-    rank.
-    """
+    """A part of a gang: ``tasks`` consecutive tasks, the request of each, and the part's requirement and rank."""
 
     name: str
     tasks: int
@@ -56,48 +54,47 @@ class JobPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job as the center sees it.
+    """A job as the scheduler sees it.
 
-    ``id`` is unique for ever and increases with submission; ``request`` is what one task needs; a ``gang``
-    (IssueAsWhole) starts all its tasks at once or none; a higher ``priority`` goes first; ``time_limit`` is
-    in microseconds, ``None`` means no known end. ``minimum`` tasks of a service are never preempted.
+    ``id`` is never used twice and increases with submission; ``request`` is the request of one task. A ``gang``
+    (IssueAsWhole) starts all its tasks at once or none. A higher ``priority`` goes first. ``time_limit`` is in µs;
+    ``None``: no known end. ``minimum`` tasks of a service are never preempted.
 
-    A task that is told to stop has ``stop_grace`` microseconds to end by itself; when it is preempted, at most the
-    ``grace`` of its group.
+    A task that is told to stop has ``stop_grace`` µs to end by itself; in a preemption, at most the ``grace`` of its
+    group.
 
-    A failed task is tried again ``retries`` times, ``backoff`` microseconds after its end, doubled each time. With
-    ``hold`` the job waits until it is released. ``after`` are the jobs that must end first, and how; in a submit,
-    ``-n`` is its nth job, from 1.
+    A failed task is retried up to ``retries`` times, ``backoff`` µs after its end, doubled each time. With ``hold`` the
+    job waits until it is released. ``after`` are the jobs that must end first, with the condition; in a submit, ``-n``
+    is its nth job, from 1.
 
     ``requirement`` and ``rank`` are texts of the constraint language (design note 0005); the placement attributes of
     source E (``NetworkAdjacent = True`` …) are clauses of the requirement. ``ports`` are names and numbers, 0 for a
-    dynamic one. At most ``max_per_node`` and ``max_per_rack`` tasks run together (0: any number). Jobs of one
-    ``application`` and group count as one to ``NetworkAdjacent``. ``job_failure``: a task that was lost with its node
-    runs again. At most ``max_running`` tasks run at once (0: any number); not of a gang. ``licences`` are names, each
-    once in their order, and how many of each a task takes.
+    dynamic one. At most ``max_per_node`` and ``max_per_rack`` tasks run together (0: any number). ``NetworkAdjacent``
+    treats jobs of one ``application`` and group as one. ``job_failure``: a task that was lost with its node runs again.
+    At most ``max_running`` tasks run at once (0: any number); it is not for gangs. ``licences`` are names, each once
+    and in order, with the number that a task takes.
 
-    A job with a ``plan`` is a family and never reaches the scheduler; ``family`` is the id of the one that a job is a
-    member of (in a submit: ``-n`` as in ``after``), 0: none. Members of a service or database count as one job where
-    tasks of a job are counted: ``max_per_node``, ``max_per_rack``, ``minimum``; and they go to different nodes as far
-    as there are.
+    A job with a ``plan`` is a family and never reaches the scheduler. ``family`` is the id of the family of a member
+    (in a submit: ``-n`` as in ``after``), 0: none. Members of a service or database count as one job where tasks of a
+    job are counted (``max_per_node``, ``max_per_rack``, ``minimum``), and go to different nodes if possible.
 
-    ``deadline`` is the moment (µs since the epoch, UTC) at which all its tasks should have ended; while it is not
-    submitted, it may be ``within`` so many microseconds of its submission instead. 0: none.
+    ``deadline`` is the moment (µs since the epoch, UTC) by which all tasks should have ended; 0: none. Before
+    submission it may be given as ``within`` µs after the submission instead.
 
     ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in
-    one of its type. Each task of a job that ``is_lease`` is a lease of its workload, which it keeps until it ends; it
-    is not preempted in its first ``min_time`` microseconds. At first its holder uses ``uses`` of each by itself
-    (``None``: all of it); unless it is heard of every ``term`` microseconds, all of them end (0: they do not).
+    workload of its type. Each task of a job that ``is_lease`` is a lease of its workload, kept until the task ends, and
+    not preempted in its first ``min_time`` µs. At first its holder uses ``uses`` of each lease itself (``None``: all of
+    it). All its leases end unless the holder renews them every ``term`` µs (0: no term).
 
-    ``labels`` are names and texts, by which clauses of other jobs select it.
+    ``labels`` are names and texts by which clauses of other jobs select the job.
 
-    ``tolerates`` are the names that nodes may repel by without keeping it off.
+    ``tolerates`` are the names in ``Node.repels`` that do not keep the job off a node.
 
     ``movable``: its tasks may be stopped and begin anew on another node (design note 0027); ``None``: only those of a
     service.
 
-    A gang may have ``parts`` (design note 0035), whose tasks are numbered one part after the other; ``request`` is then
-    the least of each amount that any of them asks for, and their requirements and ranks hold in place of the job's.
+    A gang may have ``parts`` (design note 0035), whose tasks are numbered part by part. ``request`` is then the
+    smallest of each amount over the parts, and the requirements and ranks of the parts apply in place of the job's.
     """
 
     id: int
@@ -141,39 +138,37 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[JobPart, ...] = ()
 
     def request_of(self, task: int) -> ResourceVector:
-        """Return what a task asks for."""
+        """Return the request of a task."""
         found = part_of(self.parts, task)
         return self.request if found is None else found[0].request
 
     @property
     def requests(self) -> tuple[tuple[ResourceVector, int], ...]:
-        """The requests of its tasks, and how many ask for each: one pair for each part."""
+        """The requests of its tasks with the number of tasks of each: one pair for each part."""
         if not self.parts:
             return ((self.request, self.tasks),)
         return tuple((part.request, part.tasks) for part in self.parts)
 
     def total(self, dimension: int) -> int:
-        """Return what all its tasks ask for together in one dimension."""
+        """Return the total request of all its tasks in one dimension."""
         return sum(request[dimension] * tasks for request, tasks in self.requests)
 
     @property
     def mean_request(self) -> ResourceVector:
-        """Return what one of its tasks asks for; of a gang with parts the mean, so that it is right for all of them
-        together.
-        """
+        """Return the request of one task; for a gang with parts the mean, so that the total over all tasks is right."""
         return self.request if not self.parts else tuple(self.total(k) // self.tasks for k in range(len(self.request)))
 
     @property
     def kind(self) -> str:
-        """Return its type in words: that of its tasks, or ``lease``."""
+        """The type of the job in words: that of its tasks, or ``lease``."""
         return LEASE if self.is_lease else self.type.value
 
     @property
     def counted_as(self) -> int:
-        """Return the id under which its tasks are counted: that of its service or database, else its own."""
+        """The id under which its tasks are counted: that of its service or database, else its own."""
         return self.family if self.family > 0 and self.type in (JobType.SERVICE, JobType.DATABASE) else self.id
 
 
 def least_request(parts: Iterable[JobPart]) -> ResourceVector:
-    """Return the least of each amount that any of these parts asks for."""
+    """Return the smallest of each amount over the requests of these parts."""
     return tuple(map(min, zip(*(part.request for part in parts), strict=True)))

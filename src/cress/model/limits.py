@@ -1,5 +1,5 @@
-"""Limits of a group: how many jobs of it run, wait and live, for all users and for each, and how large and long one may
-be.
+"""Limits of a group: numbers of running, waiting and unfinished jobs, for all users and for each, and the size and time
+of one job.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The limits of a group; ``None``: there is no such limit.
+    """The limits of a group; ``None``: no limit.
 
-    ``running``, ``waiting`` and ``jobs`` (both together) count jobs, those with ``_per_user`` the jobs of each user.
-    For one job: ``tasks`` it has, ``size`` is the most that its tasks that may run at once ask for together (millicores
-    in the accounting ``cpu``, millionths of a server in ``dominant``), or ``amounts`` by dimension; times are µs.
+    ``running``, ``waiting`` and ``jobs`` (both together) count jobs; those with ``_per_user`` count the jobs of each
+    user. For one job: ``tasks`` limits its number of tasks; ``size`` limits the total request of its tasks that may run
+    at once (millicores in the accounting ``cpu``, millionths of a server in ``dominant``), ``amounts`` the amounts by
+    dimension. Times are in µs.
     """
 
     running: int | None = None
@@ -29,5 +30,5 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def at_start(self) -> bool:
-        """True if there is a limit that holds when jobs start."""
+        """Flag: some limit applies when jobs start."""
         return self.running is not None or self.running_per_user is not None

@@ -1,4 +1,4 @@
-"""Nodes: what the work runs on."""
+"""Nodes: the machines that run tasks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 from cress.model.bounds import Amount, Real, Small, Whole
 from cress.model.resources import ResourceVector
 
-# What an attribute of a node may be. Versions are text: 4.10 is above 4.5.
+# The value of an attribute of a node. Versions are text: 4.10 is above 4.5.
 Value: TypeAlias = bool | Whole | Real | str
 
-# Dynamic ports are given from these unless a node says otherwise: below the range of Linux for outgoing connections.
+# The default range of dynamic ports, below the range of Linux for outgoing connections.
 DYNAMIC_PORTS = (20_000, 32_767)
 
 
@@ -21,10 +21,10 @@ DISK_KIND = "disk"
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One device of a node that tasks are given: of its ``kind``, it has the ``id`` that they are told.
+    """One device of a node that tasks can get: its ``kind``, and the ``id`` that tasks see.
 
-    ``path`` is the folder of a disk, or the file of another device (empty: it has none). ``bandwidth``, of a disk:
-    bytes/s read and written, operations/s read and written.
+    ``path`` is the folder of a disk, or the file of another device (empty: none). ``bandwidth``, of a disk: bytes/s
+    read and written, operations/s read and written.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Allocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A device that a task has: ``amount`` in thousandths; of a disk 1000 for itself, 0 with others."""
+    """A device of a task: ``amount`` in thousandths; for a disk 1000 means exclusive, 0 shared."""
 
     kind: str
     id: str
@@ -45,8 +45,8 @@ class Allocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Load(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The measured load of a node, smoothed: shares in thousandths of its capacity, ``free_memory`` in bytes.
 
-    ``cpu`` is the time that its processors were busy, ``memory`` what is in use, ``network`` what is sent, ``disk`` the
-    time that its disks were busy (their mean).
+    ``cpu`` is the busy time of its processors, ``memory`` the used part, ``network`` the sent traffic, ``disk`` the
+    busy time of its disks (their mean).
     """
 
     cpu: Small = 0
@@ -57,13 +57,13 @@ class Load(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One machine, physical or virtual: a unique name, what it offers, the rack that it stands in.
+    """One machine, physical or virtual: a unique name, its capacity, and its rack.
 
-    ``address`` is where its tasks are reached. ``attributes`` (facts that were found, and labels) are named in
-    constraints. ``ports`` are the first and the last of its dynamic ports. ``unlimited`` are sentences about limits
-    that do not hold there. ``devices`` are known one by one; ``data`` are paths that it has. ``judged``: it takes no
-    new tasks while its measured load is too high. It takes new tasks only of jobs for which the condition ``accepts``
-    is true (empty: of all), and which tolerate each of the names in ``repels``.
+    Its tasks are reached at ``address``. Constraints refer to ``attributes`` (detected facts, and labels). ``ports``
+    are the first and the last of its dynamic ports. ``unlimited`` are sentences about limits that it does not enforce.
+    ``devices`` are listed one by one; ``data`` are paths of data on it. ``judged``: it takes no new tasks while its
+    measured load is too high. It takes new tasks only of jobs for which the condition ``accepts`` is true (empty: all
+    jobs), and which tolerate all names in ``repels``.
     """
 
     name: str
@@ -81,10 +81,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Supervisor(msgspec.Struct, frozen=True, array_like=True):
-    """The supervisor of an executor, so that somebody on the same machine can look whether it is still there.
+    """The supervisor of an executor, so that a process on the same machine can check that it still runs.
 
-    ``pid`` and ``ticks`` (start time of /proc/PID/stat) name the process; ``attempts`` is the folder that the
-    directories of its attempts are in.
+    ``pid`` and ``ticks`` (start time of /proc/PID/stat) identify the process; ``attempts`` is the folder with the
+    directories of its attempts.
     """
 
     pid: Small
@@ -93,9 +93,9 @@ class Supervisor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Local(msgspec.Struct, frozen=True, array_like=True):
-    """An executor that the center saw on its own machine when it joined.
+    """An executor that was on the center's own machine when it joined.
 
-    ``machine`` is the id of that machine (empty: it has none), ``space`` the center's own space of process ids.
+    ``machine`` is the id of that machine (empty: none), ``space`` the center's own pid namespace.
     """
 
     supervisor: Supervisor

@@ -1,4 +1,4 @@
-"""Settings of a node that operators make in the center, over what its executor reports, and their revisions."""
+"""Settings of a node that operators make in the center, on top of its executor's report, and their revisions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cress.model.errors import InputError
 from cress.model.node import Node, Value
 from cress.model.resources import Dimensions
 
-# Revisions that are kept of a node, and labels that the center may set on it.
+# Maximum number of stored revisions of a node, and of labels that the center may set on it.
 MOST_REVISIONS, MOST_LABELS = 20, 64
 MOST_RACK, MOST_NOTE = 253, 1_000
-# Dimensions of which an amount can be kept back: those of devices are given out device by device.
+# Dimensions of which an amount can be reserved; devices are given out one by one.
 RESERVABLE = ("cpu", "memory", "network")
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Settings of one node: each holds instead of what the executor reports; by default nothing is set.
+    """Settings of one node: each overrides the executor's report; by default nothing is set.
 
     ``reserve`` are raw amounts by dimension that no task gets. ``rack``, ``judged``, ``accepts`` and ``repels`` as in
-    ``Node``; ``None``: what the executor says. ``note`` is shown to users and has no effect.
+    ``Node``; ``None``: as reported by the executor. ``note`` is shown to users and has no effect.
     """
 
     labels: tuple[tuple[str, Value], ...] = ()
@@ -36,7 +36,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class NodeRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings of a node from a time on (µs), by the user and the action that led to them."""
+    """The settings of a node from a time on (µs), with the user and action that set them."""
 
     number: int
     utc: int
@@ -49,10 +49,10 @@ NOTHING_SET = NodeSettings()
 
 
 def with_settings(node: Node, settings: NodeSettings, dimensions: Dimensions) -> Node:
-    """Return a node as its executor reports it with the settings of the center over it."""
+    """Return a node, as its executor reports it, with the settings of the center applied."""
     if settings == NOTHING_SET:
         return node
-    # Labels of the center are last; of more attributes than a node may have those that were found make room.
+    # Labels of the center are last; if there are too many attributes, detected ones make room.
     attributes = with_labels(dict(node.attributes), dict(settings.labels))
     reserve = dict(settings.reserve)
     return msgspec.structs.replace(
@@ -95,7 +95,7 @@ def patched_labels(
 ) -> tuple[tuple[str, Value], ...]:
     """Return labels with some set, or removed (``None``).
 
-    Raises InputError for one that is to be removed and is not set.
+    Raises InputError for the removal of a label that is not set.
     """
     names = {plain(name): name for name, _ in labels}
     found = dict(labels)

@@ -1,4 +1,4 @@
-"""Options as text: ``--option KEY=VALUE``, the keywords of ``Group.conf``, and the table in the docs.
+"""Text form of options: ``--option KEY=VALUE``, the keywords of ``Group.conf``, and the table in the docs.
 
 A key may be written in snake_case or CamelCase, in any case. Durations have units (``90s``, ``5min``), ratios may be
 written in percent, lists with ``|`` or ``,`` between the values.
@@ -33,27 +33,29 @@ _BY_PLAIN: dict[str, str] = {name.replace("_", ""): name for name in _FIELDS}
 
 
 def plain_key(text: str) -> str:
-    """A keyword as it is compared: without case, ``_`` and ``-``."""
+    """Return the normalized form of a keyword: lower case, without ``_`` and ``-``."""
     return re.sub(r"[_-]", "", text.strip().lower())
 
 
 def camel_case(name: str) -> str:
-    """``preempt_below`` as the keyword ``PreemptBelow``."""
+    """Return the name of an option as a keyword: ``PreemptBelow`` for ``preempt_below``."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 def find_option(key: str) -> str | None:
-    """The name of the option that ``key`` means, or None."""
+    """Return the name of the option that ``key`` means, or None."""
     return _BY_PLAIN.get(plain_key(key))
 
 
 def group_options() -> tuple[str, ...]:
-    """The names of the options that a group may have a value of its own for."""
+    """Return the names of the options that may have a value for each group."""
     return tuple(name for name, field in _FIELDS.items() if field.metadata["per_group"])
 
 
 def parse_option(key: str, text: str) -> tuple[str, Any]:
-    """The option's name and the value that ``text`` stands for, checked by itself (not against other options)."""
+    """Parse the value of an option; return its name and value, checked without regard to other options. Raises
+    InputError.
+    """
     name = find_option(key)
     if name is None:
         raise InputError(f"unknown option {key!r}", hint=one_of(key, _FIELDS), field=key)
@@ -66,7 +68,7 @@ def parse_option(key: str, text: str) -> tuple[str, Any]:
 
 
 def format_option(name: str, value: Any) -> str:
-    """The text that ``parse_option`` reads as ``value``."""
+    """Return the text that ``parse_option`` reads as ``value``."""
     kind = _kind(_FIELDS[name])
     if kind == "duration":
         return format_duration(value)
@@ -82,7 +84,7 @@ def format_option(name: str, value: Any) -> str:
 
 
 def parse_assignment(assignment: str) -> tuple[str, Any]:
-    """The option's name and value in a text ``KEY=VALUE``."""
+    """Parse a text ``KEY=VALUE``; return the option's name and value. Raises InputError."""
     key, equals, text = assignment.partition("=")
     if not equals:
         raise InputError(f"{assignment!r} is not an option", hint="KEY=VALUE, such as grace=30s")
@@ -90,7 +92,9 @@ def parse_assignment(assignment: str) -> tuple[str, Any]:
 
 
 def parse_assignments(assignments: Iterable[str], base: Options | None = None) -> Options:
-    """The options that ``KEY=VALUE`` texts make of ``base`` (the defaults); all mistakes are reported together."""
+    """Return ``base`` (by default the defaults) with the options of ``KEY=VALUE`` texts. Raises InputErrors with all
+    mistakes.
+    """
     values: dict[str, Any] = {}
     errors: list[InputError] = []
     for assignment in assignments:
@@ -107,7 +111,7 @@ def parse_assignments(assignments: Iterable[str], base: Options | None = None) -
 
 
 def resolve_options(base: Options, group: Group) -> Options:
-    """The options as they hold for ``group``: its own values where it has some, else those of ``base``."""
+    """Return the options of ``group``: its own values, else those of ``base``."""
     values: dict[str, Any] = {}
     for key, text in group.options:
         name, value = parse_option(key, text)
@@ -118,7 +122,7 @@ def resolve_options(base: Options, group: Group) -> Options:
 
 
 def not_per_group(name: str) -> InputError:
-    """The mistake of giving a group a value for an option of the whole cluster."""
+    """Return the error of a group's value for an option of the whole cluster."""
     return InputError(
         f"{name} applies to the whole cluster, not to a single group",
         hint="per group: " + ", ".join(camel_case(option) for option in group_options()),
@@ -127,7 +131,7 @@ def not_per_group(name: str) -> InputError:
 
 
 def options_table() -> str:
-    """The options as a Markdown table, for the docs."""
+    """Return the options as a Markdown table, for the docs."""
     rows = ["| option | default | allowed | per group | meaning | source |", "|---|---|---|---|---|---|"]
     for name, field in _FIELDS.items():
         about = field.metadata
@@ -188,7 +192,7 @@ def _value(option: Field[Any], text: str) -> Any:
 
 
 def _schedule(text: str) -> str:
-    """Return a word, an interval or a cron expression as it is kept; the expression itself is checked by the center."""
+    """Return the canonical form of a word, an interval or a cron expression; the center checks the expression."""
     word = " ".join(text.split())
     if word.lower().removeprefix("@") in (OFF, *REBALANCE_WORDS):
         return word.lower().removeprefix("@")

@@ -1,6 +1,6 @@
-"""Every threshold of the core, in one validated object, with unit and source.
+"""All thresholds of the core, in one validated object, with unit and source.
 
-Sources are named as in the algorithms document: G, B, E are the source papers, "ours" is our own choice.
+Sources are named as in the algorithms document: G, B, E are the source papers, "ours" is a choice of this project.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cress.model.errors import InputError
 from cress.model.times import HOUR, MINUTE, SECOND
 from cress.model.units import format_duration
 
-# The option ``rebalance``: rounds by a word, beside intervals, which are at least so long (µs), and cron expressions.
+# The option ``rebalance``: rounds by a word, by an interval (this is its minimum, in µs), or by a cron expression.
 OFF, REBALANCE_WORDS, EVERY_LEAST = "off", ("hourly", "daily", "weekly"), MINUTE
 INITIAL, PENDING, UTILISATION = "initial", "pending", "utilisation"
 
@@ -31,7 +31,7 @@ def _option(
     above: float | None = None,
     form: str = "",
 ) -> Any:
-    """A field of ``Options`` with what a person needs to know about it."""
+    """Return a field of ``Options`` with its documentation and its bounds."""
     about = {
         "text": text,
         "default": default,
@@ -49,7 +49,7 @@ def _option(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """The options of one scheduler. Durations are microseconds, ratios are plain numbers."""
+    """The options of one scheduler. Durations are in µs, ratios are plain numbers."""
 
     accounting: str = _option(
         "cpu",
@@ -453,7 +453,7 @@ class Options:
 
 
 def check_option(name: str, value: Any) -> None:
-    """Raise InputError unless ``value`` is allowed for the option ``name``, whatever the others are."""
+    """Raise InputError unless ``value`` is allowed for the option ``name``, without regard to the other options."""
     about = next(option.metadata for option in fields(Options) if option.name == name)
     _check(name, value, about)
 

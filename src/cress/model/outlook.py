@@ -8,24 +8,23 @@ import msgspec
 
 
 class Promise(Enum):
-    """Kinds of forecast: whether a job will meet its deadline, as far as is known."""
+    """The forecast for the deadline of a job."""
 
-    # By the pessimistic estimates too.
+    # Will be met even by the pessimistic estimates.
     FINE = "fine"
     AT_RISK = "at_risk"
-    # Not even by the optimistic estimates.
+    # Will be missed even by the optimistic estimates.
     CANNOT = "cannot_be_met"
-    # No start is known, or nothing of how long it runs.
+    # Without a known start, or without any estimate.
     UNKNOWN = "unknown"
 
 
 class Outlook(msgspec.Struct, frozen=True):
-    """Forecast for a job that is not over; durations in µs, moments in µs since the epoch (UTC).
+    """Forecast for an unfinished job; durations in µs, moments in µs since the epoch (UTC).
 
-    ``slack`` is what remains until the deadline beyond the mean of what is left of the job, if it ran from now on;
-    ``None`` if that is not known. ``urgency`` is that of source S, 0 … 1. ``chance`` is the share of outcomes that end
-    in time, ``None`` without runs to tell it from. ``earliest_end`` is when it ends by the
-    optimistic estimates, ``likely_end`` by the means.
+    ``slack`` is the time until the deadline minus the mean remaining run time, if the job ran from now on; ``None`` if
+    unknown. ``urgency`` is that of source S, 0 … 1. ``chance`` is the share of outcomes that end in time; ``None``
+    without earlier runs. ``earliest_end`` is the end by the optimistic estimates, ``likely_end`` by the means.
     """
 
     deadline: int

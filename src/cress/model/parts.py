@@ -1,4 +1,4 @@
-"""Parts of a gang, whose tasks are numbered one part after the other (design note 0035)."""
+"""Parts of a gang, whose tasks are numbered part by part (design note 0035)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 
 class HasTasks(Protocol):
-    """A part with so many tasks."""
+    """A part with a number of tasks."""
 
     @property
     def tasks(self) -> int:
@@ -18,7 +18,7 @@ _Part = TypeVar("_Part", bound=HasTasks)
 
 
 def part_of(parts: Iterable[_Part], task: int) -> tuple[_Part, int] | None:
-    """Return the part that a task is in, and its number there; ``None`` if there are no parts."""
+    """Return the part of a task, and the task's number in the part; ``None`` if there are no parts."""
     for part in parts:
         if task < part.tasks:
             return part, task

@@ -12,23 +12,23 @@ from cress.model.events import Outcome
 class JobState(Enum):
     """The state of a job."""
 
-    WAITING = "waiting"  # nothing of it runs, something waits
+    WAITING = "waiting"  # no task runs, some wait
     RUNNING = "running"
-    SUCCEEDED = "succeeded"  # every task did
-    FAILED = "failed"  # at least one task did, and the failed ones not all as below
-    TIMED_OUT = "timed out"  # the tasks that failed ran for longer than the time limit
-    OUT_OF_MEMORY = "out of memory"  # the tasks that failed were killed because they used too much memory
-    LOST = "lost"  # the tasks that failed were lost with their nodes, and are not to run again
+    SUCCEEDED = "succeeded"  # all tasks succeeded
+    FAILED = "failed"  # some tasks failed, for different causes or another one than below
+    TIMED_OUT = "timed out"  # the failed tasks exceeded the time limit
+    OUT_OF_MEMORY = "out of memory"  # the failed tasks were killed for using too much memory
+    LOST = "lost"  # the failed tasks were lost with their nodes and must not run again
     CANCELLED = "cancelled"
 
 
-# The kinds of failure, and all ends.
+# The kinds of failure, and all final states.
 FAILURES = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.OUT_OF_MEMORY, JobState.LOST})
 FINAL = FAILURES | {JobState.SUCCEEDED, JobState.CANCELLED}
-# The same as words of the API.
+# The words of the API for these states.
 FAILED_WORDS = frozenset(state.value for state in FAILURES)
 OVER_WORDS = frozenset(state.value for state in FINAL)
-# Other words for states, which filters accept.
+# Aliases of states in filters.
 _ALIASES = {
     "pending": JobState.WAITING,
     "timeout": JobState.TIMED_OUT,
@@ -41,21 +41,21 @@ _ALIASES = {
 
 
 def canonical_state(word: str) -> str:
-    """Return the state that a word of a filter means; the word itself if it has no other."""
+    """Return the state that a word of a filter means; other words are returned as they are."""
     return _ALIASES[word].value if word in _ALIASES else word
 
 
 def states_meant(word: str) -> frozenset[str]:
-    """Return the states that pass a filter; all kinds of failure pass ``failed``."""
+    """Return the states that pass a filter; ``failed`` includes all kinds of failure."""
     return FAILED_WORDS if word == JobState.FAILED.value else frozenset({word})
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One finished attempt. Times are wall clock, microseconds since the epoch; ``started`` is 0 if it never ran.
+    """One finished attempt. Times are wall clock, µs since the epoch; ``started`` is 0 if it never ran.
 
-    ``final``: the task is not tried again. ``code`` is the exit code, -n after signal n, ``None`` if unknown.
-    ``cpu`` in microseconds, ``memory`` (peak) in bytes. ``ports`` are the numbers that it had, in the job's order,
-    ``devices`` those that it had, as ``kind:id`` or, of a part, ``kind:id:thousandths``.
+    ``final``: the task is not retried. ``code`` is the exit code, -n after signal n, ``None`` if unknown. ``cpu`` is in
+    µs, ``memory`` (peak) in bytes. ``ports`` are its numbers, in the job's order; ``devices`` are its devices, as
+    ``kind:id``, or ``kind:id:thousandths`` for a part.
     """
 
     attempt: int
@@ -78,9 +78,9 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One finished job. Counts are of tasks; times as in ``AttemptRecord``; ``request`` in the cluster's dimensions.
 
-    ``reason`` is why the job did not run to its end, where no attempt tells it. ``requirement``, ``rank`` and
-    ``application`` are as they were submitted. ``family`` is the job that it was a member of, as number ``index``;
-    ``template`` is the job whose run was its own too; 0: none.
+    ``reason`` is why the job did not run to its end, unless an attempt shows it. ``requirement``, ``rank`` and
+    ``application`` are as submitted. ``family`` is the job of which it was a member, with number ``index``;
+    ``template`` is the job whose run it shared; 0: none.
     """
 
     id: int
@@ -100,7 +100,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     succeeded: int
     failed: int
     cancelled: int
-    preempted: int = 0  # attempts, not tasks
+    preempted: int = 0  # counts attempts, not tasks
     reason: str = ""
     requirement: str = ""
     rank: str = ""

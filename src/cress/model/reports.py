@@ -1,4 +1,4 @@
-"""Reports: what an executor says about attempts. They are repeated until the center says that they are durable."""
+"""Reports: messages of an executor about attempts, repeated until the center confirms that they are durable."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from cress.model.bounds import Amount, Count, ExitCode, Port, Small
 class Cause(Enum):
     """The cause of the end of an attempt."""
 
-    EXITED = "exited"  # by itself: with a code, or by a signal that we did not send
-    STOPPED = "stopped"  # the center asked for it
-    TIME_LIMIT = "time_limit"  # it ran for longer than its job allows
-    TERM = "term"  # its node had not heard from the center for too long
-    SHUTDOWN = "shutdown"  # the executor was stopped, and its tasks with it
+    EXITED = "exited"  # by itself: with a code, or by a signal from elsewhere
+    STOPPED = "stopped"  # by order of the center
+    TIME_LIMIT = "time_limit"  # it exceeded the time limit of its job
+    TERM = "term"  # its node was cut off from the center for a term
+    SHUTDOWN = "shutdown"  # the executor was stopped, with all its tasks
     NOT_STARTED = "not_started"  # the program could not be started; ``error`` says why
-    PORT = "port"  # somebody on its node has one of its ports; nothing is wrong with the job, nor with the node
-    NODE = "node"  # the node had no room for it, on its disk or for a process; nothing is wrong with the job
-    MEMORY = "memory"  # it was killed because it used more memory than it may
+    PORT = "port"  # another program on its node has one of its ports; neither the job nor the node is at fault
+    NODE = "node"  # the node lacked disk space or a process for it; the job is not at fault
+    MEMORY = "memory"  # it was killed for using more memory than allowed
     FILES = "files"  # its files could not be fetched; the program was not started
-    OUTPUTS = "outputs"  # its program succeeded, but what it left could not be saved
-    UNKNOWN = "unknown"  # it is gone and nobody saw how: never taken for a success
+    OUTPUTS = "outputs"  # its program succeeded, but its outputs could not be saved
+    UNKNOWN = "unknown"  # its end was not observed: never counted as a success
 
 
 class Usage(msgspec.Struct, frozen=True, array_like=True):
@@ -35,7 +35,7 @@ class Usage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The attempt's program runs as process ``pid`` since ``at`` (wall clock, microseconds since the epoch)."""
+    """The attempt's program runs as process ``pid`` since ``at`` (wall clock, µs since the epoch)."""
 
     attempt: Count
     at: Count
@@ -43,10 +43,10 @@ class Started(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The attempt is over, and every process of it is gone.
+    """The attempt has ended, and all its processes are gone.
 
-    ``code`` is the exit code, or -n after signal n; ``None`` if nobody knows it. ``started`` is 0 if it never ran.
-    Times are the executor's wall clock, in microseconds since the epoch. ``port`` is the one that was taken.
+    ``code`` is the exit code, or -n after signal n; ``None`` if unknown. ``started`` is 0 if it never ran. Times are
+    the executor's wall clock, in µs since the epoch. ``port`` is the port that was taken.
     """
 
     attempt: Count
@@ -62,7 +62,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 class Checked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The result of the checks of an attempt; sent when it changes, and for every checked attempt when its node joins.
 
-    ``why`` says what the last failed check came to.
+    ``why`` is the result of the last failed check.
     """
 
     attempt: Count

@@ -1,8 +1,8 @@
 """Resource vectors: integer amounts per dimension, and the dimensions of a cluster.
 
-A vector is a plain tuple of integers in the order of ``Dimensions.names``: cpu in millicores, memory in
-bytes, network in bit/s (egress), disk_read and disk_write in bytes/s, iops_read and iops_write in
-operations/s, custom dimensions in thousandths of a unit.
+A vector is a tuple of integers in the order of ``Dimensions.names``: cpu in millicores, memory in bytes, network in
+bit/s (egress), disk_read and disk_write in bytes/s, iops_read and iops_write in operations/s, custom dimensions in
+thousandths of a unit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BASE_DIMENSIONS: dict[str, Measure] = {
     "iops_write": Measure.OPERATIONS_PER_SECOND,
 }
 
-# ``disk`` is what people write for these four together, so no dimension may have that name.
+# ``disk`` is the word in texts for these four together, so no dimension may have that name.
 DISK = "disk"
 DISK_DIMENSIONS = ("disk_read", "disk_write", "iops_read", "iops_write")
 
@@ -45,7 +45,7 @@ MAX_DIMENSIONS = 24
 
 
 class Dimensions:
-    """The dimensions of one cluster: the seven of every cluster, then the declared ones in their order."""
+    """The dimensions of one cluster: the seven built-in ones, then the declared ones in their order."""
 
     def __init__(self, custom: tuple[str, ...] = ()) -> None:
         for name in custom:
@@ -79,11 +79,11 @@ class Dimensions:
         return f"Dimensions({self.custom!r})"
 
     def with_more(self, names: Iterable[str]) -> Dimensions:
-        """Return these dimensions and, behind them, those of ``names`` that are new. Raises InputError."""
+        """Return these dimensions followed by the new ones of ``names``. Raises InputError."""
         return Dimensions((*self.custom, *(name for name in dict.fromkeys(names) if name not in self.index)))
 
     def padded(self, vector: ResourceVector) -> ResourceVector:
-        """Return a vector of fewer dimensions, from before others were declared, as one of these."""
+        """Extend a vector of fewer dimensions, from before others were declared, with zeros."""
         return (*vector, *(0 for _ in range(len(self.names) - len(vector))))
 
     def measure(self, name: str) -> Measure:
@@ -91,7 +91,7 @@ class Dimensions:
         return BASE_DIMENSIONS.get(name, Measure.MILLI)
 
     def vector(self, **amounts: int) -> ResourceVector:
-        """The vector with these raw integer amounts and 0 elsewhere."""
+        """Return the vector with these raw integer amounts and 0 elsewhere."""
         for name in amounts:
             if name not in self.index:
                 raise InputError(f"unknown dimension {name!r}", hint="one of " + ", ".join(self.names))

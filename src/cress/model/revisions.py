@@ -15,19 +15,18 @@ from cress.model.option_text import format_option
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 
-# Revisions that are kept, and characters of them; the last two are kept in any case.
+# Maximum number of stored revisions, and of their characters; the last two are always kept.
 MOST_REVISIONS, MOST_CHARACTERS = 100, 4_000_000
 
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.%/-]*")
-# Words that YAML takes for something else than a text.
+# Words that YAML reads as values other than text.
 _TAKEN = re.compile(r"(?i:on|off|yes|no|true|false|null|y|n)")
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """A state of the configuration: its number, since when it holds (µs), the user and action that led to it, the
-    document.
+    """A state of the configuration: its number, its time (µs), the user and action that made it, and the document.
 
-    ``by`` is empty if no user did it: the start of a center, or a file that it read.
+    ``by`` is empty if there was no user: at the start of a center, or for a file that it read.
     """
 
     number: int
@@ -38,7 +37,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changed_options(options: Options) -> dict[str, str]:
-    """Return the options that differ from their defaults, as texts."""
+    """Return the options that differ from their defaults, as text."""
     return {
         field.name: format_option(field.name, getattr(options, field.name))
         for field in dataclasses.fields(Options)

@@ -1,4 +1,4 @@
-"""Runs: the part of a job that executors need to run its tasks."""
+"""Runs: the part of a job with which executors run its tasks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from cress.model.times import SECOND
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A readiness or liveness check of a task. Exactly one of ``port``, ``url`` and ``command`` is given.
 
-    ``port`` (a name or number): somebody accepts a connection there. ``url``: the path of a page that answers below 400
-    within ``timeout``, on the port ``on`` (a name or number; empty: the only one). ``command``: exits with 0, run in
-    the task. It is asked every ``interval`` µs, first ``delay`` µs after the start; ``failures`` in a row count.
+    ``port`` (a name or number): passes if a connection is accepted there. ``url``: the path of a page that answers with
+    a status below 400 within ``timeout``, on the port ``on`` (a name or number; empty: the only one). ``command``:
+    passes if it exits with 0, run inside the task. The check runs every ``interval`` µs, first ``delay`` µs after the
+    start; ``failures`` in a row make it fail.
     """
 
     port: str = ""
@@ -29,11 +30,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file of a task: brought from ``source`` (an address) to ``path``, or saved from ``path`` (may be a pattern) to
+    """A file of a task: fetched from ``source`` (an address) to ``path``, or saved from ``path`` (may be a pattern) to
     it.
 
-    A relative path is below the task's directory. ``mode`` as in chmod; 0: as it comes. ``unpack``: an archive,
-    unpacked into the folder ``path``. ``$CRESS_…`` variables in both are replaced.
+    A relative path is below the task's directory. ``mode`` as in chmod; 0: unchanged. ``unpack``: an archive, unpacked
+    into the folder ``path``. ``$CRESS_…`` variables in both are replaced.
     """
 
     source: str
@@ -43,7 +44,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SecretUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The use of the secret ``secret`` by a task: as the environment variable ``name``, or, if ``file``, as the file of
+    """The use of the secret ``secret`` by a task: as the environment variable ``name``, or with ``file`` as a file of
     that name.
     """
 
@@ -53,9 +54,9 @@ class SecretUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The tasks of one part of a gang: their program, and the amounts that a container of them may use, as in ``Run``.
+    """The tasks of one part of a gang: their program, and the resource limits of their containers, as in ``Run``.
 
-    ``requirement`` and ``rank`` are those of the part, for people who look at the job when it is over.
+    ``requirement`` and ``rank`` are those of the part, shown for finished jobs.
     """
 
     name: str
@@ -70,24 +71,24 @@ class RunPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a job that the scheduler does not need; common to all its tasks.
 
-    ``command`` is the program and its arguments; a shell command is ``("/bin/sh", "-c", text)``. ``environment``
-    is added to the executor's own, minus what is secret. ``directory`` is where the task starts; empty: a directory
-    of the attempt's own. ``memory_limit`` in bytes (0: none) bounds the private memory of each process.
-    ``time_limit`` and ``stop_grace`` (between SIGTERM and SIGKILL) are microseconds. ``ports`` are those of the job:
-    names and numbers, 0 for a dynamic one; each attempt gets its numbers with its launch, in this order.
+    ``command`` is the program and its arguments; a shell command is ``("/bin/sh", "-c", text)``. ``environment`` is
+    added to the executor's own without its secrets. The task starts in ``directory``; empty: a directory of the
+    attempt's own. ``memory_limit`` in bytes (0: none) limits the private memory of each process. ``time_limit`` and
+    ``stop_grace`` (between SIGTERM and SIGKILL) are in µs. ``ports`` are those of the job: names and numbers, 0 for a
+    dynamic one; each attempt gets its numbers with its launch, in this order.
 
-    ``type`` is the job's, ``family`` the job that it is a member of. ``runtime`` is a name, empty: the executor's
-    default. ``limits`` are the amounts that a container may use, by dimension, and ``pids`` how many processes (0: the
-    executor's default); ``root`` is the folder of its root file system, empty: the node's own, read-only. ``run_as`` is
-    an account of the node, empty: that of ``user`` where the executor is root.
+    ``type`` is the job's, ``family`` the job of which it is a member. ``runtime`` is a name; empty: the executor's
+    default. ``limits`` are the resource limits of a container, by dimension, and ``pids`` its maximum number of
+    processes (0: the executor's default). ``root`` is the folder of its root file system; empty: the node's own,
+    read-only. ``run_as`` is an account of the node; empty: that of ``user`` where the executor is root.
 
-    ``files`` are there before the program starts, ``outputs`` are saved when it has succeeded. Of stdout and of stderr
-    the last ``log_size`` bytes are kept (0: the executor's default); both are copied to the folder ``log_copy`` at the
-    end. ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as it was submitted
-    (JSON). ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a
-    token for the API, which is not part of it either. ``deadline`` and ``within`` are the job's, as it was submitted:
-    of a job that is over they tell whether it met its deadline. ``parts`` are those of a gang that has any, whose tasks
-    are numbered one part after the other.
+    ``files`` are fetched before the program starts, ``outputs`` are saved after its success. The last ``log_size``
+    bytes of stdout and of stderr are kept (0: the executor's default); both are copied to the folder ``log_copy`` at
+    the end. ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as submitted (JSON).
+    ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a token
+    for the API, which is not part of the run either. ``deadline`` and ``within`` are the job's, as submitted; for a
+    finished job they show whether it met its deadline. ``parts`` are those of a gang, whose tasks are numbered part by
+    part.
     """
 
     job: Count
@@ -124,7 +125,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[RunPart, ...] = ()
 
     def of_task(self, task: int) -> Run:
-        """Return how a task is run: with the program and the limits of its part, if the job has parts."""
+        """Return the run of a task: with the program and the limits of its part, if the job has parts."""
         found = part_of(self.parts, task)
         if found is None:
             return self
@@ -143,7 +144,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Host(msgspec.Struct, frozen=True, array_like=True):
-    """The endpoint of a task of a gang: the address of its node, its ports in the order of its job's."""
+    """The endpoint of a task of a gang: the address of its node, and its ports in the job's order."""
 
     address: str
     ports: tuple[Port, ...] = ()

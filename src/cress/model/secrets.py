@@ -1,4 +1,4 @@
-"""Secrets: encrypted values that users and groups keep in the cluster for their jobs."""
+"""Secrets: encrypted values that users and groups store in the cluster for their jobs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import msgspec
 
 from cress.model.errors import InputError
 
-# Bytes of a value; secrets of one user or group; characters of a name.
+# Maximum size of a value in bytes, number of secrets of a user or group, and length of a name in characters.
 MOST_VALUE = 64 * 2**10
 MOST_SECRETS = 200
 MOST_NAME = 128
-# The folder of key files of centers that run as root; containers do not see it.
+# The folder of key files of centers that run as root; containers cannot see it.
 KEY_FOLDER = "/etc/cress/keys"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 class Owner(NamedTuple):
-    """The owner of a secret: the user of this name, or the group."""
+    """The owner of a secret: the user or the group with this name."""
 
     name: str
     is_group: bool = False
@@ -29,10 +29,10 @@ class Owner(NamedTuple):
 
 
 class Secret(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A secret. Only ``sealed`` is kept of its value: encrypted with the key ``key``, which is in no table.
+    """A secret. Only ``sealed`` is stored of its value: encrypted with the key ``key``, which is in no table.
 
-    ``size`` is that of the value in bytes. ``created`` and ``changed`` are µs since the epoch; ``by`` is the user who
-    has set the value.
+    ``size`` is the size of the value in bytes. ``created`` and ``changed`` are µs since the epoch; ``by`` is the user
+    who set the value.
     """
 
     owner: str
@@ -62,7 +62,7 @@ def secret_id(owner: Owner, name: str) -> tuple[str, str]:
 
 
 def checked_secret_name(name: object, field: str = "name") -> str:
-    """Return the name of a secret. Raises InputError."""
+    """Check the name of a secret, and return it. Raises InputError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         hint = f"letters, digits, and _ . - behind the first, at most {MOST_NAME} characters"
         shown = repr(name[:40]) if isinstance(name, str) else "this"

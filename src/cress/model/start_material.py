@@ -1,4 +1,4 @@
-"""Start material: values that an attempt gets when it starts, and that are kept nowhere."""
+"""Start material: values that an attempt gets when it starts, and that are stored nowhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 class StartMaterial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Environment variables and files of one attempt, by name.
 
-    Its text shows no value, so that no log or error has one.
+    ``str()`` and ``repr()`` hide the values, so that no log or error contains them.
     """
 
     environment: dict[str, bytes] = {}

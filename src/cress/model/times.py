@@ -1,4 +1,4 @@
-"""Times and durations: int64 microseconds. A time is read on the shell's clock, which never goes back."""
+"""Times and durations: int64 µs. A time is read on the shell's clock, which never goes back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
-# "No known end": later than any time that occurs, and still far from overflow when a duration is added.
+# "No known end": later than any real time, and far from overflow when a duration is added.
 NEVER = 2**61
 
 
 def seconds(value: float) -> int:
-    """Microseconds in ``value`` seconds, rounded to the nearest."""
+    """Return ``value`` seconds in µs, rounded to the nearest."""
     return round(value * SECOND)

@@ -1,4 +1,4 @@
-"""TOML texts that know the lines of their keys."""
+"""TOML texts with the lines of their keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 class TomlText:
-    """The values of a TOML text, and where its keys stand. Raises InputError if it is not one."""
+    """The values of a TOML text, and the places of its keys. Raises InputError for invalid TOML."""
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
@@ -30,8 +30,8 @@ class TomlText:
             raise InputError("has too many levels", hint="values, and tables of values", file=file) from None
 
     def line_of(self, *keys: str) -> int:
-        """Return the line on which the value with this path of keys begins; 0 if it cannot be told."""
-        # The value begins on the first line with which the text up to there has it, or cannot be read any more.
+        """Return the line on which the value with this path of keys begins; 0 if unknown."""
+        # The value begins on the first line up to which the text contains it, or can no longer be parsed.
         name = re.compile(rf"""(?<![\w-])["']?{re.escape(keys[-1])}["']?(?![\w-])""")
         for number, line in enumerate(self._lines, 1):
             if not name.search(line.partition("#")[0]):

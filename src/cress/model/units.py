@@ -29,14 +29,14 @@ from cress.model.errors import InputError
 from cress.model.resources import Dimensions, Measure
 from cress.model.times import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
-# A quantity of a single vector stays below this, so that sums over thousands of nodes stay within int64.
+# Bound of an amount of one vector, so that sums over thousands of nodes stay within int64.
 AMOUNT_LIMIT = 2**50
-# A hundred years: longer is a typing error, and now + duration must stay below ``times.NEVER``.
+# A hundred years: anything longer is a typing error, and now + duration must stay below ``times.NEVER``.
 DURATION_LIMIT = 36_500 * DAY
-# Longer texts are garbage; the bound also keeps the integers below small.
+# Maximum length of a text; it also keeps the integers below small.
 MAX_TEXT = 60
 
-# Characters of a word, and known words, that are compared for "did you mean"; words in a hint.
+# Limits of "did you mean": characters of a word, compared words, and words in a hint.
 MAX_WORD = 200
 MOST_COMPARED = 200
 MOST_LISTED = 100
@@ -71,7 +71,7 @@ _LONG_SUFFIX: dict[Measure, str] = {
 }
 _CPU_WORDS = ("core", "cores", "cpu", "cpus")
 
-# Spelling to microseconds; of each unit the first spelling is the one that is written.
+# Spelling → µs; the first spelling of each unit is the one that is written.
 _DURATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (7 * DAY, ("w", "week", "weeks")),
     (DAY, ("d", "day", "days")),
@@ -88,9 +88,9 @@ _SHARE_HINT = "a share such as 0.9 or 90%"
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """The known word that looks most like ``word``, compared without case and ``_``; "" when none does.
+    """Return the known word most similar to ``word``, compared without case and ``_``; "" if none is.
 
-    Of very many known words only those that begin alike are compared.
+    If there are very many known words, only those with the same beginning are compared.
     """
     wanted = _plain(word[:MAX_WORD])
     known = list(known)
@@ -104,7 +104,9 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 
 def one_of(word: str, known: Iterable[str]) -> str:
-    """The hint for a word that is not among ``known``: the closest one, else all of them, or the first of very many."""
+    """Return the hint for a word that is not in ``known``: the closest word, else all of them, or the first of very
+    many.
+    """
     names = list(known)
     near = closest(word, names)
     if near:
@@ -118,10 +120,10 @@ def _plain(word: str) -> str:
 
 
 def parse_amount(text: str, measure: Measure, *, words: tuple[str, ...] = ()) -> int:
-    """The raw integer amount that ``text`` stands for; units in any case.
+    """Parse a raw integer amount; units may be in any case.
 
-    ``words`` are further names of the unit itself (``cores``). Raises InputError for an unknown unit, a
-    negative amount, one finer than the measure holds, and one of ``AMOUNT_LIMIT`` or more.
+    ``words`` are further names of the unit itself (``cores``). Raises InputError for an unknown unit, a negative
+    amount, one finer than the measure, and one of ``AMOUNT_LIMIT`` or more.
     """
     digits, places, unit = _split(text, _EXPECTED[measure])
     factors = _factors(measure, words)
@@ -141,14 +143,14 @@ def parse_amount(text: str, measure: Measure, *, words: tuple[str, ...] = ()) ->
 
 
 def format_amount(value: int, measure: Measure) -> str:
-    """The shortest exact text for a raw amount: ``8G``, ``2.5``, ``50m``, ``1500``."""
+    """Return the shortest exact text of a raw amount: ``8G``, ``2.5``, ``50m``, ``1500``."""
     if not 0 <= value < AMOUNT_LIMIT:
         raise InputError(f"{value} is not an amount", hint=f"0 or more and less than {AMOUNT_LIMIT}")
     return _shortest(value, measure)
 
 
 def parse_dimension(text: str, name: str, dimensions: Dimensions) -> int:
-    """The raw amount of dimension ``name``; its own name may follow the number (``2.5 cores``, ``2 gpus``)."""
+    """Parse a raw amount of dimension ``name``; its own name may follow the number (``2.5 cores``, ``2 gpus``)."""
     if name not in dimensions.index:
         raise InputError(f"unknown dimension {name!r}", hint=one_of(name, dimensions.names))
     words: tuple[str, ...] = ()
@@ -160,7 +162,7 @@ def parse_dimension(text: str, name: str, dimensions: Dimensions) -> int:
 
 
 def describe_amount(value: int, name: str, dimensions: Dimensions) -> str:
-    """An amount with its unit, for people; parses back: ``2.5 cores``, ``8G``, ``500Mbit/s``, ``2 gpu``."""
+    """Return an amount with its unit, for people; it parses back: ``2.5 cores``, ``8G``, ``500Mbit/s``, ``2 gpu``."""
     measure = dimensions.measure(name)
     if measure is Measure.MILLI:
         number = _decimal(value, 1000) or ""
@@ -169,15 +171,15 @@ def describe_amount(value: int, name: str, dimensions: Dimensions) -> str:
 
 
 def describe_named(value: int, name: str, dimensions: Dimensions) -> str:
-    """An amount of a dimension for sentences, with its name unless the unit says it: ``4 cores``, ``memory 8G``, ``2
-    gpu``.
+    """Return an amount for sentences, with the dimension's name unless the unit implies it: ``4 cores``, ``memory 8G``,
+    ``2 gpu``.
     """
     text = describe_amount(value, name, dimensions)
     return text if name == "cpu" or name in dimensions.custom else f"{name} {text}"
 
 
 def parse_duration(text: str) -> int:
-    """Microseconds in ``text``: parts with units from large to small; a plain number is seconds."""
+    """Parse a duration; return µs. It has parts with units from large to small; a plain number means seconds."""
     hint = _DURATION_HINT
     rest = _checked(text, hint)
     total, smallest, exact = 0, 8 * DAY, True
@@ -204,7 +206,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(value: int) -> str:
-    """The shortest exact text with a unit for ``value`` microseconds: ``90s``, ``2h``, ``250ms``, ``0s``."""
+    """Return the shortest exact text of a duration in µs, with a unit: ``90s``, ``2h``, ``250ms``, ``0s``."""
     if not 0 <= value <= DURATION_LIMIT:
         raise InputError(f"{value} µs is not a duration", hint="0 or more and at most a hundred years")
     if value == 0:
@@ -223,7 +225,7 @@ def format_duration(value: int) -> str:
 
 
 def parse_share(text: str) -> Decimal:
-    """The exact decimal in ``0.9`` or ``90%``; not negative, not limited to 1."""
+    """Parse ``0.9`` or ``90%`` into an exact decimal; not negative, not limited to 1."""
     digits, places, unit = _split(text, _SHARE_HINT)
     if unit not in ("", "%"):
         raise InputError(f"{text!r} has an unknown unit {unit!r}", hint=_SHARE_HINT)
@@ -233,13 +235,13 @@ def parse_share(text: str) -> Decimal:
 
 
 def format_share(value: Decimal | float) -> str:
-    """The plain decimal text of a share: ``0.9``, ``2``; never an exponent."""
+    """Return the plain decimal text of a share: ``0.9``, ``2``; never with an exponent."""
     text = format(value if isinstance(value, Decimal) else Decimal(repr(value)), "f")
     return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
 
 
 def format_fraction(value: Fraction, places: int = 6) -> str:
-    """The decimal text of a number of any size, rounded to so many places; never an exponent."""
+    """Return the decimal text of a number of any size, rounded to ``places`` decimals; never with an exponent."""
     # Not str(int), which refuses more than some thousand digits, nor a float, which ends at 1e308.
     digits = str(Decimal(round(value * 10**places))).zfill(places + 1)
     whole, part = digits[:-places], digits[-places:].rstrip("0")
@@ -247,7 +249,7 @@ def format_fraction(value: Fraction, places: int = 6) -> str:
 
 
 def parse_count(text: str, *, least: int = 0, most: int = AMOUNT_LIMIT - 1) -> int:
-    """A plain whole number from ``least`` to ``most``."""
+    """Parse a whole number from ``least`` to ``most``."""
     stripped = text.strip()
     hint = f"a whole number from {least} to {most}"
     if not re.fullmatch(r"[0-9]{1,20}", stripped):
@@ -275,7 +277,7 @@ def _shown(text: str) -> str:
 
 
 def _number(text: str, rest: str, hint: str) -> tuple[int, int, str]:
-    """The number at the start of ``rest`` as (digits, decimal places), and what follows it."""
+    """Split off the number at the start of ``rest``; return its digits, its decimal places, and the rest."""
     found = _NUMBER.match(rest)
     if not found:
         raise InputError(
@@ -294,7 +296,7 @@ def _split(text: str, hint: str) -> tuple[int, int, str]:
 
 @lru_cache(maxsize=64)
 def _factors(measure: Measure, words: tuple[str, ...]) -> Mapping[str, int]:
-    """Every spelling of a unit in lower case, with its size in raw amounts."""
+    """Return every spelling of a unit in lower case, with its size in raw amounts."""
     if measure is Measure.MILLI:
         return {**{word.lower(): 1000 for word in words}, "": 1000, "m": 1}
     return {
@@ -318,7 +320,7 @@ def _unknown_unit(text: str, unit: str, measure: Measure, factors: Mapping[str, 
     if measure is Measure.MILLI:
         near = "m" if unit == "M" else closest(unit, (factor for factor in factors if factor))
     else:
-        # Nobody means another size by 8Gbit of memory; whatever follows the letter is what is wrong.
+        # The letter is clear, as in 8Gbit of memory; the error is in the rest of the unit.
         near = unit[0].upper() if unit[0].upper() in _PREFIXES else ""
     number = text.strip()[: -len(unit)].rstrip()
     space = " " if len(near) > 1 else ""
@@ -349,11 +351,11 @@ def _candidate(text: str, rank: int) -> tuple[int, bool, int, str]:
 
 
 def _decimal(value: int, factor: int) -> str | None:
-    """``value / factor`` as an exact decimal, or None when it has no short one."""
+    """Return ``value / factor`` as an exact decimal, or None if it has no short one."""
     whole, rest = divmod(value, factor)
     if not rest:
         return str(whole)
-    # More places than the raw integer has digits would never be the shortest text.
+    # With more decimals than the raw integer has digits, the text would never be the shortest.
     for places in range(1, 17):
         digits, beyond = divmod(rest * _power(10, places), factor)
         if not beyond:

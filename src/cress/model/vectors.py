@@ -1,10 +1,9 @@
 """Resource vectors as text: ``<4,8G,500M,50M>`` is cpu, memory, network and disk.
 
-Disk is one amount, which claims that many bytes/s of reading and of writing alike, or up to four amounts with
-colons between them: bytes/s read, bytes/s write, operations/s read, operations/s write
-(``<4,8G,500M,50M:20M:1K:500>``). Parts that are left out at the end are 0. Other dimensions follow by name:
-``<4,8G,500M,50M,gpu=2>``; every dimension may be written by its name (``<cpu=4,memory=8G>``). The angle brackets
-may be left out where a shell would take them for a redirection.
+Disk is one amount, which means bytes/s of reading and of writing, or up to four amounts with colons between them:
+bytes/s read, bytes/s write, operations/s read, operations/s write (``<4,8G,500M,50M:20M:1K:500>``). Missing parts at
+the end are 0. Other dimensions follow by name: ``<4,8G,500M,50M,gpu=2>``; every dimension may be written by its name
+(``<cpu=4,memory=8G>``). The angle brackets are optional, since a shell would read them as redirections.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from cress.model.resources import DISK, DISK_DIMENSIONS, MAX_DIMENSIONS, Dimensi
 from cress.model.units import MAX_TEXT, describe_named, format_amount, one_of, parse_dimension
 
 POSITIONS = ("cpu", "memory", "network", DISK)
-# Characters of a vector as text.
+# Maximum length of a vector as text, in characters.
 MAX_VECTOR = 4_000
 GPU = "gpu"
 EXAMPLE = "<cpu,memory,network,disk> such as <4,8G,500M,50M>"
 
 
 def parse_vector(source: str | Mapping[str, object], dimensions: Dimensions) -> ResourceVector:
-    """The vector that a text or a mapping by dimension name stands for.
+    """Parse a vector from a text, or from a mapping by dimension name.
 
-    Values of a mapping are texts or numbers (``{"cpu": 4, "memory": "8G", "gpu": 0.5}``); ``disk`` may also be a
-    list of up to four amounts. Numbers are in the dimension's plain unit: cores, bytes, bit/s, bytes/s, 1/s.
-    Raises InputError; for a mapping with several mistakes InputErrors with all of them.
+    Values of a mapping are texts or numbers (``{"cpu": 4, "memory": "8G", "gpu": 0.5}``); ``disk`` may also be a list
+    of up to four amounts. Numbers are in the dimension's plain unit: cores, bytes, bit/s, bytes/s, 1/s. Raises
+    InputError; for a mapping with several mistakes InputErrors with all of them.
     """
     if isinstance(source, str):
         return _from_text(source, dimensions)
-    if len(source) > MAX_DIMENSIONS + 1:  # with disk, which stands for several
+    if len(source) > MAX_DIMENSIONS + 1:  # plus one for disk, which stands for several dimensions
         raise InputError(f"{len(source):,} dimensions are too many", hint=f"at most {MAX_DIMENSIONS}")
     amounts: dict[str, int] = {}
     errors: list[InputError] = []
@@ -50,14 +49,14 @@ def parse_vector(source: str | Mapping[str, object], dimensions: Dimensions) -> 
 
 
 def names_in(source: str) -> tuple[str, ...]:
-    """Return the names of dimensions in a text, in their order, if ``parse_vector`` might read it in some cluster."""
+    """Return the names of dimensions in a text, in order, if ``parse_vector`` could read it in some cluster."""
     inner = source.strip().removeprefix("<").removesuffix(">")[:MAX_VECTOR]
     named = (part.partition("=") for part in inner.split(","))
     return tuple(name.strip().lower() for name, equals, _ in named if equals and name.strip().lower() != DISK)
 
 
 def format_vector(vector: ResourceVector, dimensions: Dimensions) -> str:
-    """The shortest of the plain texts that ``parse_vector`` reads as ``vector``; ``<0>`` for nothing at all."""
+    """Return the shortest plain text that ``parse_vector`` reads as ``vector``; ``<0>`` for nothing at all."""
     amounts = dict(zip(dimensions.names, vector, strict=True))
     texts = {name: format_amount(amount, dimensions.measure(name)) for name, amount in amounts.items()}
     parts = [texts[name] for name in POSITIONS if name != DISK]
@@ -69,7 +68,7 @@ def format_vector(vector: ResourceVector, dimensions: Dimensions) -> str:
 
 
 def describe_vector(vector: ResourceVector, dimensions: Dimensions) -> str:
-    """The amounts above 0 with names and units, for sentences: ``4 cores, memory 8G, gpu 2``."""
+    """Return the amounts above 0 with names and units, for sentences: ``4 cores, memory 8G, gpu 2``."""
     amounts = zip(dimensions.names, vector, strict=True)
     parts = [describe_named(amount, name, dimensions) for name, amount in amounts if amount]
     return ", ".join(parts) or "nothing"
@@ -111,7 +110,7 @@ def _from_text(source: str, dimensions: Dimensions) -> ResourceVector:
 
 
 def _put(amounts: dict[str, int], name: str, values: Sequence[str], dimensions: Dimensions) -> None:
-    """Add the dimension ``name``, or the up to four of the disk, to ``amounts``."""
+    """Parse the dimension ``name``, or the up to four of the disk, into ``amounts``."""
     if name not in POSITIONS and name not in dimensions.index:
         known = (*POSITIONS, *(dimension for dimension in dimensions.names if dimension not in POSITIONS))
         raise InputError(f"unknown dimension {name!r}", hint=_meant(name, known))
@@ -141,7 +140,7 @@ def _meant(name: str, known: Sequence[str]) -> str:
 
 
 def _disk_text(amounts: list[int], texts: list[str]) -> str:
-    """``50M`` when reading and writing are alike and no operations are asked for, else amounts with colons."""
+    """Return ``50M`` if reading and writing are equal and there are no operations, else amounts with colons."""
     read, write, *operations = amounts
     if read == write and not any(operations):
         return texts[0]
@@ -161,7 +160,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _text(value: object) -> str:
-    """A number or a text as the text that a person would have written; never with an exponent."""
+    """Return a number or text as a person would write it; never with an exponent."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""Time zones by their names: the one file of the pure rooms that reads files, those of the time zone database.
+"""Time zones by name: the only module of the pure rooms that reads files, those of the time zone database.
 
-They are constants: a zone that was read is kept, and the same on every machine with the same version of the database.
+Zones are constants: a zone is cached, and is the same on every machine with the same version of the database.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from zoneinfo import ZoneInfo, available_timezones
 from cress.model.errors import InputError
 from cress.model.units import closest
 
-# Parts of the database that are no places: a copy of it with leap seconds, what the computer itself is set to.
+# Entries of the database other than places: a copy with leap seconds, and the setting of the computer.
 _NO_ZONES = ("posix/", "right/", "localtime", "posixrules", "Factory")
 
 
 @functools.lru_cache(maxsize=1024)
 def zone_of(name: str) -> tzinfo:
-    """The time zone of that name; raises ``InputError``."""
+    """Return the time zone of this name. Raises ``InputError``."""
     if name == str(UTC):
         return UTC
     try:
@@ -37,7 +37,7 @@ def _names() -> tuple[str, ...]:
 
 
 def _near(name: str) -> str | None:
-    """The zone that was probably meant: the same name in other letters, one with this city, or a name much like it."""
+    """Return the zone that was probably meant: the name in another case, a zone with this city, or a similar name."""
     names = _names()
     plain = name.strip().lower().replace(" ", "_")
     same = {zone.lower(): zone for zone in names}

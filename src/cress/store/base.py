@@ -13,11 +13,11 @@ WAY_OUT = "`cress store check` shows details, `cress store restore FILE` restore
 
 
 class StoreError(Exception):
-    """An operation of the store failed; the sentence says which, where and what to do."""
+    """An operation of the store failed; the sentence names the operation, the place and the remedy."""
 
 
 class Fenced(StoreError):
-    """A newer epoch has begun: another center leads, and this one can store nothing more."""
+    """A newer epoch has begun: another center leads, and this one can no longer store anything."""
 
     def __init__(self, epoch: int, newest: int) -> None:
         super().__init__(
@@ -31,7 +31,7 @@ class Changed(StoreError):
 
 
 class Unstorable(Exception):
-    """A batch cannot be stored because of what is in it: it would fail again, while others do not."""
+    """A batch cannot be stored because of its content: it would fail again, while others do not."""
 
 
 class Damaged(StoreError):
@@ -44,10 +44,10 @@ class Damaged(StoreError):
 class Batch(msgspec.Struct, kw_only=True):
     """Rows that are stored together or not at all.
 
-    ``records`` go to the end of the log. ``runs`` are the runs of jobs, by job id; ``templates`` are further runs of a
-    family: their id, its id, the run. ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key. ``moved_jobs``
-    (with their runs, and those of a family) and ``moved_attempts`` (job, task, attempt) are in the history now and are
-    removed here.
+    ``records`` are appended to the log. ``runs`` are the runs of jobs, by job id; ``templates`` are further runs of a
+    family: their id, the family's id, the run. ``jobs`` and ``attempts`` are finished; ``meta`` replaces notes by key.
+    ``moved_jobs`` (with their runs, and those of a family) and ``moved_attempts`` (job, task, attempt) are in the
+    history now and are removed here.
     """
 
     records: list[bytes] = []
@@ -61,11 +61,11 @@ class Batch(msgspec.Struct, kw_only=True):
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions on jobs; an empty one lets all pass, the state ``failed`` all kinds of failure.
+    """Conditions on jobs; an empty one accepts all jobs, the state ``failed`` all kinds of failure.
 
-    Submitted from ``since`` on, before ``until`` (µs). ``family``: its members alone; 0: all but the members of
-    services and databases, which nobody submitted. ``seen`` is a user and groups: only the jobs of that user, and those
-    in the groups.
+    Submitted from ``since`` on, before ``until`` (µs). ``family``: only its members; 0: all jobs except the members of
+    services and databases, which no user submitted. ``seen`` is a user and groups: only the jobs of that user, and
+    those in the groups.
     """
 
     group: str = ""
@@ -80,7 +80,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def values(self) -> dict[str, str | int]:
-        """The values that columns must have, by name of the column."""
+        """The required values of columns, by name of the column."""
         columns = ("group", "user", "name", "type", "family")
         return {name: value for name in columns if (value := getattr(self, name))}
 
@@ -89,7 +89,7 @@ EVERY_JOB = JobFilter()
 
 
 class Saved(msgspec.Struct, kw_only=True):
-    """Everything that a center needs to go on.
+    """The data with which a center continues.
 
     ``snapshot`` is None in a new store; ``records`` are the log since then, and ``number`` is the number of the last
     record, counted from the first one ever. ``epoch`` is the newest epoch (0: none has begun), ``cluster`` the id of
@@ -105,7 +105,7 @@ class Saved(msgspec.Struct, kw_only=True):
 
 
 class StateSnapshot(msgspec.Struct, frozen=True):
-    """The whole state after record ``number``; ``meta`` replaces by key."""
+    """The whole state after record ``number``; ``meta`` replaces notes by key."""
 
     number: int
     state: bytes | memoryview
@@ -114,7 +114,7 @@ class StateSnapshot(msgspec.Struct, frozen=True):
 
 class Checkpoint(msgspec.Struct, frozen=True):
     """A checkpoint that covers a shared log up to entry ``number``, in ``pieces`` pieces at ``place``; ``entry`` is the
-    one that announced it.
+    entry that announced it.
     """
 
     number: int
@@ -126,48 +126,48 @@ class Checkpoint(msgspec.Struct, frozen=True):
 class Store(Protocol):
     """The log of a cluster, its last snapshot, and the runs of its jobs.
 
-    A batch is durable when the method returns; when it raises ``StoreError``, nothing of it is stored. One
-    thread at a time writes, others may look up runs and jobs; they see every batch whose commit has returned.
+    A batch is durable when the method returns; if it raises ``StoreError``, nothing of it is stored. One thread at a
+    time writes, others may look up runs and jobs; they see every batch whose commit has returned.
     """
 
     def load(self) -> Saved:
-        """Return everything that a center needs to go on."""
+        """Return the data with which a center continues."""
 
     def take_over(self, epoch: int, number: int, cluster: str) -> int:
-        """Begin a new epoch after a loaded state, and return it: older epochs can store nothing more.
+        """Begin a new epoch after a loaded state, and return it: older epochs can no longer store anything.
 
-        ``epoch`` and ``number`` are those of the state. Raises ``Changed`` when they are not the newest any more.
+        ``epoch`` and ``number`` are those of the state. Raises ``Changed`` if they are no longer the newest.
         """
 
     def newest_epoch(self) -> int:
-        """Return the newest epoch that a center has begun here, as of now."""
+        """Return the newest epoch that a center has begun here until now."""
 
     def note(self, key: str) -> bytes | None:
-        """Return a note of ``Batch.meta``, of all that this store has taken in; None if there is none."""
+        """Return a note of ``Batch.meta`` from all batches in this store; None if it is missing."""
 
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store a batch. Raises ``Fenced`` when ``epoch`` is older than the newest; a newer one begins."""
 
     def upload(self, snapshot: StateSnapshot) -> Checkpoint | None:
-        """Do what takes long of storing a snapshot; the result goes to ``snapshot``.
+        """Do the slow part of storing a snapshot; the result goes to ``snapshot``.
 
-        Another thread than the one that writes calls it, while batches are committed.
+        It is called by another thread than the writer's, while batches are committed.
         """
 
     def snapshot(self, snapshot: StateSnapshot, epoch: int, uploaded: Checkpoint | None = None) -> None:
-        """Store a snapshot in place of the last one, and of the log up to its record.
+        """Store a snapshot in place of the last one and of the log up to its record.
 
-        A number beyond the last record takes the place of the whole log. Raises ``Fenced`` as ``commit`` does.
+        A number beyond the last record replaces the whole log. Raises ``Fenced`` as ``commit`` does.
         """
 
     def run(self, job: int) -> bytes | None:
-        """Return the run of this job, as it was stored."""
+        """Return the run of this job as stored."""
 
     def job(self, job: int) -> JobRecord | None:
         """Return a finished job."""
 
     def reader(self) -> FinishedReader:
-        """Open a reader of finished work; to be closed before the store."""
+        """Open a reader of finished work; close it before the store."""
 
     def close(self) -> None:
         """Close the store; without a close nothing is lost."""
@@ -180,19 +180,19 @@ class FinishedReader(Protocol):
         """Return a finished job."""
 
     def some(self, ids: Sequence[int]) -> list[JobRecord]:
-        """Return those of these jobs that are stored, in any order."""
+        """Return the stored ones of these jobs, in any order."""
 
     def run(self, job: int) -> bytes | None:
-        """Return the run of this job, as it was stored."""
+        """Return the run of this job as stored."""
 
     def jobs(self, filters: JobFilter = EVERY_JOB, *, limit: int, before: int | None = None) -> list[JobRecord]:
-        """Return the finished jobs that pass, with an id below ``before``, newest first, at most ``limit``."""
+        """Return at most ``limit`` finished jobs that pass, with an id below ``before``, newest first."""
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
         """Return the finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
 
     def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
-        """Return up to ``most`` finished attempts, by job; then, when there are fewer, up to ``most`` finished jobs.
+        """Return up to ``most`` finished attempts, by job; if there are fewer, also up to ``most`` finished jobs.
 
         Members come before their families, whose runs they need.
         """

@@ -1,4 +1,4 @@
-"""A checkpoint: all rows of a store in pieces, which another store can be made from, of any kind."""
+"""Checkpoints: all rows of a store in pieces, from which another store of any kind can be made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cress.store.sqlite_file import opened
 from cress.store.sqlite_tables import CLUSTER, fence, note, shorten, write_batch, write_state
 from cress.store.sqlite_verify import load
 
-# Rows of a piece, and bytes of a piece of the state.
+# Maximum number of rows in a piece, and of bytes in a piece of the state.
 ROWS, PIECE = 500, 2**19
 
 _T = TypeVar("_T")
@@ -26,9 +26,8 @@ _T = TypeVar("_T")
 class CheckpointPiece(msgspec.Struct, array_like=True, omit_defaults=True):
     """A piece of a checkpoint.
 
-    The first one says what the others belong to: the chain after the last entry that is covered, the epoch, the
-    cluster, the number of the last record, and the length of the state. Then come the pieces of the state, and the
-    rows.
+    The first one describes the whole: the chain after the last covered entry, the epoch, the cluster, the number of the
+    last record, and the length of the state. Then come the pieces of the state, and the rows.
     """
 
     chain: int = 0
@@ -40,7 +39,7 @@ class CheckpointPiece(msgspec.Struct, array_like=True, omit_defaults=True):
     batch: Batch | None = None
 
 
-# The first byte of a piece that is compressed; no other piece begins with it.
+# The first byte of a compressed piece; no other piece begins with it.
 _COMPRESSED = b"\x78"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -53,10 +52,10 @@ def pieces_of(
     without: Collection[str] = (),
     snapshot: tuple[memoryview, int] | None = None,
 ) -> Iterator[bytes]:
-    """Return the rows of a store as a checkpoint, without these notes; call it inside ``told``.
+    """Yield the rows of a store as a checkpoint, leaving out the notes ``without``; call it inside ``told``.
 
-    ``chain`` is that of the shared log after the last entry that is covered. ``snapshot``: a state that takes the place
-    of the one that is stored, and of the records up to this number.
+    ``chain`` is that of the shared log after the last covered entry. ``snapshot`` is a state that replaces the stored
+    one and the records up to its number.
     """
     saved = load(connection)
     state = memoryview(saved.snapshot or b"")
@@ -113,7 +112,7 @@ def write_pieces(writer: sqlite3.Connection, pieces: Iterable[bytes]) -> int:
 
 
 def state_in(pieces: Iterable[bytes]) -> bytes:
-    """Return the state in a checkpoint, without reading its rows. Raises ``Damaged``."""
+    """Return the state of a checkpoint without reading its rows. Raises ``Damaged``."""
     found = _decoded(pieces)
     first = _first(found)
     state = bytearray()
@@ -151,6 +150,6 @@ def _packed(piece: CheckpointPiece) -> bytes:
 
 
 def _grouped(rows: Iterator[_T]) -> Iterator[list[_T]]:
-    """Return the rows in lists of at most ``ROWS``."""
+    """Yield the rows in lists of at most ``ROWS``."""
     while group := [row for _, row in zip(range(ROWS), rows, strict=False)]:
         yield group

@@ -1,9 +1,9 @@
-"""The commit journal: each batch of a store once more, beside the write-ahead file, to complete a store that lost some.
+"""The commit journal: a second copy of each batch of a store, to complete a store that lost its last commits.
 
-It is a framed file. A frame is the number of the commit, a link, which is the CRC-32 of the frame before, and a
-``StoredCommit``. The first one has a random link and the floor with which the file begins, so a frame of an earlier
-life of the file is never taken for one of this. The file is not synced: a kill leaves it whole, and after lost power
-the store itself has what was acknowledged.
+It is a framed file. A frame consists of the number of the commit, a link, which is the CRC-32 of the frame before, and
+a ``StoredCommit``. The first one has a random link and the floor with which the file begins, so a frame of an earlier
+life of the file is never accepted in this one. The file is not synced: a killed process leaves it whole, and after a
+power loss the store itself has all acknowledged commits.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import msgspec
 from cress.formats.framed import CHAINED, FileFormat, Frame, FramedFile, Older, check_of, framed, frames_of
 from cress.store.base import Batch
 
-# The ending of its name, behind that of the store.
+# The suffix of its name, after the name of the store.
 COMMITS = ".commits"
-# Bytes that wait in memory while the file cannot be written; beyond that the journal has a gap.
+# Maximum number of bytes that wait in memory while the file cannot be written; beyond that the journal has a gap.
 MOST_WAITING = 8 * 2**20
 
-# Files of version 1 begin with 14 bytes of magic, 8 random ones, the floor (8) and their CRC-32 (4).
+# The header of version 1: 14 bytes of magic, 8 random ones, the floor (8) and their CRC-32 (4).
 _HEADER_1 = 34
 FORMAT = FileFormat("commits", 2, (Older(1, b"cresscommits1\n", _HEADER_1, CHAINED, checked=True),))
 _NUMBER = struct.Struct("<Q")
@@ -36,8 +36,8 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 class StoredCommit(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """One transaction of a store.
 
-    ``batch`` is empty in a transaction that only raises the number. ``cluster``: an epoch began for this cluster.
-    ``covered``: a snapshot was stored that covers the log up to this record; the state itself is not here.
+    ``batch`` is None in a transaction that only raises the number. ``cluster``: an epoch began for this cluster.
+    ``covered``: a snapshot was stored that covers the log up to this record; the state itself is not included.
     ``floor``: a checkpoint begins, which copies pages up to commit number ``floor``; this is not a transaction.
     """
 
@@ -51,9 +51,8 @@ class StoredCommit(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
 class Commits(msgspec.Struct):
     """The readable part of a journal: commits by number, without a gap.
 
-    The main file of the store may have pages of commits up to ``floor``: a store that stands below it is a mixture.
-    ``end`` is the offset after the last whole frame, ``check`` its CRC-32. A file of an older ``version`` is not
-    continued.
+    The main file of the store may have pages of commits up to ``floor``: a store below it is a mixture. ``end`` is the
+    offset after the last whole frame, ``check`` its CRC-32. A file of an older ``version`` is not continued.
     """
 
     version: int
@@ -78,7 +77,7 @@ _decode = msgspec.msgpack.Decoder(StoredCommit).decode
 
 
 def read_commits(path: Path) -> Commits | None:
-    """Return what can be read of the journal at ``path``; None if there is none or its header is damaged."""
+    """Read the journal at ``path`` as far as possible; return None if it is missing or its header is damaged."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -93,7 +92,7 @@ def read_commits(path: Path) -> Commits | None:
         return None
     first = beginning.at if beginning.version > 1 else -1
     for frame in frames_of(data, beginning):
-        # Behind damage no frame has the link that is expected.
+        # After damage no frame has the expected link.
         if not _add(found, frame, first=frame.start == first):
             break
         found.end, found.check = frame.end, frame.check
@@ -101,7 +100,7 @@ def read_commits(path: Path) -> Commits | None:
 
 
 def _add(found: Commits, frame: Frame, *, first: bool) -> bool:
-    """Add what is in a frame; return False if it cannot be read or does not follow the one before it."""
+    """Add the content of a frame; return False if it is unreadable or does not follow the one before."""
     linked = found.version > 1
     try:
         number, link = _ENTRY.unpack_from(frame.payload) if linked else (*_NUMBER.unpack_from(frame.payload), 0)
@@ -123,9 +122,10 @@ def _add(found: Commits, frame: Frame, *, first: bool) -> bool:
 
 
 class CommitJournal:
-    """The journal of an open store, for the thread that writes. A failure to write never fails a commit.
+    """The journal of an open store, for the writing thread. A failed write never fails a commit.
 
-    ``size`` is the number of bytes since it began anew. ``broken``: it lacks a commit, and has to begin anew.
+    ``size`` is the number of bytes since the last beginning. ``broken``: a commit is missing, and the journal must
+    begin anew.
     """
 
     def __init__(self, path: Path) -> None:
@@ -138,7 +138,7 @@ class CommitJournal:
         self._waiting: list[bytes] = []
 
     def resume(self, found: Commits) -> None:
-        """Continue the file as it was read; one of an older release is written anew."""
+        """Continue a file that was read; one of an older release is rewritten."""
         if found.version < FORMAT.version:
             self.begin(found.floor)
             for number, commit in found.commits.items():
@@ -151,7 +151,7 @@ class CommitJournal:
             self._check, self.broken = found.check, False
 
     def begin(self, floor: int) -> None:
-        """Begin anew, empty, behind commit number ``floor``."""
+        """Begin anew, empty, after commit number ``floor``."""
         frame = framed(_ENTRY.pack(floor, secrets.randbits(32)) + _encode(StoredCommit(floor=floor)))
         self._waiting, self.size, self.count, self.broken = [], 0, 0, True
         try:
@@ -164,7 +164,7 @@ class CommitJournal:
         self._check, self.broken = check_of(frame), False
 
     def append(self, number: int, commit: StoredCommit) -> bool:
-        """Append the commit of this number; return whether all is in the file, or the file is empty."""
+        """Append the commit with this number; return whether the file is complete or empty."""
         self.count += 1
         if self.broken or self._file is None:
             return True

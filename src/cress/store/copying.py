@@ -18,7 +18,7 @@ from cress.store.tools import reading
 
 
 def copy_to_file(address: str, path: Path, *, last: bool = False) -> None:
-    """Write the store at ``address`` into the new file ``path``, as of one moment. Raises StoreError and InputError.
+    """Write the store at ``address``, as of one moment, into the new file ``path``. Raises StoreError and InputError.
 
     ``last``: nothing is stored there after this moment; the center that uses it is fenced off.
     """
@@ -46,9 +46,9 @@ def copy_to_file(address: str, path: Path, *, last: bool = False) -> None:
 
 
 def copy_from_file(path: Path, address: str, *, over: bool = False) -> None:
-    """Make the file ``path`` the content of the store at ``address``. Raises StoreError and InputError.
+    """Replace the content of the store at ``address`` with the file ``path``. Raises StoreError and InputError.
 
-    That store must be empty, unless this is to go ``over`` what it has: then the center that uses it is fenced off.
+    That store must be empty, unless ``over`` allows replacing its content: then the center that uses it is fenced off.
     """
     with closing(connected(address)) as log, reading(path) as source:
         for problem in source.damage():
@@ -61,6 +61,6 @@ def copy_from_file(path: Path, address: str, *, over: bool = False) -> None:
             epoch = max(number_of(connection, EPOCH), head.epoch + bool(head.last))
             number, cluster = number_of(connection, RECORDS), cluster_of(connection)
             entry, chain = encode_entry(StoredCommit(epoch, cluster=cluster, covered=number), 0)
-            # Behind a gap: what comes from here on follows from nothing that was there.
+            # After a gap: the following entries do not depend on earlier ones.
             last = head.last + 2
             log.append(last, entry, epoch, log.put_checkpoint(last, pieces_of(connection, chain)))

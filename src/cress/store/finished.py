@@ -12,7 +12,7 @@ from cress.model.records import AttemptRecord, JobRecord, JobState, states_meant
 from cress.store.base import EVERY_JOB, JobFilter
 from cress.store.sqlite_file import connect, opened, told
 
-# Jobs that one query looks for.
+# Maximum number of jobs in one query.
 AT_ONCE = 500
 _JOB = JobRecord.__struct_fields__
 JOB_COLUMNS = ", ".join(f'"{name}"' for name in _JOB)
@@ -36,7 +36,7 @@ class SqliteReader:
             return find_job(self._reader, job)
 
     def some(self, ids: Sequence[int]) -> list[JobRecord]:
-        """Return those of these jobs that are stored."""
+        """Return the stored ones of these jobs."""
         found: list[JobRecord] = []
         with told(self.path, "cannot be read"):
             for first in range(0, len(ids), AT_ONCE):
@@ -46,7 +46,7 @@ class SqliteReader:
         return found
 
     def run(self, job: int) -> bytes | None:
-        """Return the run of a job as it was stored."""
+        """Return the run of a job as stored."""
         with told(self.path, "cannot be read"):
             return find_run(self._reader, job)
 
@@ -99,7 +99,7 @@ def find_job(reader: sqlite3.Connection, job: int) -> JobRecord | None:
 
 
 def find_run(reader: sqlite3.Connection, job: int) -> bytes | None:
-    """Return the run of a job as it was stored; call it inside ``told``."""
+    """Return the run of a job as stored; call it inside ``told``."""
     row = reader.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
     return None if row is None else opened(row[0], f"how to run job {job}")
 

@@ -25,11 +25,11 @@ from cress.store.base import EVERY_JOB, JobFilter, StoreError
 from cress.store.history_mark import ADDITIONS, ATTEMPTS, IDENTITY, JOBS, SEAL, Mark, seal_of
 from cress.store.usage import Usage, Used, Weight, add_usage
 
-# Jobs whose attempts are removed together.
+# Maximum number of jobs whose attempts are removed together.
 PRUNED = 200
-# Rows that one query looks for.
+# Maximum number of rows in one query.
 AT_ONCE = 500
-# Seconds that a query may take, and a connection.
+# Timeouts of a query and of a connection, in seconds.
 QUERY, CONNECT = 30, 5
 
 _Big = sql.BigInteger().with_variant(sql.Integer, "sqlite")
@@ -37,7 +37,9 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 def _columns(kind: type[msgspec.Struct]) -> Iterator[sql.Column[Any]]:
-    """Return a column for each field of a record; all but the key may be empty, so that later versions can add some."""
+    """Yield a column for each field of a record; all except the key are nullable, so that later versions
+    can add some.
+    """
     for field in msgspec.structs.fields(kind):
         wanted = field.type
         if isinstance(wanted, types.UnionType):
@@ -65,7 +67,7 @@ _usage = sql.Table(
     sql.Column("cpu_seconds", sql.Double, nullable=False),
     sql.Column("attempts", _Big, nullable=False),
     sql.Column("succeeded", _Big, nullable=False),
-    # Empty in rows of releases that did not count them.
+    # NULL in rows of releases that did not count them.
     sql.Column("failed", _Big),
     sql.Column("met", _Big),
     sql.Column("missed", _Big),
@@ -98,7 +100,7 @@ def check_url(url: str) -> str:
 
 
 class History:
-    """A history database, for use by several threads. Methods raise StoreError with a sentence."""
+    """A history database, for several threads. Methods raise StoreError with a sentence."""
 
     def __init__(self, url: str) -> None:
         parsed = sql.make_url(url)
@@ -152,13 +154,13 @@ class History:
     ) -> Mark:
         """Add finished work that is not stored yet, and its usage; ``weights`` by job, for all the attempts.
 
-        ``met``: which jobs met their deadlines, of those that have one. Return the mark of the history after that.
+        ``met`` has, for jobs with a deadline, the flag that they met it. Return the new mark of the history.
         """
         with self._told("cannot be written"):
             with self._engine.begin() as connection:
                 mark = self._add(connection, jobs, attempts, weights, met)
             if self._engine.dialect.name == "sqlite":
-                # What is in the main file cannot be lost with the write-ahead file.
+                # Data in the main file survives the loss of the write-ahead file.
                 with self._engine.connect() as connection:
                     connection.exec_driver_sql("PRAGMA busy_timeout=200")
                     connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -195,7 +197,9 @@ class History:
             return _mark_of(connection)
 
     def prune(self, before: int) -> int:
-        """Remove up to 200 jobs that ended before that time (µs since the epoch), with their attempts."""
+        """Remove up to 200 jobs that ended before ``before`` (µs since the epoch), with their attempts; return their
+        number.
+        """
         with self._told("cannot be written"), self._engine.begin() as connection:
             old = sql.select(_jobs.c.id).where(_jobs.c.ended < before).order_by(_jobs.c.ended).limit(PRUNED)
             ids = list(connection.scalars(old))
@@ -207,7 +211,7 @@ class History:
             return len(ids)
 
     def prune_usage(self, before: int) -> int:
-        """Remove the hours before that time (µs since the epoch); return the number of rows."""
+        """Remove the hours before ``before`` (µs since the epoch); return the number of rows."""
         with self._told("cannot be written"), self._engine.begin() as connection:
             return connection.execute(
                 sql.delete(_usage).where(_usage.c.hour < before // SECOND - HOUR // SECOND)
@@ -221,7 +225,7 @@ class History:
         return _job(found[0]) if found else None
 
     def some(self, ids: Sequence[int]) -> list[tuple[JobRecord, bytes | None]]:
-        """Return those of these jobs that are in the history, and their runs, in any order."""
+        """Return the stored ones of these jobs with their runs, in any order."""
         found: list[tuple[JobRecord, bytes | None]] = []
         for first in range(0, len(ids), AT_ONCE):
             part = ids[first : first + AT_ONCE]
@@ -231,7 +235,7 @@ class History:
     def jobs(
         self, filters: JobFilter = EVERY_JOB, *, limit: int, before: int | None = None
     ) -> list[tuple[JobRecord, bytes | None]]:
-        """Return the jobs that pass, with an id below ``before``, and their runs, newest first, at most ``limit``."""
+        """Return at most ``limit`` jobs that pass, with an id below ``before``, and their runs, newest first."""
         query = sql.select(_jobs).order_by(_jobs.c.id.desc()).limit(limit)
         query = query.where(*(_jobs.c[name] == value for name, value in filters.values.items()))
         if filters.state:
@@ -277,13 +281,13 @@ class History:
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
-    # Moved work is removed from the store: it must be as durable here as it was there.
+    # Moved work is removed from the store, so it must be as durable here as it was there.
     for words in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
         connection.execute(f"PRAGMA {words}")
 
 
 def _raise(connection: sql.Connection, name: str, by: int, first: int = 0) -> None:
-    """Raise a number among the marks; ``first`` is its value before."""
+    """Raise a number among the marks by ``by``; ``first`` is its initial value."""
     here = _marks.c.name == name
     if not connection.execute(sql.update(_marks).where(here).values(value=_marks.c.value + by)).rowcount:
         connection.execute(sql.insert(_marks).values(name=name, value=first + by))
@@ -295,7 +299,7 @@ def _mark_of(connection: sql.Connection) -> Mark:
 
 
 def _known(connection: sql.Connection, column: sql.Column[Any], values: Sequence[int]) -> set[int]:
-    """Return those of the values that are in the column."""
+    """Return the values that are in the column."""
     found: set[int] = set()
     for first in range(0, len(values), AT_ONCE):
         found.update(connection.scalars(sql.select(column).where(column.in_(values[first : first + AT_ONCE]))))
@@ -351,7 +355,7 @@ def _cell(value: object) -> object:
         return value.value
     if isinstance(value, tuple):
         return msgspec.json.encode(value).decode()
-    # Databases refuse this character, which occurs in errors of programs.
+    # Databases refuse NUL, which occurs in errors of programs.
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 

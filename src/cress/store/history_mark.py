@@ -1,6 +1,6 @@
-"""The mark of a history: which database it is, and how often finished work was added. It shows that a history was lost.
+"""The mark of a history: its identity, and the number of additions. It shows that a history was lost.
 
-Also the check of a history that is a SQLite file, without SQLAlchemy, which takes long to import.
+This module also checks a history in a SQLite file without SQLAlchemy, whose import is slow.
 """
 
 from __future__ import annotations
@@ -22,21 +22,19 @@ FILE = "history.mark"
 # Counters in the table ``marks`` of a history.
 IDENTITY, ADDITIONS, JOBS, ATTEMPTS = "identity", "additions", "jobs", "attempts"
 SEAL = "seal"
-# A start reads all of a history up to so many bytes; `cress store check` reads any.
+# The start of a center reads a whole history up to this size in bytes; `cress store check` reads any.
 MOST_READ = 32 * 2**20
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """The identity of a history, and the number of additions that it has at least; ``file``: a file of the data
-    directory.
-    """
+    """The identity of a history, and a lower bound of its additions; ``file``: its file in the data directory."""
 
     identity: int
     additions: int
     file: bool = True
 
     def compare(self, name: str, identity: int, additions: int, mark: Path) -> None:
-        """Raise Damaged if a history is not the one that this mark describes, or has lost additions."""
+        """Raise Damaged if a history does not match this mark, or has lost additions."""
         out = f"put a copy of it back; or remove {mark}, to continue with the existing one"
         if identity != self.identity:
             raise Damaged(f"the history {name} is not the one into which this center moved its finished work; {out}")
@@ -53,7 +51,7 @@ class _StoredMark(msgspec.Struct):
 
 
 def read_mark(path: Path) -> Mark | None:
-    """Return the mark at ``path``; None if there is none, or it is damaged: the next addition writes it again."""
+    """Read the mark at ``path``; return None if it is missing or damaged: the next addition writes it again."""
     try:
         stored = msgspec.json.decode(path.read_bytes(), type=_StoredMark)
     except IsADirectoryError:
@@ -86,7 +84,7 @@ def _check(mark: Mark) -> int:
 
 
 def seal_of(row: Mapping[str, Any]) -> int:
-    """Return the checksum of a row. Empty cells do not count: later releases may add columns."""
+    """Return the checksum of a row. Empty cells do not count, since later releases may add columns."""
     cells = {
         name: int(value) if isinstance(value, bool) else value
         for name, value in sorted(row.items())
@@ -96,7 +94,7 @@ def seal_of(row: Mapping[str, Any]) -> int:
 
 
 def check_history(path: Path, mark_path: Path, *, deep: bool) -> None:
-    """Raise Damaged if the SQLite history at ``path`` is gone, another one, less than it was, or damaged.
+    """Raise Damaged if the SQLite history at ``path`` is missing, another one, damaged, or has lost additions.
 
     Without ``deep`` a large file is not read.
     """

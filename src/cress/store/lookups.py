@@ -1,4 +1,4 @@
-"""Look-ups in the rows of a store, on a connection that only reads."""
+"""Look-ups in the rows of a store, on a read-only connection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Lookups:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # A query that another thread has under way on the same connection would keep both at its old snapshot.
+        # A running query of another thread on the same connection would keep both at its old snapshot.
         self._looking_up = threading.Lock()
 
     def _at_one_moment(self, read: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -39,7 +39,7 @@ class Lookups:
             return find_job(self._reader, job)
 
     def run(self, job: int) -> bytes | None:
-        """Return the run of this job as it was stored."""
+        """Return the run of this job as stored."""
         with told(self.path, "cannot be read"), self._looking_up:
             return find_run(self._reader, job)
 

@@ -1,4 +1,4 @@
-"""Stores by their address."""
+"""Opening of stores by address."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = ("zookeeper://HOST,HOST,HOST/PATH", "postgresql://USER@HOST/DATABASE")
 def open_store(address: str, folder: Path) -> SqliteStore | ReplicatedStore:
     """Open the store at ``address``; empty: the file in ``folder``. Raises InputError and StoreError.
 
-    Of a store elsewhere, ``folder`` has the replica.
+    For a store elsewhere, ``folder`` holds the replica.
     """
     if not address:
         if (folder / REPLICA).exists() and not (folder / SQLITE).exists():
@@ -39,7 +39,7 @@ def open_store(address: str, folder: Path) -> SqliteStore | ReplicatedStore:
 
 
 def check_address(address: str) -> None:
-    """Raise InputError if this cannot be the address of a store."""
+    """Raise InputError unless this can be the address of a store."""
     parts = urlsplit(address)
     if parts.scheme not in ("zookeeper", "postgresql") or not parts.netloc:
         raise InputError(
@@ -72,7 +72,9 @@ def connected(address: str) -> SharedLog:
 
 
 def session_in(query: str) -> float | None:
-    """Return the seconds after ``session=`` in the query of an address, None without. Raises InputError."""
+    """Return the value of ``session=`` in the query of an address in seconds, None if it is missing.
+    Raises InputError.
+    """
     given = parse_qs(query).get("session")
     if given is None:
         return None

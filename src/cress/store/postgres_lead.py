@@ -1,4 +1,4 @@
-"""The lead in PostgreSQL: a row with the time, of the server's clock, until which it is a center's."""
+"""The lead in PostgreSQL: a row with its holder and its expiry, by the server's clock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INSERT INTO cress_centers VALUES (%(me)s, %(address)s, clock_timestamp() + %(ses
 ON CONFLICT (holder) DO UPDATE SET until = excluded.until
 """
 _OTHERS = "SELECT address FROM cress_centers WHERE holder <> %(me)s AND until >= clock_timestamp() ORDER BY address"
-# Seconds between two looks at whether the lead is free.
+# Seconds between two checks whether the lead is free.
 POLL = 0.05
 
 

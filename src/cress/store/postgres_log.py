@@ -1,4 +1,4 @@
-"""A shared log in PostgreSQL: a table of entries, a row that is the fence, a table with the pieces of checkpoints."""
+"""A shared log in PostgreSQL: a table of entries, a row as the fence, a table with the pieces of checkpoints."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from cress.store.base import Checkpoint, Damaged, Fenced, StoreError
 from cress.store.postgres_lead import PostgresLead
 from cress.store.shared_log import Head, LogUnreachable, Trimmed, another, without_password
 
-# Seconds within which a server answers, over all lost connections.
+# Seconds within which a server must answer, including reconnections.
 PATIENCE = 6.0
-# Seconds after which a center that is gone loses the lead.
+# Seconds after which a lost center loses the lead.
 SESSION = 4.0
-# Seconds between two looks at whether there is another entry.
+# Seconds between two checks for another entry.
 POLL = 0.02
-# Entries that are read at a time.
+# Maximum number of entries read at a time.
 AT_ONCE = 500
-# The lock under which the tables are made: one number of our own among the advisory locks of the database.
+# The advisory lock for the creation of the tables: a fixed number of this project.
 _MAKING = 0x63726573
 
 _TABLES = """
@@ -42,8 +42,10 @@ _T = TypeVar("_T")
 
 
 class PostgresLog:
-    """A ``SharedLog`` in the database at ``url`` (``postgresql://…``). ``patience`` is the time (s) that an operation
-    may take, ``session`` that after which a center that is gone loses the lead.
+    """A ``SharedLog`` in the database at ``url`` (``postgresql://…``).
+
+    ``patience`` is the maximum time (s) of an operation, ``session`` the time (s) after which a lost center loses the
+    lead.
     """
 
     def __init__(self, url: str, session: float = SESSION, patience: float = PATIENCE) -> None:
@@ -158,7 +160,7 @@ class PostgresLog:
         self, connection: psycopg.Connection, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint | None
     ) -> None:
         with connection.transaction():
-            # The row is locked from here on: nobody else appends before the end of the transaction.
+            # The row is locked from here on: no other center appends before the end of the transaction.
             fence = connection.execute(
                 "UPDATE cress_fence SET epoch = %s, last = %s WHERE epoch <= %s AND (last = %s OR %s AND last < %s)",
                 (epoch, number, epoch, number - 1, checkpoint is not None, number),
@@ -170,7 +172,7 @@ class PostgresLog:
                 return
         there = connection.execute("SELECT entry FROM cress_log WHERE number = %s", (number,)).fetchone()
         if there is not None and there[0] == entry:
-            return  # the answer to an earlier attempt got lost
+            return  # the answer to an earlier try was lost
         newest = _head(connection).epoch
         if newest > epoch:
             raise Fenced(epoch, newest)
@@ -188,7 +190,7 @@ class PostgresLog:
         return psycopg.connect(self._url, autocommit=autocommit, connect_timeout=max(2, int(self._patience)))
 
     def _again(self, work: Callable[[psycopg.Connection], _T]) -> _T:
-        """Return the result of work that may be repeated. Raises ``LogUnreachable``."""
+        """Return the result of repeatable work. Raises ``LogUnreachable``."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -212,7 +214,7 @@ def _newest(connection: psycopg.Connection) -> Checkpoint:
     row = connection.execute("SELECT checkpoint, place, announced FROM cress_fence").fetchone()
     assert row is not None
     number, place, announced = row
-    # Earlier releases have neither place nor entry: both are the number.
+    # Rows of earlier releases have neither place nor entry: both equal the number.
     return Checkpoint(number, str(place or number), 0, announced or number)
 
 
@@ -231,7 +233,7 @@ def _piece(number: int, piece: int) -> Callable[[psycopg.Connection], bytes | No
 
 
 def _announce(connection: psycopg.Connection, entry: int, checkpoint: Checkpoint) -> None:
-    """Make a checkpoint the newest one, and remove the older ones and the entries before the last."""
+    """Make a checkpoint the newest one; remove older ones, and the entries that the previous one covers."""
     connection.execute(
         "UPDATE cress_fence SET before = checkpoint, checkpoint = %s, place = %s, announced = %s",
         (checkpoint.number, int(checkpoint.place), entry),

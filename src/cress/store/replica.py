@@ -1,4 +1,4 @@
-"""The replica of a shared log: the rows that its entries give, in a SQLite file of the center's own."""
+"""The replica of a shared log: the rows of its entries, in a SQLite file of the center."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cress.store.sqlite_tables import (
 )
 from cress.store.sqlite_verify import apply_commit, defects, load
 
-# The note with the log that is followed, and with the chain at its last entry that was applied.
+# The notes with the id of the followed log, and with the chain at the last applied entry.
 LOG, CHAIN = "log", "chain"
 
 _T = TypeVar("_T")
@@ -37,8 +37,8 @@ _T = TypeVar("_T")
 class Replica(Lookups):
     """The rows of a log up to entry ``last``, in the file ``path``.
 
-    The log has all of it: the file is not synced, and one that is damaged, or follows another log, begins anew.
-    One thread at a time writes, others may read.
+    The log has all data: the file is not synced, and a damaged file, or one of another log, begins anew. One thread at
+    a time writes, others may read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,13 +73,13 @@ class Replica(Lookups):
 
     @property
     def log(self) -> str:
-        """The id of the log that is followed, empty for a new file."""
+        """The id of the followed log, empty for a new file."""
         with told(self.path, "cannot be read"):
             return (note_of(self._writer, LOG) or b"").decode("ascii")
 
     @property
     def epoch(self) -> int:
-        """The newest epoch that the applied entries know."""
+        """The newest epoch in the applied entries."""
         with told(self.path, "cannot be read"):
             return number_of(self._writer, EPOCH)
 
@@ -106,7 +106,7 @@ class Replica(Lookups):
     def applied(self, commit: StoredCommit, chain: int, state: memoryview | None = None) -> Iterator[None]:
         """Apply the next entry when the block ends without an error; ``chain`` is the one after it.
 
-        What cannot be applied is refused before the block begins.
+        An entry that cannot be applied is refused before the block begins.
         """
         with told(self.path, "cannot be written"), transaction(self._writer):
             self._apply(commit, state)
@@ -124,7 +124,7 @@ class Replica(Lookups):
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
     def checkpoint(self, state: memoryview, number: int, put: Callable[[int, Iterator[bytes]], _T]) -> _T:
-        """Return what ``put`` gives for the rows of this moment as a checkpoint: the last entry, and the pieces.
+        """Return the result of ``put`` for a checkpoint of the present rows: the last entry, and the pieces.
 
         ``state`` is the one after record ``number``. Any thread may call it; entries are applied meanwhile.
         """
@@ -134,7 +134,7 @@ class Replica(Lookups):
             return put(last, pieces_of(view, chain, (LOG, CHAIN), (state, number)))
 
     def restore(self, log: str, last: int, pieces: Iterable[bytes]) -> None:
-        """Begin anew with a checkpoint that covers the log up to entry ``last``. Raises ``Damaged``."""
+        """Begin anew from a checkpoint that covers the log up to entry ``last``. Raises ``Damaged``."""
         self.begin(log)
         with told(self.path, "cannot be written"), transaction(self._writer):
             chain = write_pieces(self._writer, pieces)
@@ -144,7 +144,7 @@ class Replica(Lookups):
     # --- reading -------------------------------------------------------------------------------------------------
 
     def load(self) -> Saved:
-        """Return what a center needs to go on, as of one moment."""
+        """Return the data with which a center continues, as of one moment."""
         saved = self._at_one_moment(load)
         for name in (LOG, CHAIN):
             saved.meta.pop(name, None)

@@ -21,18 +21,16 @@ from cress.store.shared_log import Head, SharedLog, Trimmed, decode_entry, encod
 class ReplicatedStore:
     """A ``Store``: a commit is an entry of ``log``, and is applied to the replica in ``path`` once the log has it.
 
-    The log decides what is stored; the replica answers all questions. It follows when it is asked for the whole state,
-    and with ``follow``.
+    The log decides what is stored; the replica answers all queries. ``load`` and ``follow`` bring it up to date.
     """
 
     def __init__(self, log: SharedLog, path: Path) -> None:
         self.log = log
         self.warnings: list[str] = []
         self._replica = Replica(path)
-        # Called before finished work is removed by an entry that this center did not write; None: before all of it may
-        # be.
+        # Called before an entry of another center removes finished work; None: before any of it may be removed.
         self.leaving: Callable[[Batch | None], None] | None = None
-        # The replica is behind: what was stored last could not be applied, or nobody knows whether it is stored.
+        # True if the replica is behind: the last commit could not be applied, or its fate is unknown.
         self._behind = True
 
     def lead(self, address: str) -> Lead:
@@ -42,14 +40,14 @@ class ReplicatedStore:
     # --- following ---------------------------------------------------------------------------------------------
 
     def follow(self) -> list[StoredCommit] | None:
-        """Apply what the log has more than the replica, and return it.
+        """Apply the new entries of the log, and return them.
 
         None: the rows come from a checkpoint, since the log does not go back far enough, and the state must be loaded.
         """
         return self._follow(keep=True)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until there is something to follow, at most so long; return whether there may be."""
+        """Wait at most ``seconds`` for new entries; return whether there may be some."""
         return self.log.wait(self._replica.last, seconds)
 
     def _follow(self, *, keep: bool) -> list[StoredCommit] | None:
@@ -78,7 +76,7 @@ class ReplicatedStore:
         return applied
 
     def _entries(self) -> Iterator[StoredCommit]:
-        """Apply the entries behind the last one, and yield them."""
+        """Apply the entries after the last one, and yield them."""
         replica = self._replica
         for entry in self.log.entries(replica.last):
             commit, chain = decode_entry(entry, replica.chain, f"entry {replica.last + 1} of {self.log.name}")
@@ -97,10 +95,9 @@ class ReplicatedStore:
         self._replica.restore(head.id, checkpoint.number, pieces)
 
     def _state_at(self, number: int) -> memoryview | None:
-        """Return the state that was stored with this entry. Raises ``Trimmed`` if a newer checkpoint covers the entry.
+        """Return the state stored with this entry. Raises ``Trimmed`` if a newer checkpoint covers the entry.
 
-        None: the upload of a newer one had begun before this entry was known. Its state is newer, and comes with an
-        entry of its own.
+        None: the upload of a newer state began before this entry was known. That state has an entry of its own.
         """
         checkpoint, pieces = self.log.checkpoint()
         if checkpoint.entry == number:
@@ -110,14 +107,14 @@ class ReplicatedStore:
         return None
 
     def load(self) -> Saved:
-        """Return everything that a center needs to go on, with the newest entries of the log."""
+        """Return the data with which a center continues, including the newest entries of the log."""
         self._follow(keep=False)
         return self._replica.load()
 
     # --- writing -----------------------------------------------------------------------------------------------
 
     def take_over(self, epoch: int, number: int, cluster: str) -> int:
-        """Begin a new epoch behind a state that was loaded; see ``Store.take_over``."""
+        """Begin a new epoch after a loaded state; see ``Store.take_over``."""
         if self._behind:
             self._follow(keep=False)
         if (self._replica.epoch, self._replica.number) != (epoch, number):
@@ -130,7 +127,7 @@ class ReplicatedStore:
         return self.log.head().epoch
 
     def note(self, key: str) -> bytes | None:
-        """Return a note, as the replica has it: what follows the log must see each entry. See ``Store.note``."""
+        """Return a note of the replica: followers of the log must see each entry. See ``Store.note``."""
         return self._replica.note(key)
 
     def commit(self, batch: Batch, epoch: int) -> None:
@@ -138,7 +135,7 @@ class ReplicatedStore:
         self._append(StoredCommit(epoch, batch), epoch)
 
     def upload(self, snapshot: StateSnapshot) -> Checkpoint:
-        """Put a snapshot where the method of that name finds it; see ``Store.upload``."""
+        """Upload a snapshot for ``snapshot``; see ``Store.upload``."""
         return self._replica.checkpoint(memoryview(snapshot.state), snapshot.number, self.log.put_checkpoint)
 
     def snapshot(self, snapshot: StateSnapshot, epoch: int, uploaded: Checkpoint | None = None) -> None:
@@ -159,7 +156,8 @@ class ReplicatedStore:
             raise Fenced(epoch, replica.epoch)
         entry, chain = encode_entry(commit, replica.chain)
         with replica.applied(commit, chain, state):
-            # Whatever happens from here on: what the log has is found out before the next change.
+            # The fate of the entry is unknown until the append returns; on an error it is found out before the next
+            # change.
             self._behind = True
             self.log.append(replica.last + 1, entry, epoch, checkpoint)
         self._behind = False
@@ -171,7 +169,7 @@ class ReplicatedStore:
         return self._replica.job(job)
 
     def run(self, job: int) -> bytes | None:
-        """Return the run of this job as it was stored."""
+        """Return the run of this job as stored."""
         return self._replica.run(job)
 
     def reader(self) -> SqliteReader:

@@ -1,6 +1,4 @@
-"""The interface of a log that several centers share: numbered entries behind a fence, and a checkpoint that shortens
-it.
-"""
+"""The interface of a log that several centers share: numbered entries behind a fence, shortened by checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from cress.store.base import Changed, Checkpoint, Damaged, StoreError
 from cress.store.commit_journal import StoredCommit
 from cress.store.lead import Lead
 
-# Entries above so many bytes are compressed.
+# Entries above this size in bytes are compressed.
 LARGE = 4096
 _RAW, _COMPRESSED = b"r", b"z"
 
@@ -25,8 +23,8 @@ _decode = msgspec.msgpack.Decoder(StoredCommit).decode
 class Head(msgspec.Struct, frozen=True):
     """The end of a shared log.
 
-    ``id`` tells logs apart. ``epoch`` is the newest (0: none has begun), ``last`` the number of the last entry, and
-    ``checkpoint`` that of the last entry that the newest checkpoint covers (0: there is none).
+    ``id`` identifies the log. ``epoch`` is the newest (0: none has begun), ``last`` the number of the last entry, and
+    ``checkpoint`` that of the last entry that the newest checkpoint covers (0: none).
     """
 
     id: str
@@ -40,45 +38,45 @@ class Trimmed(StoreError):
 
 
 class LogUnreachable(StoreError):
-    """The servers of the log do not answer, or not in time. A change that was under way may be stored or not."""
+    """The servers of the log do not answer in time. A pending change may be stored or not."""
 
 
 class SharedLog(Protocol):
-    """Numbered entries in a service that several centers reach. An entry that was appended is there for all of them.
+    """Numbered entries in a service that several centers reach. All of them see an appended entry.
 
-    One thread at a time calls it. Raises ``LogUnreachable``, and ``StoreError`` when the service refuses something.
+    One thread at a time calls it. Raises ``LogUnreachable``, and ``StoreError`` if the service refuses an operation.
     """
 
     name: str
-    """The place of the log, for sentences: without a password."""
+    """The place of the log for messages, without a password."""
 
     def head(self) -> Head:
-        """Return the end of the log, not older than the newest entry that any center was told is stored."""
+        """Return the end of the log, at least as new as the newest entry that was acknowledged to any center."""
 
     def append(self, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint | None = None) -> None:
         """Append an entry. Raises ``Fenced`` for an epoch older than the newest; a newer one begins.
 
-        With a ``checkpoint`` that was put before, that is the newest one from here on, and what nobody needs any more
-        is removed. A ``number`` behind a gap makes it the beginning of all that follows. Entries are kept from the last
-        checkpoint but one on: centers that follow closely need no checkpoint.
+        A ``checkpoint`` that was put before becomes the newest one, and obsolete data is removed. A ``number`` after a
+        gap makes it the beginning of all that follows. Entries are kept from the previous checkpoint on: centers that
+        follow closely need no checkpoint.
 
-        Raises ``Changed`` if there is another entry with that number. An answer that got lost is found out: when
-        this returns the entry is stored, and after ``Fenced`` or ``Changed`` it is not.
+        Raises ``Changed`` if there is another entry with that number. Lost answers are resolved: when this returns the
+        entry is stored, and after ``Fenced`` or ``Changed`` it is not.
         """
 
     def entries(self, after: int) -> Iterator[bytes]:
-        """Return the entries after number ``after``, in order. Raises ``Trimmed``."""
+        """Yield the entries after number ``after``, in order. Raises ``Trimmed``."""
 
     def wait(self, after: int, seconds: float) -> bool:
-        """Wait until there is an entry after number ``after``, at most so long; return whether there may be one.
+        """Wait at most ``seconds`` for an entry after number ``after``; return whether there may be one.
 
-        Another thread than that of the others may call it.
+        It may be called by another thread than the other methods.
         """
 
     def put_checkpoint(self, number: int, pieces: Iterable[bytes]) -> Checkpoint:
         """Store the pieces of a checkpoint that covers the log up to entry ``number``, for ``append``.
 
-        Another thread than that of the others may call it, while entries are appended.
+        It may be called by another thread than the other methods, while entries are appended.
         """
 
     def checkpoint(self) -> tuple[Checkpoint, Iterator[bytes]]:
@@ -95,7 +93,7 @@ class SharedLog(Protocol):
 
 
 def encode_entry(commit: StoredCommit, chain: int) -> tuple[bytes, int]:
-    """Return a commit as an entry, and the chain after it: a CRC-32 over all entries up to this one."""
+    """Return a commit as an entry, and the chain after it: a CRC-32 over all entries so far."""
     body = _encode(commit)
     body = _COMPRESSED + zlib.compress(body, 1) if len(body) > LARGE else _RAW + body
     after = zlib.crc32(body, chain)
@@ -103,9 +101,9 @@ def encode_entry(commit: StoredCommit, chain: int) -> tuple[bytes, int]:
 
 
 def decode_entry(entry: bytes, chain: int, what: str) -> tuple[StoredCommit, int]:
-    """Return the commit of an entry, and the chain after it. ``what`` names the entry.
+    """Return the commit of an entry, and the chain after it. ``what`` names the entry in errors.
 
-    Raises ``Damaged`` if the entry is not the one that followed ``chain``.
+    Raises ``Damaged`` if the entry did not follow ``chain``.
     """
     body = entry[4:]
     after = zlib.crc32(body, chain)
@@ -118,12 +116,12 @@ def decode_entry(entry: bytes, chain: int, what: str) -> tuple[StoredCommit, int
 
 
 def without_password(address: str) -> str:
-    """Return the address of a store as it may be shown: without password and query; empty if it is none."""
+    """Return the address of a store for display, without password and query; empty if it is invalid."""
     scheme, mark, rest = address.partition("://")
     login, at, place = rest.rpartition("@")
     return f"{scheme}://{login.partition(':')[0]}{at}{place.partition('?')[0]}" if mark else ""
 
 
 def another(name: str, number: int) -> Changed:
-    """Return the error for an entry whose number is taken."""
+    """Return the error of an entry whose number is taken."""
     return Changed(f"the store {name} has changed since it was read: there is another entry {number}")

@@ -1,4 +1,4 @@
-"""The store of one machine: a SQLite file, in write-ahead mode, synchronous=FULL."""
+"""The store of one machine: a SQLite file in write-ahead mode, with synchronous=FULL."""
 
 from __future__ import annotations
 
@@ -42,20 +42,19 @@ from cress.store.sqlite_tables import (
 )
 from cress.store.sqlite_verify import apply_commits, damaged_runs, defects, load, missing_commits
 
-# A checkpoint is made after so many commits, or so many bytes of them.
+# A checkpoint is made after this number of commits, or of bytes in them.
 CHECKPOINT_COMMITS, CHECKPOINT_BYTES = 200, 2 * 2**20
 
 
 class SqliteStore(Lookups):
-    """A ``Store`` in the file ``path``, made if it does not exist.
+    """A ``Store`` in the file ``path``, created if it does not exist.
 
-    One connection writes, another one reads: a reader never waits for a commit, and sees whole batches. A file that is
-    there already is opened for writing by the first commit: until then nothing is changed, unless the store lost
-    commits that its journal has (design note 0010); ``warnings`` then say so.
+    One connection writes, another one reads: a reader never waits for a commit, and sees whole batches. The first
+    commit opens an existing file for writing. Until then nothing is changed, unless the store lost commits that its
+    journal has (design note 0010); ``warnings`` then report it.
 
-    Beside the file stands its mark, which says ``open`` or ``closed``: it shows that a store was lost, or
-    lost its write-ahead file, instead of being new. Data that decisions depend on has a checksum: SQLite notices
-    damage to its own structure only.
+    A mark beside the file, ``open`` or ``closed``, distinguishes a lost store, or a lost write-ahead file, from a new
+    store. Data on which decisions depend has a checksum: SQLite detects only damage to its own structure.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,12 +74,12 @@ class SqliteStore(Lookups):
 
     def _open(self) -> None:
         self._opened_writer: sqlite3.Connection | None = None
-        # Before anything is opened: SQLite makes a write-ahead file that is missing.
+        # Check before anything is opened: SQLite creates a missing write-ahead file.
         gone = log_is_gone(self.path)
         journal = self._commits = read_commits(beside(self.path, JOURNAL))
         if gone and journal is None:
             raise Damaged(gone)
-        # A store of another release is refused before anything is written.
+        # Refuse a store of another release before anything is written.
         if not self.path.exists() or self._schema() == 0:
             journal = self._commits = None
             self._open_writer()
@@ -97,7 +96,7 @@ class SqliteStore(Lookups):
         self.warnings += [f"the store {self.path} is damaged: {run}" for run in self._at_one_moment(damaged_runs)]
 
     def _schema(self) -> int:
-        """Return the schema of the file, 0 if it is empty; raises StoreError for one of another release."""
+        """Return the schema of the file, 0 if it is empty. Raises StoreError for one of another release."""
         with closing(connect(self.path, read_only=True)) as connection:
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version not in (0, SCHEMA, *OLDER):
@@ -111,7 +110,7 @@ class SqliteStore(Lookups):
         return self._opened_writer or self._open_writer()
 
     def _open_writer(self, missing: Sequence[StoredCommit] = ()) -> sqlite3.Connection:
-        """Open the file for writing, and apply commits that it has lost."""
+        """Open the file for writing, and apply commits that it lost."""
         writer = connect(self.path)
         try:
             writer.execute("PRAGMA journal_mode=WAL")
@@ -137,11 +136,11 @@ class SqliteStore(Lookups):
     # --- writing ---------------------------------------------------------------------------------------------
 
     def load(self) -> Saved:
-        """Return everything that a center needs to go on, as of one moment."""
+        """Return the data with which a center continues, as of one moment."""
         return self._at_one_moment(load)
 
     def take_over(self, epoch: int, number: int, cluster: str) -> int:
-        """Begin a new epoch behind a state that was loaded; see ``Store.take_over``."""
+        """Begin a new epoch after a loaded state; see ``Store.take_over``."""
 
         def begin(writer: sqlite3.Connection) -> None:
             if (number_of(writer, EPOCH), number_of(writer, RECORDS)) != (epoch, number):
@@ -182,7 +181,7 @@ class SqliteStore(Lookups):
 
         self._write(write, StoredCommit(epoch, covered=snapshot.number))
         with told(self.path, "cannot be written"):
-            # The journal does not have the state.
+            # The journal does not contain the state.
             self._checkpoint(self._writer)
 
     def _write(self, work: Callable[[sqlite3.Connection], None], commit: StoredCommit) -> None:
@@ -198,19 +197,19 @@ class SqliteStore(Lookups):
                 self._checkpoint(writer)
 
     def _checkpoint(self, writer: sqlite3.Connection) -> None:
-        """Copy the write-ahead file into the main file, and begin it and the journal anew.
+        """Copy the write-ahead file into the main file, and restart it and the journal.
 
-        A reader can hold it: then it goes on, and so does the journal. Nothing of this fails the commit before it.
+        A reader can prevent this: then both are continued. An error here never fails the commit before it.
         """
         journal = self._journal
         self._next_checkpoint = journal.count + CHECKPOINT_COMMITS, journal.size + CHECKPOINT_BYTES
         number = number_of(writer, COMMITS)
         if not journal.append(number, StoredCommit(floor=number)):
-            return  # the floor has to be there before the first page is copied
+            return  # the floor must be stored before the first page is copied
         before = self._generation()
         try:
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            # The first transaction after it begins the write-ahead file anew, unless a reader is in there.
+            # The first transaction after it restarts the write-ahead file, unless a reader uses it.
             with transaction(writer):
                 note(writer, {COMMITS: encode(number + 1)})
         except sqlite3.Error:
@@ -221,7 +220,7 @@ class SqliteStore(Lookups):
         journal.append(number + 1, StoredCommit())
 
     def _generation(self) -> bytes:
-        """Return the part of the write-ahead file that differs each time when it begins anew."""
+        """Return the part of the write-ahead file that differs after each restart of it."""
         with suppress(OSError), beside(self.path, "-wal").open("rb") as file:
             return file.read(24)[12:]
         return b""
@@ -242,7 +241,7 @@ class SqliteStore(Lookups):
             self._note_end()
 
     def _note_end(self) -> None:
-        # The last connection merges the write-ahead file and removes it, if it can.
+        # The last connection merges the write-ahead file and removes it, if possible.
         if beside(self.path, MARK).exists() and not beside(self.path, "-wal").exists():
             with suppress(OSError):
                 write_mark(self.path, "closed")

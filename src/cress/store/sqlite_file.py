@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from cress.store.base import Damaged, StoreError, Unstorable
 
-# The ending of the file that records whether a store was closed.
+# The suffix of the file that records whether a store was closed.
 MARK = ".mark"
-# Files beside a store, and what helps when there is a directory in their place.
+# Files beside a store, and the remedy if there is a directory in their place.
 _BESIDE = {
     "-wal": "move it away: the store is completed from its commit journal",
     "-shm": "move it away: the next start makes the file again",
@@ -26,14 +26,14 @@ _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Return a connection that begins transactions only explicitly."""
+    """Return a connection without implicit transactions."""
     name = f"file:{quote(str(path.absolute()))}" + "?mode=ro" * read_only
     return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
 
 
 @contextmanager
 def told(path: Path, what: str) -> Iterator[None]:
-    """Raise errors of the store in ``path`` as StoreError; ``what`` is the attempted operation."""
+    """Raise errors of the store in ``path`` as StoreError; ``what`` describes the failure."""
     try:
         yield
     except _Spoilt as error:
@@ -49,7 +49,7 @@ def told(path: Path, what: str) -> Iterator[None]:
 
 
 def check_place(path: Path) -> None:
-    """Raise StoreError if the file at ``path`` cannot be the store that its mark describes."""
+    """Raise StoreError if the file at ``path`` contradicts its mark."""
     if path.is_dir():
         raise Damaged(f"the store {path} is a directory")
     for ending, hint in _BESIDE.items():
@@ -67,9 +67,7 @@ def check_place(path: Path) -> None:
 
 
 def log_is_gone(path: Path) -> str:
-    """Return why a store that was not closed cannot be whole without its write-ahead file; empty if the file is
-    there.
-    """
+    """Return why a store that was not closed is incomplete without its write-ahead file; empty if the file exists."""
     mark, log = beside(path, MARK), beside(path, "-wal")
     if log.exists() or not mark.exists() or mark.read_text(encoding="ascii", errors="replace").strip() != "open":
         return ""
@@ -91,13 +89,13 @@ def write_mark(path: Path, word: str) -> None:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """Return the file that has the name of ``path`` and this ending."""
+    """Return the file with the name of ``path`` and this suffix."""
     return path.with_name(path.name + ending)
 
 
 @contextmanager
 def transaction(writer: sqlite3.Connection) -> Iterator[None]:
-    """Write as one transaction, which an exception rolls back."""
+    """Run the block as one transaction, which an exception rolls back."""
     try:
         writer.execute("BEGIN IMMEDIATE")
         yield
@@ -109,7 +107,7 @@ def transaction(writer: sqlite3.Connection) -> Iterator[None]:
 
 
 def begins_anew(path: Path, how: str) -> str:
-    """Return the reason why a ``gone`` or ``empty`` store is not taken for a new one."""
+    """Return the message about a ``gone`` or ``empty`` store that is not accepted as a new one."""
     return f"the store {path} is {how}; to begin an empty cluster there, remove {beside(path, MARK)}"
 
 
@@ -118,19 +116,19 @@ class _Spoilt(Exception):
 
 
 def sealed(data: bytes) -> bytes:
-    """Return data with its checksum before it."""
+    """Return data with its checksum in front."""
     return zlib.crc32(data).to_bytes(4, "little") + data
 
 
 def opened(data: object, what: str) -> bytes:
-    """Return the data that ``sealed`` was given; call it inside ``told``."""
+    """Return the data in the result of ``sealed``; call it inside ``told``."""
     if isinstance(data, bytes) and is_whole(data):
         return data[4:]
     raise _Spoilt(f"{what} is not as it was stored")
 
 
 def is_whole(data: object) -> bool:
-    """Return whether data is as ``sealed`` returned it."""
+    """Return whether data is an intact result of ``sealed``."""
     if not isinstance(data, bytes) or len(data) <= 4:
         return False
     return zlib.crc32(memoryview(data)[4:]) == int.from_bytes(data[:4], "little")

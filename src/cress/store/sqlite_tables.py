@@ -13,13 +13,13 @@ from cress.store.finished import ATTEMPT_COLUMNS, INSERT_ATTEMPT, INSERT_JOB, JO
 from cress.store.sqlite_file import opened, sealed
 
 SCHEMA = 7
-# Older schemas that are opened too; the first commit brings them to this one.
+# Older schemas that can be opened; the first commit upgrades them.
 OLDER = (6,)
-# Notes that the store itself keeps: the newest epoch, the number of the last record, the number of the record that the
-# snapshot covers, the number of the last transaction, the tally, the id of the cluster.
+# Notes of the store itself: the newest epoch, the number of the last record, the number of the record that the snapshot
+# covers, the number of the last transaction, the tally, the id of the cluster.
 EPOCH, RECORDS, COVERED, COMMITS, TALLY, CLUSTER = "epoch", "records", "covered", "commits", "tally", "cluster"
 OWN = (EPOCH, RECORDS, COVERED, COMMITS, TALLY, CLUSTER)
-# Bytes of a snapshot that are written at a time: other threads run in between.
+# Number of bytes of a snapshot written at a time: other threads run in between.
 CHUNK = 2**20
 
 TABLES = """
@@ -47,9 +47,7 @@ CREATE TABLE attempts (
 
 
 class Tally(msgspec.Struct, array_like=True):
-    """The number of runs, of finished jobs and of finished attempts, and the sum of the checksums of the finished
-    rows.
-    """
+    """The numbers of runs, finished jobs and finished attempts, and the sum of the checksums of the finished rows."""
 
     runs: int = 0
     jobs: int = 0
@@ -57,7 +55,7 @@ class Tally(msgspec.Struct, array_like=True):
     total: int = 0
 
     def add(self, cells: Iterable[object], sign: int = 1) -> None:
-        """Add the checksum of a row of finished work, or take it away (``sign`` -1)."""
+        """Add the checksum of a row of finished work, or subtract it (``sign`` -1)."""
         self.total = (self.total + sign * zlib.crc32(encode([*cells]))) % 2**63
 
 
@@ -93,7 +91,7 @@ def note_of(connection: sqlite3.Connection, key: str) -> bytes | None:
 
 
 def note(writer: sqlite3.Connection, meta: Mapping[str, bytes]) -> None:
-    """Write notes in place of those with the same keys."""
+    """Write notes in place of those with equal keys."""
     writer.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", _notes(meta))
 
 
@@ -106,7 +104,7 @@ def _notes(meta: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
 
 
 def create(writer: sqlite3.Connection) -> None:
-    """Make the tables of a new store."""
+    """Create the tables of a new store."""
     writer.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={SCHEMA};")
     zero = encode(0)
     note(writer, dict.fromkeys((EPOCH, RECORDS, COVERED, COMMITS), zero) | {TALLY: encode(Tally())})
@@ -114,7 +112,7 @@ def create(writer: sqlite3.Connection) -> None:
 
 
 def upgrade(writer: sqlite3.Connection) -> None:
-    """Bring a store of an older schema to this one."""
+    """Upgrade a store of an older schema."""
     writer.execute("BEGIN IMMEDIATE")
     (count,) = writer.execute("SELECT count(*) FROM log").fetchone()
     numbers = {EPOCH: number_of(writer, EPOCH), RECORDS: number_of(writer, RECORDS), COMMITS: 0}
@@ -125,7 +123,7 @@ def upgrade(writer: sqlite3.Connection) -> None:
 
 
 def counted(connection: sqlite3.Connection) -> Tally:
-    """Return the tally of the rows that are there."""
+    """Return the tally of the existing rows."""
     tally = Tally()
     (tally.runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
     for row in connection.execute(f"SELECT {JOB_COLUMNS} FROM jobs"):  # noqa: S608 (our own names)
@@ -190,7 +188,7 @@ def _remove_moved(writer: sqlite3.Connection, batch: Batch, tally: Tally) -> Non
 
 
 def fence(writer: sqlite3.Connection, epoch: int) -> None:
-    """Raise Fenced if a newer epoch than ``epoch`` has begun; note a newer one."""
+    """Raise Fenced if a newer epoch than ``epoch`` has begun; store a newer one."""
     newest = number_of(writer, EPOCH)
     if epoch < newest:
         raise Fenced(epoch, newest)
@@ -199,7 +197,7 @@ def fence(writer: sqlite3.Connection, epoch: int) -> None:
 
 
 def shorten(writer: sqlite3.Connection, number: int) -> None:
-    """Remove the log up to the record of this number."""
+    """Remove the log up to the record with this number."""
     (count, newest) = writer.execute("SELECT count(*), max(seq) FROM log").fetchone()
     last = number_of(writer, RECORDS)
     behind = max(0, last - number)

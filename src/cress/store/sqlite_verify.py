@@ -1,6 +1,4 @@
-"""Verification of a SQLite store: its structure, its checksums, its numbers; and a comparison with its commit
-journal.
-"""
+"""Verification of a SQLite store: its structure, checksums and counts, and a comparison with its commit journal."""
 
 from __future__ import annotations
 
@@ -31,14 +29,14 @@ from cress.store.sqlite_tables import (
     write_batch,
 )
 
-# Defects of one file that are reported.
+# Maximum number of reported defects of one file.
 MOST_TOLD = 10
-# Jobs that are named when they are lost.
+# Maximum number of lost jobs that are named.
 MOST_NAMED = 20
 
 
 def load(connection: sqlite3.Connection) -> Saved:
-    """Return everything that a center needs to go on, with its checksums verified; call it inside ``told``."""
+    """Return the data with which a center continues, with its checksums verified; call it inside ``told``."""
     execute = connection.execute
     snapshot = execute("SELECT state FROM snapshot").fetchone()
     log = execute("SELECT seq, record FROM log ORDER BY seq")
@@ -54,7 +52,7 @@ def load(connection: sqlite3.Connection) -> Saved:
 
 
 def defects(connection: sqlite3.Connection) -> list[str]:
-    """Return the defects of a store as sentences, empty if it is whole; call it inside ``told``."""
+    """Return the defects of a store as sentences, empty if it is intact; call it inside ``told``."""
     found = connection.execute(f"PRAGMA integrity_check({MOST_TOLD})").fetchall()
     if found != [("ok",)]:
         return [str(text).replace("\n", " ") for (text,) in found]
@@ -63,7 +61,7 @@ def defects(connection: sqlite3.Connection) -> list[str]:
 
 
 def damaged_runs(connection: sqlite3.Connection) -> list[str]:
-    """Return the runs that are not as they were stored, as sentences: their jobs cannot start, all others can."""
+    """Return the damaged runs as sentences: their jobs cannot start, all others can."""
     return [
         f"how to run job {job} is not as it was stored"
         for job, run in connection.execute("SELECT job, run FROM runs")
@@ -96,9 +94,9 @@ def _wrong_numbers(connection: sqlite3.Connection) -> list[str]:
 
 
 def missing_commits(path: Path, connection: sqlite3.Connection, journal: Commits | None) -> Sequence[StoredCommit]:
-    """Return the commits that the store in ``path`` has lost and its journal has, in order.
+    """Return, in order, the commits that the store in ``path`` lost and its journal has.
 
-    Raises Damaged if the store has lost some that cannot be applied to it again.
+    Raises Damaged if the store lost some that cannot be applied again.
     """
     with told(path, "cannot be read"):
         number = number_of(connection, COMMITS)
@@ -111,7 +109,7 @@ def missing_commits(path: Path, connection: sqlite3.Connection, journal: Commits
 
 
 def _lost(path: Path, number: int, journal: Commits) -> str:
-    """Return what a store has lost, as a sentence."""
+    """Return the loss of a store as a sentence."""
     log, commits = beside(path, "-wal"), beside(path, JOURNAL)
     jobs = sorted(
         run
@@ -140,6 +138,6 @@ def apply_commits(writer: sqlite3.Connection, commits: Sequence[StoredCommit]) -
     """Apply commits of the journal again, as one transaction; call it inside ``told``."""
     with transaction(writer):
         for commit in commits:
-            # A snapshot is not in the journal: the older one and the longer log give the same state.
+            # The journal has no snapshots: the older one and the longer log give an equal state.
             apply_commit(writer, commit)
         note(writer, {COMMITS: encode(number_of(writer, COMMITS) + len(commits))})

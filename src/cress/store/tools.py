@@ -1,4 +1,4 @@
-"""Tools for the file of a SQLite store: check it, copy it while it is in use, replace it by a copy."""
+"""Tools for the file of a SQLite store: check it, copy it while it is in use, replace it with a copy."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from cress.store.sqlite_file import MARK, beside, check_place, connect, is_whole
 from cress.store.sqlite_tables import OLDER, SCHEMA
 from cress.store.sqlite_verify import apply_commits, damaged_runs, defects, load, missing_commits
 
-# Folders into which `restore` moves the replaced store.
+# Name of the folders into which `restore` moves the replaced store.
 REPLACED = "replaced"
 
 
 class Reading:
     """A store as of one moment, while it may be written; made by ``reading(path)``.
 
-    ``completed`` is the number of commits that the file lacks and that were taken from its commit journal.
+    ``completed`` is the number of missing commits that were taken from the commit journal.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, completed: int = 0) -> None:
@@ -35,12 +35,12 @@ class Reading:
         self.connection = connection
 
     def damage(self) -> list[str]:
-        """Return the defects of the store as sentences, empty if it is whole; the same that a start finds."""
+        """Return the defects of the store as sentences, empty if it is intact; a start finds the same ones."""
         with told(self.path, "cannot be read"):
             return defects(self.connection)
 
     def damaged_runs(self) -> list[str]:
-        """Return the runs that are not as they were stored, as sentences."""
+        """Return the damaged runs as sentences."""
         with told(self.path, "cannot be read"):
             return damaged_runs(self.connection)
 
@@ -50,26 +50,26 @@ class Reading:
             return load(self.connection)
 
     def runs(self) -> Iterator[tuple[int, bytes]]:
-        """Return the runs of all jobs, by id, without those that are damaged."""
+        """Yield the runs of all jobs, by id, without damaged ones."""
         with told(self.path, "cannot be read"):
             for job, sealed in self.connection.execute("SELECT job, run FROM runs ORDER BY job"):
                 if is_whole(sealed):
                     yield job, sealed[4:]
 
     def run(self, job: int) -> bytes | None:
-        """Return the run of this job as it was stored; None if it is damaged."""
+        """Return the run of this job as stored; None if it is damaged."""
         with told(self.path, "cannot be read"):
             row = self.connection.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
             return row[0][4:] if row is not None and is_whole(row[0]) else None
 
     def jobs(self) -> Iterator[JobRecord]:
-        """Return the finished jobs."""
+        """Yield the finished jobs."""
         for row in self._rows("jobs", JobRecord.__struct_fields__):
             with _sensible(self.path, "jobs"):
                 yield job_of(row)
 
     def attempts(self) -> Iterator[AttemptRecord]:
-        """Return the finished attempts."""
+        """Yield the finished attempts."""
         for row in self._rows("attempts", AttemptRecord.__struct_fields__):
             with _sensible(self.path, "attempts"):
                 yield attempt_of(row)
@@ -80,14 +80,14 @@ class Reading:
             yield from self.connection.execute(f"SELECT {columns} FROM {table}")  # noqa: S608 (our own names)
 
     def copy_to(self, target: Path) -> None:
-        """Copy this moment into a new file, durably, for its owner only."""
+        """Copy this moment into a new file, durably, readable by its owner only."""
         fresh = beside(target, f".{os.getpid()}")
         try:
             with told(target, "cannot be written"):
                 os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
                 with closing(sqlite3.connect(fresh, isolation_level=None)) as copy:
                     self.connection.backup(copy)
-                    # One file, without a write-ahead file beside it.
+                    # A single file, without a write-ahead file beside it.
                     copy.execute("PRAGMA journal_mode=DELETE")
                 _sync(fresh)
                 fresh.replace(target)
@@ -100,11 +100,11 @@ class Reading:
 def reading(path: Path, *, as_it_is: bool = False) -> Iterator[Reading]:
     """Open one moment of the store in ``path``. Raises StoreError.
 
-    ``as_it_is``: accept a store that has lost its write-ahead file.
+    ``as_it_is``: accept a store that lost its write-ahead file.
     """
     if not as_it_is:
         check_place(path)
-    # Before the store: it is never behind a journal that was read before it.
+    # Before the store: it is never behind a journal that was read earlier.
     journal = read_commits(beside(path, JOURNAL))
     gone = "" if as_it_is or journal is not None else log_is_gone(path)
     if gone:
@@ -137,7 +137,7 @@ def reading(path: Path, *, as_it_is: bool = False) -> Iterator[Reading]:
 def _completed(
     path: Path, connection: sqlite3.Connection, commits: Sequence[StoredCommit]
 ) -> Iterator[sqlite3.Connection]:
-    """Give a copy of a store to which these commits were applied: reading changes nothing."""
+    """Yield a copy of a store with these commits applied: reading changes nothing."""
     with tempfile.TemporaryDirectory(prefix="cress-store-") as folder, closing(connect(Path(folder) / "copy")) as copy:
         with told(path, "cannot be read"):
             connection.backup(copy)
@@ -156,7 +156,7 @@ def _sensible(path: Path, table: str) -> Iterator[None]:
 def put_in_place(fresh: Path, path: Path) -> Path | None:
     """Make the file ``fresh`` the store in ``path``; return the folder with the old one, if there was one.
 
-    Neither may be in use. Interrupted at any point, both still exist.
+    Neither may be in use. After an interruption at any point, both still exist.
     """
     with told(path, "cannot be replaced"):
         folder = move_away(path, REPLACED)
@@ -166,7 +166,7 @@ def put_in_place(fresh: Path, path: Path) -> Path | None:
 
 
 def move_away(path: Path, name: str) -> Path | None:
-    """Move the store in ``path`` and the files beside it into a new folder ``name-N``; return that, None without a
+    """Move the store in ``path`` and the files beside it into a new folder ``name-N``; return it, or None without a
     store.
     """
     with told(path, "cannot be moved"):

@@ -1,4 +1,4 @@
-"""Usage of groups by the hour, and the share of an attempt in it."""
+"""Hourly usage of groups, and the part of an attempt in it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import msgspec
 
 from cress.model.times import SECOND
 
-# Seconds.
+# An hour, in seconds.
 HOUR = 3600
-# The longest time that is charged to an attempt, in hours, in case its clocks are wrong.
+# The longest time charged to an attempt, in hours, in case its clocks are wrong.
 MOST_HOURS = 24 * 366
 
 
 class Weight(NamedTuple):
-    """The resources that an attempt of a job holds: the ``group`` that pays, ``cpu`` in millicores, ``memory`` in
-    bytes.
-    """
+    """The resources of an attempt of a job: the ``group`` that pays, ``cpu`` in millicores, ``memory`` in bytes."""
 
     group: str
     cpu: int
@@ -53,10 +51,10 @@ Usage: TypeAlias = dict[tuple[int, str], Used]
 
 
 def add_usage(usage: Usage, weight: Weight, begin: int, end: int, cpu: int) -> int:
-    """Add the usage of an attempt from ``begin`` to ``end`` (µs) to the hours; return the last hour (its beginning, in
-    s).
+    """Add the usage of an attempt from ``begin`` to ``end`` (µs) to the hours; return the beginning of the last hour,
+    in s.
 
-    ``cpu`` is the processor time that it was measured to need, in microseconds.
+    ``cpu`` is the measured processor time, in µs.
     """
     last = end // SECOND // HOUR * HOUR
     begin = max(begin, end - MOST_HOURS * HOUR * SECOND)

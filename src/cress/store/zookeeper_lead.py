@@ -26,9 +26,9 @@ from cress.store.shared_log import LogUnreachable
 
 _T = TypeVar("_T")
 
-# Errors after which nobody knows whether an operation was carried out.
+# Errors after which the result of an operation is unknown.
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
-# The part of a session for which it is not relied on: the servers hear of what a client did with a delay of half a
+# The fraction of a session on which the lead does not rely: the servers see a client's actions with a delay of half a
 # tick.
 MARGIN = 0.25
 
@@ -37,7 +37,7 @@ class ZooKeeperLead:
     """A ``Lead``: the node at ``path``, with the address of this center, in the session of ``client``, which lasts
     ``session`` (s) or longer.
 
-    Centers that stand by have such nodes too, below ``centers``.
+    Standbys have such nodes too, below ``centers``.
     """
 
     def __init__(self, client: KazooClient, path: str, centers: str, address: str, session: float) -> None:
@@ -50,7 +50,9 @@ class ZooKeeperLead:
         self.until = 0
 
     def claim(self) -> bool:
-        """See ``Lead.claim``. Keeping the lead is a write, since only a write is answered by most of the servers."""
+        """See ``Lead.claim``. Keeping the lead is a write, because only writes are confirmed by a majority of the
+        servers.
+        """
         begin = boottime()
         mine = self._told(self._claim)
         self.until = begin + int(self.session * (1 - MARGIN) * 1e6) if mine else 0
@@ -78,7 +80,7 @@ class ZooKeeperLead:
             return ""
 
     def wait(self, seconds: float) -> None:
-        """See ``Lead.wait``: ZooKeeper says when the leader's node vanishes."""
+        """See ``Lead.wait``: ZooKeeper reports that the leader's node vanished."""
         self._changed.clear()
         with contextlib.suppress(*LOST, KazooException):
             if self._client.exists_async(self._path, self._note).get(timeout=seconds) is None:

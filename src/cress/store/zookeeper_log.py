@@ -1,9 +1,8 @@
 """A shared log in ZooKeeper.
 
-Below the root stand ``id``, ``lead`` and ``centers`` (see ``zookeeper_lead``), ``fence`` (the newest epoch; each append
-names its version), ``log/BUCKET/NUMBER`` (the entries), ``checkpoint`` (which one is the newest),
-``checkpoints/PLACE/PIECE``, and ``parts/PLACE/PIECE`` for entries that are too large for one node. No node has more
-than a few thousand children.
+Below the root are ``id``, ``lead`` and ``centers`` (see ``zookeeper_lead``), ``fence`` (the newest epoch; each append
+names its version), ``log/BUCKET/NUMBER`` (the entries), ``checkpoint`` (the newest one), ``checkpoints/PLACE/PIECE``,
+and ``parts/PLACE/PIECE`` for entries that are too large for one node. No node has more than a few thousand children.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ from cress.store.base import Checkpoint, Damaged, Fenced, StoreError
 from cress.store.shared_log import Head, LogUnreachable, Trimmed, another
 from cress.store.zookeeper_lead import LOST, ZooKeeperLead
 
-# Entries in a bucket.
+# Number of entries in a bucket.
 BUCKET = 1000
-# Bytes of a node: ZooKeeper refuses a request of 1 MB.
+# Maximum size of a node in bytes: ZooKeeper refuses a request of 1 MB.
 NODE = 500_000
-# Seconds that an operation may take, over all lost connections.
+# Maximum time of an operation in seconds, including reconnections.
 PATIENCE = 6.0
-# Requests that are under way at a time; large ones, which commits wait behind.
+# Maximum number of concurrent requests, and of large ones, for which commits wait.
 AT_ONCE, LARGE_AT_ONCE = 64, 2
-# Seconds after which the servers take a center for gone; they may agree to more only.
+# Seconds after which the servers give up a center; they may only agree to more.
 SESSION = 4.0
-# Lost connections are told by the errors of what needed them.
+# Lost connections show as errors of the operations that needed them.
 _quiet = logging.getLogger("cress.zookeeper")
 _quiet.setLevel(logging.CRITICAL)
 
@@ -57,7 +56,7 @@ class _Fence(msgspec.Struct, array_like=True):
 
 
 class _Newest(msgspec.Struct, array_like=True):
-    """The newest checkpoint, as a ``Checkpoint`` has it; ``before`` is the last entry that the one before it covers."""
+    """The newest checkpoint, as in ``Checkpoint``; ``before`` is the last entry that the previous one covers."""
 
     number: int = 0
     place: str = ""
@@ -71,14 +70,15 @@ class _Pieces(msgspec.Struct, array_like=True):
     pieces: int
 
 
-# The beginning of a node that says where the parts of an entry are, and of one that is the entry.
+# The first byte of a node with a whole entry, and of one that refers to the pieces of an entry.
 _PLAIN, _IN_PARTS = b"e", b"p"
 
 
 class ZooKeeperLog:
-    """A ``SharedLog`` below ``root`` of the servers ``hosts`` (``host:port,…``); ``login`` is ``user:password``,
-    ``session`` the time (s) after which the servers take it for gone, ``patience`` the time (s) that an operation may
-    take.
+    """A ``SharedLog`` below ``root`` of the servers ``hosts`` (``host:port,…``).
+
+    ``login`` is ``user:password``, ``session`` the time (s) after which the servers give up a center, ``patience`` the
+    maximum time (s) of an operation.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class ZooKeeperLog:
             if until == number:
                 if number > self._last(0):
                     return
-                # It may have come since the look at its bucket.
+                # It may have been added after the look at its bucket.
                 if self._again(partial(self.client.exists_async, self._path(_entry(number)))) is None:
                     raise Trimmed(f"{self.name} does not go back to entry {number}")
                 continue
@@ -175,7 +175,7 @@ class ZooKeeperLog:
             number = until
 
     def wait(self, after: int, seconds: float) -> bool:
-        """See ``SharedLog.wait``: ZooKeeper says when the next entry is there."""
+        """See ``SharedLog.wait``: ZooKeeper reports the next entry."""
         if self._awaited != after + 1:
             self._news.clear()
             self._awaited = after + 1
@@ -225,7 +225,7 @@ class ZooKeeperLog:
             self._trim(newest)
 
     def _fitting(self, number: int, entry: bytes) -> bytes:
-        """Return the data of an entry's node; a large entry is put elsewhere first."""
+        """Return the data of an entry's node; a large entry is stored in pieces first."""
         if len(entry) < NODE:
             return _PLAIN + entry
         place = _place(number)
@@ -293,10 +293,9 @@ class ZooKeeperLog:
         return Checkpoint(number, place, self._put_pieces(f"checkpoints/{place}", _cut(pieces)))
 
     def _trim(self, newest: _Newest) -> None:
-        """Remove older checkpoints, and the entries that the one before the newest covers. Repeated by the next one.
+        """Remove older checkpoints, and the entries that the previous one covers. The next checkpoint repeats this.
 
-        Behind the fence: to a center that slept meanwhile, the checkpoint of the one that leads looks like an older
-        one.
+        Behind the fence: a center that slept meanwhile would take the new leader's checkpoint for an older one.
         """
         for place in self._children("checkpoints"):
             if place != newest.place:
@@ -379,7 +378,7 @@ class ZooKeeperLog:
         if isinstance(failed, BadVersionError):
             raise Fenced(self._epoch, self._epoch + 1)
         if failed is not None and len(paths) > 1:
-            # One of them is gone already.
+            # One of them is deleted already.
             for path in paths:
                 self._delete([path])
 
@@ -405,7 +404,7 @@ class ZooKeeperLog:
         return f"{self._root}/{path}".rstrip("/") or "/"
 
     def _again(self, begin: Callable[[], Any]) -> Any:
-        """Return the result of an operation that may be repeated.
+        """Return the result of a repeatable operation.
 
         Raises ``LogUnreachable``, NoNodeError, NodeExistsError.
         """
@@ -432,12 +431,12 @@ def _entry(number: int) -> str:
 
 
 def _place(number: int) -> str:
-    """Return a name for the pieces that belong to an entry: never one that a change in doubt has used."""
+    """Return a new name for the pieces of an entry, never used by an earlier change in doubt."""
     return f"{number}-{secrets.token_hex(8)}"
 
 
 def _follows(error: KazooException) -> bool:
-    """Return whether an operation only failed since another one of its transaction has."""
+    """Return whether an operation failed only because another one in its transaction did."""
     return isinstance(error, RolledBackError | RuntimeInconsistency)
 
 
@@ -453,7 +452,7 @@ def _decoded(data: bytes, kind: type[_T], name: str) -> _T:
 
 
 def _cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Return pieces in such as fit a node: each has its length before it, and all stand one behind the other."""
+    """Yield pieces that fit a node: the input pieces one after the other, each with its length in front."""
     waiting = bytearray()
     for piece in pieces:
         waiting += len(piece).to_bytes(4, "little") + piece
@@ -465,7 +464,7 @@ def _cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _joined(nodes: Iterable[bytes]) -> Iterator[bytes]:
-    """Return the pieces that ``_cut`` was given."""
+    """Yield the input pieces of ``_cut``."""
     waiting = bytearray()
     for node in nodes:
         waiting += node

@@ -1,1 +1,1 @@
-"""Attempts: what executors report of them, and programs that cannot be started."""
+"""Attempts: reports of executors about them, and programs that cannot be started."""

@@ -1,4 +1,4 @@
-"""The reason why an attempt ended, as a sentence for its record."""
+"""The reason of the end of an attempt, as a sentence for its record."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _GANG = "another task of its gang ended; the gang starts again as a whole"
 
 
 def moved_with(leader: Job) -> str:
-    """Return with which job an attempt moves to another node."""
+    """Return the reason of an attempt that moves to another node with a job."""
     name = f" ({leader.name})" if leader.name else ""
     return f"restarts on another node together with job {leader.counted_as}{name}, on which it depends"
 
 
 def preempted_for(context: Context, fact: Preempt) -> str:
-    """Return for whom an attempt is preempted."""
+    """Return the reason of a preempted attempt, with the beneficiary."""
     job = context.jobs[fact.by].job
     name = f" ({job.name})" if job.name else ""
     return f"preempted for job {job.counted_as}{name} of group {job.group or DEFAULT_GROUP}"
 
 
 def left_for(context: Context, fact: Stop) -> str:
-    """Return for which advance reservation an attempt is stopped."""
+    """Return the reason of an attempt that is stopped for an advance reservation."""
     kept = context.core.advance_reservations.by_name.get(fact.reservation)
     group = context.jobs[fact.job].job.group or DEFAULT_GROUP
     if kept is None or kept.spec.group == group:
@@ -44,7 +44,7 @@ def left_for(context: Context, fact: Stop) -> str:
 
 
 def reason_of(job: LiveJob, attempt: LiveAttempt, report: Ended, outcome: Outcome) -> str:
-    """Return why an attempt ended as it did; empty if its exit code says it all."""
+    """Return the reason of the end of an attempt; empty if its exit code says it all."""
     known = report.error or replica_ends.unhealthy(attempt)
     if outcome in FAILURES and report.cause in (Cause.TIME_LIMIT, Cause.MEMORY):
         return reasons.how(report, job.job)

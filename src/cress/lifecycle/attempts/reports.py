@@ -1,4 +1,4 @@
-"""Attempts: what executors report of them."""
+"""Reports of executors about attempts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from cress.model.reports import Cause, Checked, Ended, Report, Started
 
 
 def reported(context: Context, node: str, report: Report) -> None:
-    """Take in a report of an executor about an attempt."""
+    """Handle a report of an executor about an attempt."""
     attempt = context.attempts.get(report.attempt)
     if attempt is None or attempt.node != node:
-        # A report that comes twice is no news; but what runs unknown to the machine must not go on.
+        # A repeated report is not news; but an attempt that the machine does not know must not go on.
         if isinstance(report, Started):
             context.out.halts.append(Halt(report.attempt, 0, node, 0))
         return
@@ -53,7 +53,7 @@ def _runs(context: Context, attempt: LiveAttempt, at: int) -> None:
 
 
 def lost(context: Context, attempt: LiveAttempt, error: str) -> None:
-    """End an attempt of which no report will come any more."""
+    """End an attempt that will never be reported again."""
     report = Ended(attempt=attempt.id, cause=Cause.UNKNOWN, code=None, started=0, at=context.utc, error=error)
     ended(context, attempt, report)
 
@@ -110,7 +110,7 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     if judgement.outcome is Outcome.LOST and not judgement.again and job.kept is None:
         job.reason = f"a task was lost with node {attempt.node}; tasks of this job are not restarted"
     if job.job.gang and not job.ending and not judgement.again and judgement.outcome is not Outcome.SUCCEEDED:
-        # The others would wait for the failed task for ever.
+        # Otherwise the other tasks would wait for the failed one for ever.
         fail(context, job, job.reason, judgement.outcome)
     maybe_over(context, job)
 
@@ -127,10 +127,10 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
     if outcome is Outcome.PREEMPTED:
         job.preempted += 1
     elif judgement.again and job.kept is not None:
-        pass  # what counts there is counted by its family
+        pass  # its family keeps these counts
     elif outcome in FAILURES and judgement.again:
         if report.cause is Cause.PORT:
-            pass  # neither the task nor its program has done anything
+            pass  # neither the task nor its program did anything
         elif report.cause is Cause.NOT_STARTED:
             job.unstarted[attempt.task] = job.unstarted.get(attempt.task, 0) + 1
         else:
@@ -143,7 +143,7 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
         else:
             job.failed += 1
             if outcome is not Outcome.CANCELLED:
-                # It was stopped because its job failed: that is how the job failed already.
+                # It was stopped because its job failed; the outcome of the job is noted already.
                 note_failure(job, outcome)
             job.reason = job.reason or _first_failure(job, attempt, report)
         if job.unstarted:

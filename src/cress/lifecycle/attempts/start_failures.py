@@ -1,11 +1,11 @@
 """Programs that cannot be started, and the decision between two causes: the node or the job.
 
-The task is tried again while its node rests, so that another node gets it; without another node it is failed at once. A
-program that then runs elsewhere is evidence against the nodes where it did not: one with enough of it, from more than
-one job, takes nothing any more until somebody has looked at it. What starts nowhere is its job's own mistake, and a job
-none of whose programs ever ran is failed as a whole: a typo in an array of a million must not march over a cluster.
-Where the node says that it is its own lack of room, on a disk for one, no job is blamed: its tasks wait until there is
-room.
+The task is retried while its node rests, so that another node gets it; without another node it fails at once. If the
+program then runs elsewhere, this is evidence against the nodes where it did not start. A node with enough evidence,
+from more than one job, takes no tasks until an operator has looked at it. A program that starts nowhere is its job's
+own mistake. A job of which no program ever ran fails as a whole, so that a typo in an array of a million tasks does not
+disturb a whole cluster. If the node reports that it lacks room, on a disk for example, no job is blamed: its tasks wait
+until there is room.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def elsewhere(context: Context, attempt: LiveAttempt) -> bool:
 
 
 def succeeded(context: Context, attempt: LiveAttempt, job: LiveJob) -> None:
-    """Note that a program runs: earlier failed starts of its task are the fault of the nodes where they happened."""
+    """Note that a program runs: earlier failed starts of its task are blamed on their nodes."""
     job.unstarted.pop(attempt.task, None)
     node = context.nodes[attempt.node]
     if node.failures or node.rests:
@@ -39,9 +39,9 @@ def succeeded(context: Context, attempt: LiveAttempt, job: LiveJob) -> None:
 
 
 def failed(context: Context, attempt: LiveAttempt, job: LiveJob, error: str, *, again: bool) -> None:
-    """Take in a failed start; ``again``: the task is retried."""
+    """Handle a failed start; ``again``: the task is retried."""
     if job.kept is not None and (not again or _given_up(context, job) or not elsewhere(context, attempt)):
-        # It is tried for ever: what starts on none of so many nodes must not keep all others off them for ever.
+        # It is retried for ever: a task that fails to start on many nodes must not close them to all others for ever.
         return
     if again:
         if attempt.node not in job.suspects:
@@ -59,7 +59,7 @@ def failed(context: Context, attempt: LiveAttempt, job: LiveJob, error: str, *, 
 
 
 def _given_up(context: Context, job: LiveJob) -> bool:
-    """Return whether a task of a service failed to start so often that the cause is the task."""
+    """Return whether a task of a service failed to start so often that the task itself is the cause."""
     state = context.families[job.job.family].state
     return isinstance(state, ReplicaState) and state.failures.get(job.index, 0) > context.core.options.start_tries
 
@@ -82,13 +82,13 @@ def _blame(context: Context, name: str, job: LiveJob) -> None:
 
 
 def no_room(context: Context, attempt: LiveAttempt, error: str) -> None:
-    """Rest a node that had no room for an attempt, longer each time; it is never closed for that."""
+    """Rest a node that had no room for an attempt, longer each time; this never closes it for good."""
     _rest(context, attempt.node, f"resting: the node could not start a program: {error}")
     cordons.tell(context, attempt.node)
 
 
 def _rest(context: Context, name: str, why: str) -> None:
-    # What was placed here before the rest and fails too makes the rest no longer.
+    # A task that was placed here before the rest does not prolong it when it fails too.
     node, options = context.nodes[name], context.core.options
     if not node.rest:
         context.noticed.cordon(node)

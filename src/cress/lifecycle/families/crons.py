@@ -1,9 +1,9 @@
-"""Cron jobs: a run at each moment of the wall clock that the expression names, as far as its last run lets it.
+"""Cron jobs: a run at each moment of the wall clock that the expression names, unless the last run prevents it.
 
-The next moment is kept in the wall clock's time, and a timer on the machine's clock stands where that will be; when the
-wall clock is set the timer moves. A moment is over once: what comes after it is looked for from it, or from the time
-that the wall clock shows by then, whichever is later, so a clock that is put back makes no run twice. A clock that is
-put back by more than ``CORRECTION`` was wrong before, and what it shows now counts, as in Debian's cron.
+The next moment is stored as wall-clock time, with a timer on the machine's clock; when the wall clock is set the timer
+moves. A moment happens once: the next one is searched from the last moment, or from the present wall clock if that is
+later, so a clock that is put back repeats no run. A clock that is put back by more than ``CORRECTION`` was wrong
+before, and its new time counts, as in Debian's cron.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ from cress.model.records import JobRecord
 from cress.model.times import HOUR, MINUTE, SECOND
 from cress.model.zones import zone_of
 
-# A moment is missed when no step was made for so long (µs) after it.
+# A moment is missed if no step was made within this time (µs) after it.
 LATE = MINUTE
 
-# A wall clock that is put back by more than that (µs) was wrong before.
+# A wall clock that is put back by more than this (µs) was wrong before.
 CORRECTION = 3 * HOUR
 
-# A timer may come so much (µs) before its moment: the clocks do not run alike, and the machine hears only of more.
+# A timer may fire this much (µs) before its moment: the clocks differ slightly, and the machine is told only of larger
+# differences.
 EARLY = SECOND
 
-# So many missed moments are counted one by one; how many more there were in years without a center matters to nobody.
+# Maximum number of missed moments that are counted exactly; beyond that, after years without a center, the number has
+# no use.
 COUNTED = 1_000
 
 
 def check(context: Context, job: Job) -> None:
-    """Raise ``InputError`` if the plan makes no sense."""
+    """Raise ``InputError`` if the plan is invalid."""
     plan = _plan(job)
     try:
         check_moments(plan.when, plan.zone)
@@ -57,11 +59,11 @@ def begin(context: Context, family: Family) -> None:
 
 
 def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
-    """A run is over."""
+    """Do nothing: the next moment has a timer."""
 
 
 def tend(context: Context, family: Family) -> None:
-    """Make the run that is owed, if the family was released."""
+    """Make the postponed run of a released family."""
     clock = family.state
     if isinstance(clock, CronState) and clock.owed and not family.held:
         owed, clock.owed = clock.owed, 0
@@ -70,7 +72,7 @@ def tend(context: Context, family: Family) -> None:
 
 
 def due(context: Context, family: Family, kind: str, index: int) -> None:
-    """A moment has come, or was passed while no step was made."""
+    """Handle a moment that has come, or that passed without a step."""
     clock, plan = family.state, _plan(family.job)
     if not isinstance(clock, CronState) or not clock.next:
         return
@@ -83,7 +85,7 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
     on_time = not family.held and context.utc - moment < LATE
     clock.missed += _count(plan, first, moment) - on_time
     if on_time:
-        # It makes up for those that were missed before it too.
+        # This run also makes up for moments missed before it.
         _run(context, family, clock, moment)
     elif plan.missed is Missed.ONCE and family.held:
         clock.owed = moment
@@ -92,7 +94,7 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 
 
 def updated(context: Context, family: Family, before: Job) -> None:
-    """Take over an update: present runs go on as they are, later ones follow the new version."""
+    """Apply an update: present runs go on unchanged, later ones use the new version."""
     old, new = _plan(before), _plan(family.job)
     if isinstance(family.state, CronState) and (old.when, old.zone) != (new.when, new.zone):
         family.state.seen = max(family.state.seen, context.utc)
@@ -100,7 +102,7 @@ def updated(context: Context, family: Family, before: Job) -> None:
 
 
 def wall_stepped(context: Context, family: Family) -> None:
-    """The wall clock was set: the next moment is due at another time of the machine's clock, or is another one."""
+    """Move the timer of the next moment, or find another one, after the wall clock was set."""
     clock = family.state
     if not isinstance(clock, CronState):
         return
@@ -112,7 +114,7 @@ def wall_stepped(context: Context, family: Family) -> None:
 
 
 def why(context: Context, family: Family, now: int) -> str:
-    """When it runs next."""
+    """Return when it runs next."""
     clock, plan = family.state, _plan(family.job)
     if not isinstance(clock, CronState):
         return ""
@@ -128,7 +130,7 @@ def _plan(job: Job) -> Cron:
 
 
 def _look_ahead(context: Context, family: Family) -> None:
-    """Wait for the first moment that was not seen yet."""
+    """Wait for the first moment after ``seen``."""
     clock, plan = family.state, _plan(family.job)
     assert isinstance(clock, CronState)
     clock.next = next_after(plan.when, plan.zone, clock.seen) or 0
@@ -144,7 +146,7 @@ def _set_timer(context: Context, family: Family, clock: CronState) -> None:
 
 
 def _count(plan: Cron, first: int, last: int) -> int:
-    """Return the number of moments from ``first`` to ``last``, both included."""
+    """Return the number of moments from ``first`` to ``last``, both included, up to about ``COUNTED``."""
     count, at = 1, first
     while at < last and count < COUNTED:
         at, count = next_after(plan.when, plan.zone, at) or last, count + 1
@@ -152,15 +154,15 @@ def _count(plan: Cron, first: int, last: int) -> int:
 
 
 def _run(context: Context, family: Family, clock: CronState, moment: int) -> None:
-    """A run for a moment, unless one that is not over forbids it; one that replaces another waits for its end."""
+    """Make a run for a moment, unless an unfinished one forbids it; a run that replaces another waits for its end."""
     overlap = _plan(family.job).overlap
-    # Those that ended in this step may not have been taken out yet.
+    # Runs that ended in this step may still be among the members.
     alive = [number for number in family.members.values() if number in context.jobs]
     if alive and overlap is Overlap.FORBID:
         clock.skipped += 1
         return
     spec = timed(msgspec.structs.replace(family.job, type=JobType.BATCH, plan=None), context.utc)
-    # Its group may have got a time limit since the cron job came.
+    # The group may have got a time limit after the cron job was submitted.
     (spec,) = group_limits.with_limit(context, [spec])
     replaces = overlap is Overlap.REPLACE
     clock.refused = group_limits.problem(context, spec, len(alive) if replaces else 0)

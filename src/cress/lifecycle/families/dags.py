@@ -1,7 +1,7 @@
-"""Dags: their steps came in the same submit and wait for each other by themselves; here is what they come to.
+"""Dags: their steps came in the same submit and wait for each other; this module derives the result of the dag.
 
-A step that can never start since the one before it did *not* fail (a clean-up after failures) was not needed, and with
-it all that only it leads to: a dag is no less a success for that.
+A step that can never start because the step before it did *not* fail (a clean-up after failures) was not needed, and
+neither were steps that only it leads to: such a dag still succeeds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORDS = {JobState.OUT_OF_MEMORY: "ran out of memory", JobState.LOST: "was lost"
 
 
 def check(context: Context, job: Job) -> None:
-    """Raise ``InputError`` if the plan makes no sense."""
+    """Raise ``InputError`` if the plan is invalid."""
     plan = job.plan
     assert isinstance(plan, Dag)
     if not plan.steps:
@@ -33,7 +33,7 @@ def check(context: Context, job: Job) -> None:
 
 
 def _check_resumed(context: Context, number: int) -> None:
-    """Only what is over is resumed, by one at a time."""
+    """Raise an error unless the resumed dag has ended and no other dag resumes it."""
     if not 0 < number < context.next_job:
         raise InputError(f"there is no job {number}", hint="see `cress jobs`")
     if number in context.families or number in context.jobs:
@@ -49,20 +49,20 @@ def begin(context: Context, family: Family) -> None:
 
 
 def _progress(family: Family) -> DagState:
-    # Steps can be over before their dag begins: those that were cancelled.
+    # Steps can end before their dag begins, if they were cancelled.
     if not isinstance(family.state, DagState):
         family.state = DagState()
     return family.state
 
 
 def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
-    """A step is over."""
+    """Note the end of a step."""
     progress = _progress(family)
     progress.ended[member.index] = record.state
     if record.state is JobState.CANCELLED and not member.started and _needless(family, member, progress):
         progress.needless = (*progress.needless, member.index)
     elif record.state is not JobState.SUCCEEDED and not family.reason:
-        # Those behind it are cancelled after it, so this is the step with which it began.
+        # The steps behind it are cancelled after it, so this step is the cause.
         why = f": {record.reason}" if record.state in FAILURES and record.reason else ""
         word = _WORDS.get(record.state, record.state.value)
         family.reason = f"step {_step(family, member.index)} {word}{why}"
@@ -74,7 +74,9 @@ def _step(family: Family, index: int) -> str:
 
 
 def _needless(family: Family, member: LiveJob, progress: DagState) -> bool:
-    """Return whether a step is not needed: no failure that it waited for happened, or it follows such steps only."""
+    """Return whether a step was not needed: the failure that it waited for did not happen, or it follows
+    such a step.
+    """
     for number, condition in member.job.after:
         index = number - family.job.id - 1  # steps follow their dag
         if condition is Condition.FAILED and progress.ended.get(index) is JobState.SUCCEEDED:
@@ -85,7 +87,7 @@ def _needless(family: Family, member: LiveJob, progress: DagState) -> bool:
 
 
 def tend(context: Context, family: Family) -> None:
-    """Do nothing: the dependencies of the steps bring a dag on."""
+    """Do nothing: the dependencies of the steps drive a dag."""
 
 
 def due(context: Context, family: Family, kind: str, index: int) -> None:
@@ -93,7 +95,7 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 
 
 def updated(context: Context, family: Family, before: Job) -> None:
-    """A dag is never changed."""
+    """Do nothing: a dag is never changed."""
 
 
 def wall_stepped(context: Context, family: Family) -> None:
@@ -101,13 +103,13 @@ def wall_stepped(context: Context, family: Family) -> None:
 
 
 def why(context: Context, family: Family, now: int) -> str:
-    """Its steps say themselves what they wait for."""
+    """Return an empty text: each step shows its own reason."""
     return ""
 
 
 def result(family: Family) -> tuple[JobState, tuple[int, int, int]]:
-    """Return the state of a dag that is over, with the numbers of steps that succeeded, failed and were cancelled (or
-    not needed).
+    """Return the state of an ended dag, with the numbers of steps that succeeded, failed and were cancelled (or not
+    needed).
     """
     counts = family.succeeded, family.failed, family.cancelled
     needless = len(family.state.needless) if isinstance(family.state, DagState) else 0

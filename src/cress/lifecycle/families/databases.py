@@ -1,8 +1,8 @@
-"""Databases: services whose tasks have an identity. Each life of a task is a member of its own.
+"""Databases: services whose tasks have an identity. Each life of a task is a separate member.
 
-The next life is made when the one before it is over, and so known to be gone: at most one of each is alive. It is bound
-to the node where the task ran last, with its directory, as long as that is a node of the cluster and not away for too
-long.
+The next life is made when the one before has ended and is known to be gone, so at most one of each is alive. It is
+bound to the node where the task ran last, with its directory, while that node belongs to the cluster and is not away
+for too long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOVES = "its node is gone; it moves to another node"
 
 
 def check(context: Context, job: Job) -> None:
-    """Raise ``InputError`` if the plan makes no sense."""
+    """Raise ``InputError`` if the plan is invalid."""
     replicas.check(job)
 
 
@@ -35,11 +35,13 @@ def begin(context: Context, family: Family) -> None:
 
 
 def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
-    """A life is over; the next one is made by ``tend``."""
+    """Do nothing: ``tend`` makes the next life."""
 
 
 def tend(context: Context, family: Family) -> None:
-    """The next life of each index, in order at first; fewer from the highest; on with an update."""
+    """Make the next life of each index, in order at first; cancel surplus members from the highest;
+    continue an update.
+    """
     state, wanted = replicas.state_of(family), family.job.tasks
     highest = max(family.members, default=-1)
     if highest >= wanted:
@@ -53,7 +55,7 @@ def tend(context: Context, family: Family) -> None:
 
 
 def due(context: Context, family: Family, kind: str, index: int) -> None:
-    """The time of a timer has come; ``tend`` sees what is to be done for those of a life or a node."""
+    """Handle a timer; those of lives and nodes need nothing here, since ``tend`` follows."""
     if kind not in (AGAIN, MOVE):
         readiness.due(context, family, kind, index)
 
@@ -64,7 +66,7 @@ def updated(context: Context, family: Family, before: Job) -> None:
 
 
 def wall_stepped(context: Context, family: Family) -> None:
-    """The wall clock was set, by which nothing here goes."""
+    """Do nothing: a database does not depend on the wall clock."""
 
 
 def why(context: Context, family: Family, now: int) -> str:
@@ -94,7 +96,7 @@ def _waits(context: Context, family: Family, state: ReplicaState, index: int, no
 
 
 def node_changed(context: Context, name: str) -> None:
-    """Look after the databases with a task that is bound to a node that joined, is away, or left the cluster."""
+    """Mark the databases with a task bound to a node that joined, is away, or left the cluster."""
     there = context.homes.get(name)
     if not there:
         return
@@ -120,7 +122,7 @@ def _may_begin(context: Context, family: Family, state: ReplicaState, index: int
 def _make(context: Context, family: Family, state: ReplicaState, index: int) -> None:
     version = Version(family.template, family.job)
     if index not in state.out and state.good is not None and state.ran.get(index) == state.good.template:
-        # One that an update has not come to yet goes on as it was.
+        # A task that an update has not reached yet goes on unchanged.
         version = state.good
     home = state.nodes.get(index)
     if home is not None and (gone := _gone(context, family, home)):
@@ -133,14 +135,14 @@ def _make(context: Context, family: Family, state: ReplicaState, index: int) -> 
 
 
 def bound(requirement: str, node: str) -> str:
-    """The requirement of a task that runs on one node only."""
+    """Return the requirement of a task that runs on one node only."""
     quoted = node.replace("\\", "\\\\").replace('"', '\\"')
     here = f'Name = "{quoted}"'
     return f"({requirement}) && {here}" if requirement else here
 
 
 def _free(context: Context, family: Family, state: ReplicaState, member: LiveJob) -> None:
-    """A life that waits for a node that does not come back ends, so that the next one is free to go elsewhere."""
+    """Cancel a life that waits for a node that does not come back, so that the next one can go elsewhere."""
     name, home = timer_name(family, member.index), state.nodes.get(member.index)
     context.timers.drop(MOVE, name)
     if home is None or member.attempts or member.ending:
@@ -154,7 +156,7 @@ def _free(context: Context, family: Family, state: ReplicaState, member: LiveJob
 
 
 def _gone(context: Context, family: Family, name: str) -> str:
-    """Return why the tasks bound to a node wait for it no longer; empty if they wait."""
+    """Return why the tasks bound to a node no longer wait for it; empty if they wait."""
     node = context.nodes.get(name)
     if node is None:
         return "was removed from the cluster"

@@ -1,8 +1,7 @@
 """The life of all families: they enter, are held and cancelled, follow the ends of their members, and end.
 
-What differs is in one module for each plan; ``FamilyHandlers`` says what that must have. They are called between
-inputs, never in the middle of one, and may make members (``members.make``), cancel them (``jobs.cancel``) and set
-timers.
+Each plan has its own module with the handlers of ``FamilyHandlers``. They are called between inputs, never in the
+middle of one, and may make members (``members.make``), cancel them (``jobs.cancel``) and set timers.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ class FamilyHandlers(Protocol):
     """The handlers of the families of one type."""
 
     def check(self, context: Context, job: Job) -> None:
-        """Raise ``InputError`` if the plan of a job that is submitted, or of an update, makes no sense."""
+        """Raise ``InputError`` if the plan of a submitted job, or of an update, is invalid."""
 
     def begin(self, context: Context, family: Family) -> None:
         """Begin: the family is accepted and has no open dependency."""
 
     def member_over(self, context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
-        """One of its members is over, and is none any more; not asked of a family that is cancelled."""
+        """Handle the end of a member, which has been removed; not called for a cancelled family."""
 
     def tend(self, context: Context, family: Family) -> None:
-        """Bring on a family of which something changed; called after everything else here, also after a release."""
+        """Bring a changed family up to date; called after all other handlers, also after a release."""
 
     def due(self, context: Context, family: Family, kind: str, index: int) -> None:
-        """The time of a timer (``kind``, ``timer_name(family, index)``) has come; ``index`` is -1 without one."""
+        """Handle a timer (``kind``, ``timer_name(family, index)``) that is due; ``index`` is -1 if there is none."""
 
     def updated(self, context: Context, family: Family, before: Job) -> None:
-        """``family.job``, ``template`` and ``version`` are new."""
+        """Handle new values of ``family.job``, ``template`` and ``version``."""
 
     def wall_stepped(self, context: Context, family: Family) -> None:
-        """The wall clock was set: what waits for a moment of it is due at another time of the machine's clock."""
+        """Handle a set wall clock: moments are due at other times of the machine's clock."""
 
     def why(self, context: Context, family: Family, now: int) -> str:
         """Return what it waits for, as a sentence; empty: nothing."""
@@ -58,12 +57,12 @@ _KINDS: dict[type[FamilySpec], FamilyHandlers] = {Service: services, Database: d
 
 
 def kind_of(family: Family) -> FamilyHandlers:
-    """The module of its plan."""
+    """Return the handlers of its plan."""
     return _KINDS[type(family.job.plan)]  # type: ignore[index]  # a family has a plan
 
 
 def check(context: Context, job: Job) -> None:
-    """Raise ``InputError`` if a job with a plan makes no sense, ``NotAccepted`` if its name is another one's."""
+    """Raise ``InputError`` if a job with a plan is invalid, ``NotAccepted`` if its name is taken."""
     if job.plan is None:
         return
     _KINDS[type(job.plan)].check(context, job)
@@ -109,7 +108,7 @@ def _hold_all(context: Context, word: Hold) -> Slices[None]:
 
 
 def _check_hold(context: Context, number: int, *, held: bool) -> None:
-    """Raise ``InputError`` if there is no such job, ``NotAccepted`` if it can be neither held nor released."""
+    """Raise ``InputError`` for an unknown job, ``NotAccepted`` if it can be neither held nor released."""
     family = context.families.get(number)
     if family is not None:
         if family.cancelling:
@@ -117,7 +116,7 @@ def _check_hold(context: Context, number: int, *, held: bool) -> None:
         return
     job = context.jobs.get(number)
     if job is not None and job.kept is not None:
-        # It would be made anew, and not be held.
+        # It would be made anew, without the hold.
         raise NotAccepted(
             f"job {number} is task {job.index} of {job.job.type.value} {job.job.family}",
             hint=f"`cress {'hold' if held else 'release'} {job.job.family}` applies to all of it",
@@ -130,13 +129,13 @@ def _by(word: Cancel) -> str:
 
 
 def named(context: Context, name: str, group: str) -> Family | None:
-    """The service, database or cron job of that name."""
+    """Return the service, database or cron job with this name."""
     number = context.named.get((group, name))
     return None if number is None else context.families[number]
 
 
 def enter(context: Context, family: Family) -> None:
-    """Enter a family among those that are alive."""
+    """Enter an unfinished family in the indices."""
     context.families[family.job.id] = family
     context.group_load.add(family.job)
     if needs_name(family.job):
@@ -165,7 +164,7 @@ def cancel(context: Context, family: Family, reason: str = "") -> None:
 
 
 def give_up(context: Context, number: int, reason: str) -> None:
-    """Cancel a job or family because of its deadline."""
+    """Cancel a job or family that cannot meet its deadline."""
     if number in context.families:
         cancel(context, context.families[number], reason)
     else:
@@ -173,7 +172,7 @@ def give_up(context: Context, number: int, reason: str) -> None:
 
 
 def hold(context: Context, family: Family, word: Hold) -> None:
-    """Hold or release a family with its members; what runs goes on."""
+    """Hold or release a family with its members; running tasks go on."""
     family.held, family.held_by = word.held, word.by if word.held else ""
     for member in members.of(context, family):
         if not member.ending:
@@ -183,7 +182,7 @@ def hold(context: Context, family: Family, word: Hold) -> None:
 
 
 def member_over(context: Context, member: LiveJob, record: JobRecord) -> None:
-    """A member is over."""
+    """Handle the end of a member."""
     family = members.family_of(context, member)
     if family is None:
         return
@@ -202,7 +201,7 @@ def member_over(context: Context, member: LiveJob, record: JobRecord) -> None:
 
 
 def tend(context: Context, number: int) -> None:
-    """Bring on a family of which something changed."""
+    """Bring a changed family up to date."""
     family = context.families.get(number)
     if family is None:
         return
@@ -230,9 +229,9 @@ def _over(context: Context, family: Family) -> None:
 
 
 def record_of(family: Family, utc: int) -> JobRecord:
-    """Return the record of a family that is over at ``utc``; of one that is alive, as if it were over.
+    """Return the record of a family that ended at ``utc``; for an unfinished one, as if it ended then.
 
-    The counts of a dag are of its steps; the tasks of all others were cancelled in the end.
+    The counts of a dag are of its steps; in all other families the tasks count as cancelled.
     """
     spec = family.job
     state, counts = JobState.CANCELLED, (0, 0, spec.tasks)
@@ -276,7 +275,7 @@ def why(context: Context, family: Family, now: int | None = None) -> str:
 
 
 def due(context: Context, kind: str, name: str) -> None:
-    """The time for something about a family has come."""
+    """Handle a timer of a family that is due."""
     number, _, index = name.partition(".")
     family = context.families.get(int(number))
     if family is not None and not family.cancelling:
@@ -285,7 +284,7 @@ def due(context: Context, kind: str, name: str) -> None:
 
 
 def wall_stepped(context: Context, by: int) -> None:
-    """The wall clock was set, by so many µs."""
+    """Tell all families that the wall clock was set, by ``by`` µs."""
     for family in context.families.values():
         family.submitted += by
         family.started += by if family.started else 0

@@ -1,4 +1,4 @@
-"""Invariants of families and their members; a part of the machine's invariants."""
+"""Invariants of families and their members, a part of the machine's invariants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cress.model.family import Database, Service
 
 
 def families(context: Context) -> Iterator[str]:
-    """Every sentence that should not be true."""
+    """Yield the broken invariants as sentences."""
     for number, family in context.families.items():
         for index, member in family.members.items():
             job = context.jobs.get(member)

@@ -1,12 +1,12 @@
-"""Moments of cron expressions: when one comes next, when it came last, on clocks that are put forward and back.
+"""Moments of cron expressions: the next and the last one, with clocks that are put forward and back.
 
-Five fields (minute, hour, day of the month, month, day of the week) or ``@hourly`` and the like, read by cronsim as
-Debian's cron reads them: where both days are given, one of them is enough. An expression with fixed minutes and hours
-("2:30 every day") comes once a day: where clocks skip the time, at the first moment after the gap; where they repeat
-it, the first time. One whose minutes or hours begin with ``*`` follows real time: it comes whenever clocks show such a
-time, twice if they do so twice.
+Five fields (minute, hour, day of the month, month, day of the week) or ``@hourly`` and the like, interpreted by cronsim
+as in Debian's cron: if both days are given, one of them is enough. An expression with fixed minutes and hours ("2:30
+every day") fires once a day: if the clocks skip the time, at the first moment after the gap; if they repeat it, the
+first time. An expression whose minutes or hours begin with ``*`` follows real time: it fires whenever the clocks show
+such a time, twice if the clocks show it twice.
 
-All is computed on local times without a zone, in which cronsim knows no exceptions, and turned into UTC here.
+All computations use local times without a zone, in which cronsim has no exceptions, and are converted to UTC here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cress.model.errors import InputError
 from cress.model.units import one_of
 from cress.model.zones import zone_of
 
-# What a word stands for.
+# The expressions of words.
 WORDS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -32,7 +32,7 @@ WORDS = {
 }
 EXAMPLE = "minute hour day month weekday, as in 30 2 * * 1-5, or @daily"
 
-# The fields in their order, and what may stand in them beside *, lists, ranges and steps.
+# The fields in order, and their allowed values besides *, lists, ranges and steps.
 FIELDS = {
     "minute": "0 to 59",
     "hour": "0 to 23",
@@ -45,37 +45,37 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _SECOND, _MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 # Two changes of a zone's clocks that cancel each other never lie this close together.
 _HOP = timedelta(hours=12)
-# No clocks were ever put back or forward by more than that.
+# No clocks were ever put back or forward by more than this.
 _MOST = timedelta(hours=48)
-# Any date from which all that ever comes has come once within the 50 years that cronsim looks ahead.
+# Any date so late that every possible match has occurred once within the 50 years that cronsim searches.
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 def check(expression: str, zone: str = "UTC") -> None:
-    """Raise ``InputError`` unless these are a cron expression that comes at some time, and a time zone.
+    """Raise ``InputError`` unless these are a cron expression that fires at some time, and a time zone.
 
-    The field of the error is ``zone``, or none where the expression is wrong: the caller knows what it is called.
+    The field of the error is ``zone``, or empty if the expression is wrong: the caller knows its name.
     """
     _fields(expression)
     zone_of(zone)
 
 
 def next_after(expression: str, zone: str, utc: int) -> int | None:
-    """The first moment after ``utc``; None if there is none within 50 years.
+    """Return the first moment after ``utc``; None if there is none within 50 years.
 
-    Moments are microseconds since the epoch. Raises ``InputError`` as ``check`` does.
+    Moments are µs since the epoch. Raises ``InputError`` as ``check`` does.
     """
     fields, clock = _fields(expression), zone_of(zone)
     try:
         at = _EPOCH + timedelta(microseconds=utc)
         found = _next_shown(fields, clock, at) if follows_time(fields) else _next_fixed(fields, clock, at)
     except OverflowError:
-        return None  # beyond the years that a calendar has
+        return None  # beyond the years of the calendar
     return None if found is None else (found - _EPOCH) // timedelta(microseconds=1)
 
 
 def last_before(expression: str, zone: str, utc: int) -> int | None:
-    """The last moment before ``utc``; otherwise as ``next_after``."""
+    """Return the last moment before ``utc``; otherwise as ``next_after``."""
     fields, clock = _fields(expression), zone_of(zone)
     try:
         at = _EPOCH + timedelta(microseconds=utc)
@@ -86,7 +86,7 @@ def last_before(expression: str, zone: str, utc: int) -> int | None:
 
 
 def follows_time(fields: str) -> bool:
-    """Return whether an expression fires whenever clocks show it, and not at fixed times of a day."""
+    """Return whether an expression fires whenever clocks show a matching time, not at fixed times of a day."""
     minutes, hours, *_ = fields.split()
     return minutes.startswith("*") or hours.startswith("*")
 
@@ -96,7 +96,7 @@ def follows_time(fields: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _fields(expression: str) -> str:
-    """The five fields of an expression that is right; raises ``InputError``."""
+    """Return the five fields of a valid expression. Raises ``InputError``."""
     text = " ".join(expression.split())
     if text.startswith("@"):
         if text.lower() not in WORDS:
@@ -109,7 +109,7 @@ def _fields(expression: str) -> str:
         for term in part.split(","):
             alone = ["*"] * len(FIELDS)
             alone[place] = term
-            # 31 alone is a day of some months.
+            # A lone 31 is a day of some months only.
             if not _is_read(" ".join(alone)):
                 raise InputError(
                     f"{term!r} is not a valid {name} in {expression!r}",
@@ -132,13 +132,13 @@ def _is_read(fields: str) -> bool:
 
 
 def _first(fields: str, at: datetime) -> datetime | None:
-    """The first match at or after this local time."""
+    """Return the first match at or after this local time."""
     whole = at.replace(second=0, microsecond=0)
     return next(CronSim(fields, (whole if whole == at else whole + _MINUTE) - _SECOND), None)
 
 
 def _last(fields: str, at: datetime) -> datetime | None:
-    """The last match at or before this local time."""
+    """Return the last match at or before this local time."""
     return next(CronSim(fields, at.replace(second=0, microsecond=0) + _SECOND, reverse=True), None)
 
 
@@ -158,7 +158,7 @@ def _offset(clock: tzinfo, utc: datetime) -> timedelta:
 
 
 def _change(clock: tzinfo, before: datetime, after: datetime) -> datetime:
-    """The first moment after ``before``, at most ``after``, with another offset than ``before``."""
+    """Return the first moment after ``before``, at most ``after``, with another offset than at ``before``."""
     was = _offset(clock, before)
     while after - before > timedelta(microseconds=1):
         middle = before + (after - before) // 2
@@ -170,7 +170,7 @@ def _change(clock: tzinfo, before: datetime, after: datetime) -> datetime:
 
 
 def _change_after(clock: tzinfo, at: datetime) -> datetime | None:
-    """The first change of clocks in the days after ``at``."""
+    """Return the first change of clocks in the days after ``at``."""
     was, ahead = _offset(clock, at), timedelta()
     while ahead < _MOST:
         ahead += _HOP
@@ -180,7 +180,7 @@ def _change_after(clock: tzinfo, at: datetime) -> datetime | None:
 
 
 def _change_until(clock: tzinfo, at: datetime) -> datetime | None:
-    """The last change of clocks in the days before ``at``, or at it."""
+    """Return the last change of clocks in the days before ``at``, or at it."""
     was, back = _offset(clock, at), timedelta()
     while back < _MOST:
         back += _HOP
@@ -190,7 +190,7 @@ def _change_until(clock: tzinfo, at: datetime) -> datetime | None:
 
 
 def _moment_of(clock: tzinfo, local: datetime) -> datetime:
-    """The moment of a fixed time: the first one at which clocks show it, or would if they had not skipped it."""
+    """Return the moment of a fixed time: the first at which clocks show it, or would if they had not skipped it."""
     moment = _utc(clock, local)
     if _local(clock, moment) == local:
         return moment
@@ -198,7 +198,7 @@ def _moment_of(clock: tzinfo, local: datetime) -> datetime:
 
 
 def _next_fixed(fields: str, clock: tzinfo, utc: datetime) -> datetime | None:
-    # The moments of later times are never earlier, so none is passed over; while clocks repeat times, some are over.
+    # Later times never have earlier moments, so none is missed; while clocks repeat times, some have passed.
     local: datetime | None = _local(clock, utc)
     while local is not None and (local := _first(fields, local + timedelta(microseconds=1))) is not None:
         if (moment := _moment_of(clock, local)) > utc:
@@ -207,7 +207,7 @@ def _next_fixed(fields: str, clock: tzinfo, utc: datetime) -> datetime | None:
 
 
 def _last_fixed(fields: str, clock: tzinfo, utc: datetime) -> datetime | None:
-    # Before clocks were put back they showed times that they do not show yet again.
+    # Before they were put back the clocks showed later times than now.
     changed = _change_until(clock, utc)
     local: datetime | None = _local(clock, utc)
     if changed is not None and local is not None:
@@ -233,7 +233,9 @@ def _next_shown(fields: str, clock: tzinfo, utc: datetime) -> datetime | None:
 
 
 def _shown(fields: str, clock: tzinfo, at: datetime, match: datetime | None) -> datetime | None:
-    """The first moment at which clocks show ``match`` or what follows it, if they are not changed soon after ``at``."""
+    """Return the first moment at which clocks show ``match`` or a later match, if there is no change
+    soon after ``at``.
+    """
     while match is not None:
         moment = _utc(clock, match)
         if moment >= at and _local(clock, moment) == match:

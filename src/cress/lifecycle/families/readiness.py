@@ -1,4 +1,4 @@
-"""Readiness and liveness of the tasks of services and databases: by what their checks say, or by time."""
+"""Readiness and liveness of the tasks of services and databases, by their checks or by time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cress.model.units import format_duration
 
 
 def started(context: Context, attempt: LiveAttempt, job: LiveJob) -> None:
-    """The program of a member runs."""
+    """Handle the start of a member's program."""
     family = context.families[job.job.family]
     state, name = replicas.state_of(family), timer_name(family, job.index)
     family.started = family.started or attempt.started
@@ -32,7 +32,7 @@ def started(context: Context, attempt: LiveAttempt, job: LiveJob) -> None:
 
 
 def checked(context: Context, attempt: LiveAttempt, report: Checked) -> None:
-    """The checks of an attempt say something."""
+    """Handle the result of the checks of an attempt."""
     job = context.jobs[attempt.job]
     if job.kept is None:
         return
@@ -42,7 +42,7 @@ def checked(context: Context, attempt: LiveAttempt, report: Checked) -> None:
         attempt.halted = replicas.UNHEALTHY
         context.out.halts.append(Halt(attempt.id, attempt.job, attempt.node))
     if not job.kept.checked:
-        pass  # ready by time alone
+        pass  # readiness depends on time alone
     elif report.ready and report.alive:
         _ready(context, family, job, attempt)
     elif attempt.ready_at is not None:
@@ -52,7 +52,7 @@ def checked(context: Context, attempt: LiveAttempt, report: Checked) -> None:
 
 
 def due(context: Context, family: Family, kind: str, index: int) -> None:
-    """Take in a timer: a task without a check is ready now; one of a new version should be."""
+    """Handle a timer: a task without a check is ready now; one of a new version should be ready by now."""
     member = context.jobs.get(family.members.get(index, 0))
     attempt = replicas.attempt_of(member) if member is not None else None
     if member is None or attempt is None or member.ending or attempt.halted:
@@ -65,10 +65,10 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 
 
 def never_ready(context: Context, family: Family) -> tuple[str, int]:
-    """Return why the newest version would be rolled back if there was one to go back to, and the failures of that task
-    in a row.
+    """Return why the newest version would be rolled back if there were an earlier one, and the task's failures in a
+    row.
 
-    An empty reason: nothing speaks against it.
+    An empty reason: there is no evidence against it.
     """
     state = replicas.state_of(family)
     if not state.updating:
@@ -104,7 +104,7 @@ def _ready(context: Context, family: Family, job: LiveJob, attempt: LiveAttempt)
 
 
 def _calm_down(context: Context, family: Family, job: LiveJob, attempt: LiveAttempt) -> None:
-    """Forget failures when a task stops being ready after long enough: at its end that is not known."""
+    """Forget failures when a task stops being ready after long enough: at its end this is no longer known."""
     failures = replicas.state_of(family).failures
     if job.index in failures and replicas.is_calm(context, job, attempt, failures[job.index]):
         del failures[job.index]

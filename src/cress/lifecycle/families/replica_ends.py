@@ -1,4 +1,4 @@
-"""The end of a replica of a service or database: what it means, and what its family remembers of it."""
+"""The end of a replica of a service or database: its meaning, and its traces in the family."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cress.model.events import Outcome
 from cress.model.family import Database, Service
 from cress.model.reports import Cause, Ended
 
-# Its node, or the center, or nobody knows what: not the doing of the program.
+# Causes outside the program: its node, the center, or an unobserved end.
 _LOST = (Cause.UNKNOWN, Cause.SHUTDOWN, Cause.TERM, Cause.NODE)
 
 
 def judge(context: Context, job: LiveJob, attempt: LiveAttempt, report: Ended, *, stopping: bool) -> Judgement:
-    """Judge the end of an attempt. A life of a database is never tried again: the next one is another member."""
+    """Judge the end of an attempt. A life of a database is never retried: the next one is another member."""
     exited = report.cause is Cause.EXITED and report.code == 0
     if job.ending:
         return Judgement(Outcome.SUCCEEDED if exited else Outcome.CANCELLED)
@@ -36,14 +36,14 @@ def judge(context: Context, job: LiveJob, attempt: LiveAttempt, report: Ended, *
 
 
 def _fails(attempt: LiveAttempt, report: Ended, *, stopping: bool) -> bool:
-    """Return whether an end is the program's failure; exit code 0 is one too."""
+    """Return whether an end is the program's failure; exit code 0 counts as one too."""
     if report.cause in _LOST or report.cause is Cause.PORT:
         return False
     return attempt.halted == replicas.UNHEALTHY or not (attempt.halted or stopping or report.cause is Cause.STOPPED)
 
 
 def unhealthy(attempt: LiveAttempt) -> str:
-    """Return why a check made the attempt stop; empty if none did."""
+    """Return the failed check that stopped the attempt, as a reason; empty if there is none."""
     if attempt.halted != replicas.UNHEALTHY:
         return ""
     return f"not alive: {attempt.unwell}" if attempt.unwell else "not alive"
@@ -58,7 +58,7 @@ def _failures(context: Context, job: LiveJob, attempt: LiveAttempt) -> int:
 def ended(
     context: Context, attempt: LiveAttempt, job: LiveJob, judgement: Judgement, report: Ended, *, stopping: bool
 ) -> None:
-    """An attempt of a member ended: what its family remembers of that."""
+    """Update the family after an attempt of a member has ended."""
     family = context.families[job.job.family]
     state, index = replicas.state_of(family), job.index
     name = timer_name(family, index)

@@ -16,25 +16,25 @@ from cress.model.times import MINUTE
 
 UNHEALTHY = "unhealthy"
 
-# A task that was ready for so many times its current wait, and at least so long (µs), has got over its failures.
+# Failures are forgotten once a task was ready for this multiple of its current wait, and for at least this time (µs).
 CALM, CALM_LEAST = 10, MINUTE
 
 
 def state_of(family: Family) -> ReplicaState:
-    """Return the state of a service or database; made empty at first."""
+    """Return the state of a service or database; create it if missing."""
     if not isinstance(family.state, ReplicaState):
         family.state = ReplicaState()
     return family.state
 
 
 def plan_of(family: Family) -> Service | Database:
-    """The plan of a service or database."""
+    """Return the plan of a service or database."""
     assert isinstance(family.job.plan, Service | Database)
     return family.job.plan
 
 
 def check(job: Job) -> None:
-    """Raise ``InputError`` if a service or database makes no sense."""
+    """Raise ``InputError`` if a service or database is invalid."""
     if job.gang:
         raise InputError(f"the tasks of a {job.type.value} are not a gang", hint="leave it out", field="gang")
     plan = job.plan
@@ -45,7 +45,7 @@ def check(job: Job) -> None:
 
 
 def make(context: Context, family: Family, index: int, version: Version | None = None, requirement: str = "") -> None:
-    """A new member for an index, of the newest version or of another one; ``requirement``: in place of its own."""
+    """Make a new member for an index, of the newest version or of ``version``; ``requirement`` replaces its own."""
     version = version or Version(family.template, family.job)
     state = state_of(family)
     if state.ran.get(index, version.template) != version.template:
@@ -56,7 +56,7 @@ def make(context: Context, family: Family, index: int, version: Version | None =
         tasks=1,
         group=family.job.group,
         requirement=requirement or version.job.requirement,
-        # A life of a database ends with its attempt, however that ends.
+        # A life of a database ends with its attempt, for any reason.
         job_failure=isinstance(family.job.plan, Service) and version.job.job_failure,
     )
     live = members.make(context, family, job, index, version.template)
@@ -66,7 +66,7 @@ def make(context: Context, family: Family, index: int, version: Version | None =
 
 
 def attempt_of(member: LiveJob) -> LiveAttempt | None:
-    """The attempt of a member of one task."""
+    """Return the attempt of a member, which has one task."""
     return next(iter(member.attempts.values()), None)
 
 
@@ -91,7 +91,7 @@ def why(context: Context, family: Family, now: int) -> str:
 
 
 def replace_lost(context: Context, family: Family) -> None:
-    """Let tasks that were lost with their nodes be replaced."""
+    """Allow tasks that were lost with their nodes to be replaced."""
     state = state_of(family)
     for index in list(state.lost):
         del state.lost[index]
@@ -99,7 +99,7 @@ def replace_lost(context: Context, family: Family) -> None:
 
 
 def is_calm(context: Context, job: LiveJob, attempt: LiveAttempt, failures: int) -> bool:
-    """Return whether it was ready for so long that earlier failures no longer count."""
+    """Return whether a task was ready for so long that earlier failures no longer count."""
     if attempt.ready_at is None:
         return False
     wait = backoff(job.job.backoff, failures - 1, context.core.options.backoff_most)

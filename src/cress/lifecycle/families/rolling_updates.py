@@ -1,9 +1,9 @@
 """Rolling updates: a new version replaces the old one member by member, or is rolled back.
 
-Of a service at most ``max_unavailable`` members are out at once; those that are not ready go first, and those that only
-wait for a node all at once: they have nothing to lose. Of a database it is one, from the highest index down. A member
-of a new version that never gets ready is proof against it: the last version that was ready as a whole comes back, in
-the same way.
+In a service at most ``max_unavailable`` members are out of service at once. Members that are not ready go first.
+Members that only wait for a node are all replaced at once, since they have nothing to lose. In a database it is one
+member at a time, from the highest index down. A member of a new version that never gets ready is evidence against it:
+the last version that was ready as a whole comes back, in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.family import Service
 from cress.model.job import Job
 
-# So many failures in a row before a task was ever ready are enough: it is the version, not chance.
+# Failures in a row, before a task was ever ready, that are blamed on the version.
 UNFIT_FAILURES = 3
 
 _REPLACED = "replaced by a new version"
@@ -37,19 +37,19 @@ def begin(family: Family) -> None:
 
 
 def is_alike(one: Job, other: Job) -> bool:
-    """Return whether tasks of one job can stay under the other; the runs are not compared."""
+    """Return whether tasks of one job may continue under the other; the runs are not compared."""
     return _of_tasks(one) == _of_tasks(other)
 
 
 def _of_tasks(job: Job) -> Job:
-    """Return the part of a job that makes its tasks: not their count, nor how they are watched."""
+    """Return the part of a job that defines its tasks, without their count and their supervision."""
     assert job.plan is not None
     plan = type(job.plan)(checked=job.plan.checked)  # type: ignore[call-arg, union-attr]
     return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group="", plan=plan, movable=None)
 
 
 def relabel(context: Context, family: Family, before: int) -> None:
-    """Its run has a new id and is alike the one ``before``: no new version, its members are of this one."""
+    """Give a new run id to an unchanged version, which had the id ``before``: its members keep running."""
     state, now = replicas.state_of(family), family.template
     family.version -= 1
     for member in members.of(context, family):
@@ -64,7 +64,7 @@ def relabel(context: Context, family: Family, before: int) -> None:
 
 
 def unfit(context: Context, family: Family, member: LiveJob, why: str) -> None:
-    """A member of a version was never ready, which is proof against it if there was a better one."""
+    """Roll the newest version back, because of a member that was never ready, if there is an earlier good version."""
     state = replicas.state_of(family)
     if member.template != family.template or member.ending:
         return
@@ -76,7 +76,7 @@ def unfit(context: Context, family: Family, member: LiveJob, why: str) -> None:
     state.failed, state.updating, state.gained = family.template, True, ()
     state.failed_version, state.failed_member = family.version, member.job.id
     context.noticed.rolled_back(family.job.id, family.reason)
-    # How many there are and how they are looked after is no matter of versions.
+    # The task count and the readiness rules do not belong to a version.
     plan = msgspec.structs.replace(plan, checked=good.job.plan.checked, ready_after=good.job.plan.ready_after)
     family.job = msgspec.structs.replace(good.job, tasks=family.job.tasks, plan=plan, group=family.job.group)
     family.template, family.version = good.template, family.version + 1
@@ -84,9 +84,9 @@ def unfit(context: Context, family: Family, member: LiveJob, why: str) -> None:
 
 
 def advance(context: Context, family: Family, changed: Iterable[int]) -> None:
-    """Take the next members out of service for the update, as far as that may be; or see that it is done.
+    """Take the next members out of service for the update, within its limits; or note that it is done.
 
-    ``changed`` are the indices of which something is new since the last time.
+    ``changed`` are the indices with changes since the last call.
     """
     state, wanted = replicas.state_of(family), family.job.tasks
     look(context, family, changed)
@@ -125,8 +125,8 @@ def _replace(context: Context, family: Family, index: int) -> None:
 
 
 def _take_out(context: Context, family: Family, plan: Service, state: ReplicaState) -> None:
-    # Who was taken out and waits for a node, not only since this step, because one that waited before got its room, is
-    # no loss.
+    # A member that was taken out, in this step or before, and waits for a node because another waiting member got its
+    # room, is not a loss.
     waiting = 0
     if state.gained:
         lives = (context.jobs.get(family.members.get(index, 0)) for index in state.out)
@@ -150,18 +150,18 @@ def _take_out(context: Context, family: Family, plan: Service, state: ReplicaSta
 
 
 def _is_idle(state: ReplicaState, member: LiveJob) -> bool:
-    """Return whether a member waits for a node, and for nothing else."""
+    """Return whether a member only waits for a node."""
     return not member.attempts and not state.failures.get(member.index)
 
 
 def _take_highest(context: Context, family: Family, state: ReplicaState) -> None:
-    """The next index of a database, whether it has a member now or waits for its next life."""
+    """Take out the next index of a database, from the highest, with a member or between two lives."""
     lives = members.alive(context, family)
     for index in reversed(range(family.job.tasks)):
         member = lives.get(index)
         template = member.template if member is not None else state.ran.get(index, 0)
         if member is not None and template == family.template and not _is_done(family, member):
-            # Above the next one all is new and ready, or the update waits.
+            # The update waits until all indices above the next one are new and ready.
             return
         if template not in (0, family.template):
             state.out = (*state.out, index)
@@ -175,7 +175,7 @@ def _is_done(family: Family, member: LiveJob | None) -> bool:
 
 
 def _stumbling(context: Context, family: Family, state: ReplicaState) -> list[int]:
-    """Members of the new version that were ready and failed since: more of them would be rash."""
+    """Return the indices of the new version that were ready and failed since: the update must wait for them."""
     found = replica_index_of(context, family).lists[ReplicaStatus.STUMBLING]
     return [index for index in found if index not in state.out] if found else []
 

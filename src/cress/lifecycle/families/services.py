@@ -1,4 +1,4 @@
-"""Services: kept at their task count, whatever becomes of their tasks; a timetable may change the count."""
+"""Services: kept at their task count, whatever happens to their tasks; a timetable may change the count."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from cress.model.job import Job
 from cress.model.records import JobRecord
 from cress.model.times import SECOND
 
-# A timer may come so much (µs) before its moment: the machine hears of the clocks' difference only when it is larger.
+# A timer may fire this much (µs) before its moment: the machine is told of the clocks' difference only if it is larger.
 EARLY = SECOND
 
-# Members that one step makes or cancels.
+# Maximum number of members that one step makes or cancels.
 MOST_AT_ONCE = 256
 
 _TOO_MANY = "scaled down"
 
 
 def check(context: Context, job: Job) -> None:
-    """Raise ``InputError`` if the plan makes no sense."""
+    """Raise ``InputError`` if the plan is invalid."""
     replicas.check(job)
     plan = job.plan
     assert isinstance(plan, Service)
@@ -51,13 +51,13 @@ def begin(context: Context, family: Family) -> None:
 
 
 def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
-    """A member is over: too many, or of another version; what comes in its place is made by ``tend``."""
+    """Do nothing: ``tend`` makes the replacement of a surplus or outdated member."""
 
 
 def tend(context: Context, family: Family) -> None:
-    """As many members as are wanted, no more; and on with an update.
+    """Bring the service to its number of members, and continue an update.
 
-    What one step should not take waits for the next.
+    Work beyond the limit of one step waits for the next.
     """
     changed = replica_status.take(context, family)
     begun = len(changed) if context.as_version_5 else MOST_AT_ONCE - context.unsettled.members
@@ -91,7 +91,7 @@ def tend(context: Context, family: Family) -> None:
 
 
 def due(context: Context, family: Family, kind: str, index: int) -> None:
-    """The time of a timer has come."""
+    """Handle a timer that is due."""
     if kind == COUNT:
         _count(context, family)
     elif kind != TEND:
@@ -106,8 +106,8 @@ def updated(context: Context, family: Family, before: Job) -> None:
 
 
 def wall_stepped(context: Context, family: Family) -> None:
-    """The wall clock was set: the next moment of the timetable is due at another time, has passed, or is another
-    one.
+    """Find the next moment of the timetable anew after the wall clock was set: it moved, has passed, or
+    is another one.
     """
     if 0 < replicas.state_of(family).moment <= context.utc:
         _count(context, family)
@@ -122,7 +122,7 @@ def why(context: Context, family: Family, now: int) -> str:
 
 
 def _count(context: Context, family: Family) -> None:
-    """The count that the timetable says for this moment, if it says any."""
+    """Set the task count of the timetable for this moment, if it has one."""
     plan = family.job.plan
     assert isinstance(plan, Service)
     state = replicas.state_of(family)
@@ -132,7 +132,7 @@ def _count(context: Context, family: Family) -> None:
     past = [(last_before(expression, plan.zone, at), tasks) for expression, tasks in plan.timetable]
     latest = max((moment for moment, _ in past if moment is not None), default=None)
     if latest is not None:
-        # Of two for one moment the one that stands last counts.
+        # Of two entries for one moment the last one counts.
         tasks = [tasks for moment, tasks in past if moment == latest][-1]
         family.job = msgspec.structs.replace(family.job, tasks=tasks)
     _look_ahead(context, family, at - 1)

@@ -1,1 +1,1 @@
-"""Jobs: their ends, their members' making, and the reasons for which they wait."""
+"""Jobs: their ends, the members of families, and the reasons of waiting jobs."""

@@ -1,4 +1,4 @@
-"""Conditions of dependencies: whether the end of a job meets one, and the reason when it cannot."""
+"""Conditions of dependencies: the test of the end of a job, and the reason of a condition that can never hold."""
 
 from __future__ import annotations
 

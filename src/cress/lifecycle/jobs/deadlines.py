@@ -1,7 +1,6 @@
-"""Deadlines of jobs that are alive: a look at their forecasts now and then, and what people are told of them, each
-once.
+"""Deadlines of unfinished jobs: a look at their forecasts from time to time, and notices for people, each sent once.
 
-A dag is watched as a whole: the deadlines of its steps are its own, less what is behind them.
+A dag is watched as a whole: the deadlines of its steps are the dag's, minus the time for the steps behind.
 """
 
 from __future__ import annotations
@@ -24,23 +23,22 @@ from cress.model.outlook import Outlook, Promise
 from cress.model.records import JobRecord, JobState
 from cress.model.times import HOUR, NEVER, SECOND
 
-# After its submit a job is looked at when the scheduler has decided, then when so much of its slack is used up, but not
-# too
-# soon or too late. Times (µs) are rounded, so that jobs share a step, which looks at no more than some.
+# Times (µs) between looks at a job: the first one after the scheduler has decided, then after a part of the remaining
+# slack, within bounds. Times are rounded, so that jobs share a step; a step looks at a limited number of jobs.
 FIRST, LEAST, MOST, GRID = SECOND, 10 * SECOND, HOUR, 10 * SECOND
 PART = 8
 MOST_LOOKS, REST = 200, SECOND // 10
 
 
 def timed(job: Job, utc: int) -> Job:
-    """Return a job that begins at ``utc`` with a moment as its deadline; a cron job keeps the time, for its runs."""
+    """Return a job that begins at ``utc`` with a moment as its deadline; a cron job keeps the duration for its runs."""
     if not job.within or isinstance(job.plan, Cron):
         return job
     return msgspec.structs.replace(job, deadline=utc + job.within, within=0)
 
 
 def watch(context: Context, job: Job) -> None:
-    """Watch the deadline of a job that was accepted, if it has one."""
+    """Watch the deadline of an accepted job, if it has one."""
     if job.deadline:
         _set_late(context, job)
         context.timers.set(RISK, str(job.id), context.now + FIRST)
@@ -49,9 +47,7 @@ def watch(context: Context, job: Job) -> None:
 
 
 def due(context: Context, kind: str, number: int) -> str:
-    """Act when the deadline of a job has come, or the time of a look at it; return why the job is to be cancelled,
-    empty if it is not.
-    """
+    """Handle the deadline of a job, or a look at it; return why the job must be cancelled, empty if it need not."""
     owner = context.jobs.get(number) or context.families.get(number)
     if owner is None:
         return ""
@@ -63,7 +59,7 @@ def due(context: Context, kind: str, number: int) -> str:
         _missed(context, owner.job)
         return "its deadline has passed" if _gives_up(context, owner.job) else ""
     if (context.timers.get(LATE, str(number)) or 0) <= context.now:
-        return ""  # it is missed in this step
+        return ""  # it is missed in this very step
     if context.unsettled.looks >= MOST_LOOKS:
         context.timers.set(RISK, str(number), context.now + REST)
     else:
@@ -73,7 +69,7 @@ def due(context: Context, kind: str, number: int) -> str:
 
 
 def ended(context: Context, job: Job, record: JobRecord) -> None:
-    """Forget the deadline of a job that is over, and note that it was missed if that was not known before."""
+    """Forget the deadline of an ended job, and note a miss that is not known yet."""
     name = str(job.id)
     context.timers.drop(RISK, name)
     context.timers.drop(LOST, name)
@@ -85,7 +81,7 @@ def ended(context: Context, job: Job, record: JobRecord) -> None:
 
 
 def wall_stepped(context: Context) -> None:
-    """The wall clock was set: deadlines come at other times of the machine's clock."""
+    """Set all timers of deadlines anew after the wall clock was set."""
     for kind, name in list(context.timers.times):
         owner = context.jobs.get(int(name)) or context.families.get(int(name)) if kind == LATE else None
         if owner is not None:
@@ -95,7 +91,7 @@ def wall_stepped(context: Context) -> None:
 
 
 def shown(context: Context, utc: int) -> str:
-    """Return a moment in the zone of the cluster."""
+    """Format a moment in the zone of the cluster."""
     return f"{local_time(utc, context.core.groups.cluster_zone):%Y-%m-%d %H:%M %Z}"
 
 
@@ -104,7 +100,7 @@ def _set_late(context: Context, job: Job) -> None:
 
 
 def _look(context: Context, job: Job) -> None:
-    """Tell that a deadline is at risk, or look again later."""
+    """Report that a deadline is at risk, or look again later."""
     found = outlooks(context, job.id, context.now)
     bad = [text for text in (_risk(context, outlook) for outlook in found) if text]
     if bad:
@@ -116,15 +112,15 @@ def _look(context: Context, job: Job) -> None:
 
 
 def _risk(context: Context, found: Outlook) -> str:
-    """Return why people are told of the risk of a deadline, and by which estimate.
+    """Return the notice of a deadline at risk, with the estimate behind it.
 
-    Empty if it is more likely to be met.
+    Empty if the deadline will probably be met.
     """
     if found.promise is Promise.CANNOT:
         if found.earliest_end is None:
             return "the deadline cannot be met"
         return f"the deadline cannot be met: the job ends at {shown(context, found.earliest_end)} at the earliest"
-    # A limit alone is no reason for an alarm: most runs are much shorter.
+    # A limit alone does not justify an alarm: most runs are much shorter.
     if found.promise is not Promise.AT_RISK or found.chance is None or found.likely_end is None:
         return ""
     if found.likely_end <= found.deadline:
@@ -134,7 +130,7 @@ def _risk(context: Context, found: Outlook) -> str:
 
 
 def outlooks(context: Context, number: int, now: int) -> list[Outlook]:
-    """Return the forecast for a job, or those for a dag that each of its steps that are not over and must run gives."""
+    """Return the forecast for a job; for a dag, the forecast by each unfinished step that must run."""
     family = context.families.get(number)
     ahead: Mapping[int, Behind | None] = {number: None} if family is None else behind_steps(context, family)
     found = (context.core.outlook(job, now, behind) for job, behind in ahead.items())
@@ -142,10 +138,10 @@ def outlooks(context: Context, number: int, now: int) -> list[Outlook]:
 
 
 def behind_steps(context: Context, family: Family) -> dict[int, Behind]:
-    """Return what is behind each step of a dag that is not over and must run, by the estimates of these."""
+    """Return the work behind each unfinished step of a dag that must run, by the estimates of these steps."""
     steps = [number for number in family.members.values() if number in context.jobs]
     unmet = [context.jobs[number].unmet for number in steps]
-    # What runs only if another step fails is not part of the way to a success.
+    # A step that runs only after a failure is not on the way to success.
     needed = [all(condition is not Condition.FAILED for _, condition in conditions) for conditions in unmet]
     place = {number: i for i, number in enumerate(steps) if needed[i]}
     before = [
@@ -164,9 +160,7 @@ def _gives_up(context: Context, job: Job) -> bool:
 
 
 def _look_for_loss(context: Context, job: Job) -> str:
-    """Return why a job is to be cancelled if it cannot meet its deadline even if it starts now, else empty, and look
-    again later.
-    """
+    """Return why a job that can no longer meet its deadline must be cancelled, else empty, and look again later."""
     family = context.families.get(job.id)
     ahead: Mapping[int, Behind | None] = {job.id: None} if family is None else behind_steps(context, family)
     latest = min((context.core.latest_start(number, behind) for number, behind in ahead.items()), default=NEVER)
@@ -174,7 +168,7 @@ def _look_for_loss(context: Context, job: Job) -> str:
         context.timers.drop(LATE, str(job.id))
         _missed(context, job)
         return "the deadline can no longer be met"
-    # What runs may be preempted, and wait then.
+    # Running tasks may be preempted, and wait then.
     again = context.now + min(MOST, max(LEAST, (job.deadline - context.utc) // PART))
     context.timers.set(LOST, str(job.id), min(latest + 1, again) if latest >= context.now else again)
     return ""

@@ -1,7 +1,6 @@
-"""Limits of groups on what is submitted (design note 0031): closed groups, numbers of jobs, sizes and time limits of
-one job.
+"""Limits of groups on submits (design note 0031): closed groups, numbers of jobs, size and time limit of a job.
 
-They hold when jobs come; a limit that is lowered later ends nothing. A run of a cron job comes when it is made.
+They are checked when jobs come; lowering a limit later ends no job. A run of a cron job comes when it is made.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from cress.model.resources import ResourceVector
 from cress.model.units import describe_named, format_duration, format_share
 
 _ENDLESS = (JobType.SERVICE, JobType.DATABASE)
-# Administrators of a group that an error names.
+# Maximum number of administrators of a group that an error names.
 _MOST_TOLD = 5
 
 
 def with_limit(context: Context, jobs: Sequence[Job]) -> list[Job]:
-    """The jobs of a submit; one without a time limit gets that of its group
+    """Return the jobs of a submit with the time limits of their groups where they have none
     (``model.groups.limits.given_time_limit``).
     """
     return [_with_limit(context, job) for job in jobs]
@@ -51,7 +50,7 @@ def _with_limit(context: Context, job: Job) -> Job:
 
 
 def check_job(context: Context, job: Job) -> None:
-    """Raise ``NotAccepted`` for a job that is larger or longer than its group allows, whenever it would come."""
+    """Raise ``NotAccepted`` for a job that is always larger or longer than its group allows."""
     group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
     if group is None or isinstance(job.plan, Dag):
         return
@@ -75,13 +74,13 @@ def check_job(context: Context, job: Job) -> None:
 
 
 def most_tasks(job: Job) -> int:
-    """Return the most tasks that a job may have, at any time of its timetable."""
+    """Return the maximum number of tasks of a job, over its timetable."""
     timetable = job.plan.timetable if isinstance(job.plan, Service) else ()
     return max(job.tasks, *(tasks for _, tasks in timetable)) if timetable else job.tasks
 
 
 def _check_size(context: Context, job: Job, tasks: int, group: Amounts) -> None:
-    """Raise ``NotAccepted`` if so many tasks at once are larger than a job of the group may be."""
+    """Raise ``NotAccepted`` if this number of tasks at once is larger than a job of the group may be."""
     limits, core = group.spec.limits, context.core
     dimensions, accounting = core.dimensions, core.options.accounting
     for name, most in limits.amounts:
@@ -93,7 +92,7 @@ def _check_size(context: Context, job: Job, tasks: int, group: Amounts) -> None:
     if accounting == "cpu":
         asked = _at_once(job, tasks, itemgetter(0))
     elif core.cluster.node_count:
-        # As on the nodes where it costs least.
+        # Counted as on the nodes where it costs least.
         asked = _at_once(job, tasks, lambda request: dominant_share(request, core.cluster.largest_capacity()))
     else:
         return
@@ -109,7 +108,7 @@ def _check_size(context: Context, job: Job, tasks: int, group: Amounts) -> None:
 
 
 def _at_once(job: Job, tasks: int, amount: Callable[[ResourceVector], int]) -> int:
-    """Return the sum of an amount of each request over so many tasks; of a gang with parts over all of them."""
+    """Return the sum of an amount over this number of tasks; for a gang with parts, over all of them."""
     if not job.parts:
         return amount(job.request) * tasks
     return sum(amount(request) * number for request, number in job.requests)
@@ -128,9 +127,9 @@ def _too_large(group: Group, asked: str, most: str, tasks: int) -> None:
 
 
 def check_new(context: Context, jobs: Sequence[Job], leaving: int = 0) -> None:
-    """Raise ``NotAccepted`` if the group of a new job is closed, or would have more jobs than it may with all of them.
+    """Raise ``NotAccepted`` if the group of a new job is closed, or the new jobs exceed its limits.
 
-    So many jobs are ``leaving``, to make place for them.
+    ``leaving`` is the number of jobs that they replace.
     """
     for place, job in enumerate(jobs):
         group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
@@ -144,9 +143,9 @@ def check_new(context: Context, jobs: Sequence[Job], leaving: int = 0) -> None:
 
 
 def problem(context: Context, job: Job, leaving: int = 0) -> str:
-    """Return why a run of a cron job cannot be made for the limits of its group; empty if it can.
+    """Return why limits of its group forbid a run of a cron job; empty if they allow it.
 
-    It replaces so many that are ``leaving``.
+    ``leaving`` is the number of jobs that it replaces.
     """
     try:
         check_new(context, [job], leaving)
@@ -157,7 +156,7 @@ def problem(context: Context, job: Job, leaving: int = 0) -> str:
 
 
 def _too_many(context: Context, new: Sequence[Job], leaving: int) -> NotAccepted | None:
-    """Return the error of the first limit that all these jobs together exceed."""
+    """Return the error of the first limit that these jobs together exceed."""
     groups: Counter[str] = Counter()
     users: Counter[tuple[str, str]] = Counter()
     for job in new:
@@ -177,7 +176,7 @@ def _too_many(context: Context, new: Sequence[Job], leaving: int) -> NotAccepted
 
 
 def _exceeded(context: Context, group: Group, user: str | None, more: int, leaving: int) -> NotAccepted | None:
-    """Return the error if a group, or a user in it, has no place for so many more jobs."""
+    """Return the error if a group, or a user in it, may not have ``more`` jobs in addition."""
     limits = group.limits
     alive = sum(context.group_load.of(leaf, user) for leaf in _leaves(context, group.name)) - leaving
     most = limits.jobs if user is None else limits.jobs_per_user
@@ -194,14 +193,14 @@ def _exceeded(context: Context, group: Group, user: str | None, more: int, leavi
 
 
 def _running(context: Context, group: str, user: str | None) -> int:
-    """Return how many jobs of a group, or of a user in it, have running tasks."""
+    """Return the number of jobs of a group, or of a user in it, with running tasks."""
     groups = [context.core.groups.get(leaf) for leaf in _leaves(context, group)]
     attempts = [attempt for leaf in groups for attempt in leaf.attempts.values()]
     return len({attempt.job.job.counted_as for attempt in attempts if user is None or attempt.job.job.user == user})
 
 
 def _leaves(context: Context, group: str) -> list[str]:
-    """Return the groups that take jobs in a group, or the group itself."""
+    """Return the leaves below an inner group, or the group itself."""
     groups = context.core.groups
     return leaves_below(groups.configured, group) if group in groups.tree.inner else [group]
 
@@ -226,11 +225,11 @@ def _remedy(group: Group, keyword: str, first: str) -> str:
 
 
 def _who(group: Group) -> str:
-    """Return who can change the limits of a group."""
+    """Return the people who can change the limits of a group."""
     admins = ", ".join(group.admins[:_MOST_TOLD])
     return f"an administrator of the group ({admins})" if admins else "an admin"
 
 
 def _path(group: GroupState) -> Iterable[Amounts]:
-    """Return the groups whose limits hold for jobs of a group: each on the way to the root."""
+    """Return the groups whose limits apply to jobs of a group: all on the way to the root."""
     return group.path()

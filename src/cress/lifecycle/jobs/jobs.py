@@ -1,4 +1,4 @@
-"""Cancel, hold and release of jobs, and the end of a job."""
+"""Cancelling, holding and releasing of jobs, and the end of a job."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.records import JobRecord, JobState
 from cress.model.times import SECOND
 
-# For so long (µs) the shell may not know that a job is over.
+# Time (µs) for which the shell may not know yet that a job has ended.
 REMEMBERED = 10 * SECOND
-# Ends that one step forgets: more than one brings, on average, so that they do not pile up.
+# Maximum number of ends that one step forgets: more than one step brings on average, so that they do not pile up.
 MOST_FORGOTTEN = 500
 
 
 def cancel(context: Context, number: int, reason: str = "") -> None:
-    """Cancel a job; one that is over stays as it is."""
+    """Cancel a job; an ended one stays unchanged."""
     job = _job(context, number)
     if job is None or job.cancelling:
         return
     if job.failing:
-        # What was counted as failed stays so.
+        # Tasks counted as failed stay counted.
         return
     job.cancelling, job.reason = True, reason
     job.cancelled += job.waiting
@@ -49,7 +49,7 @@ def note_failure(job: LiveJob, outcome: Outcome) -> None:
 
 
 def _end(context: Context, job: LiveJob) -> None:
-    # Those that were told to stop already are cancelled from now on, not tried again.
+    # Attempts that were already told to stop count as cancelled from now on, and are not retried.
     for attempt in job.attempts.values():
         if attempt.halted:
             attempt.halted = "cancelled"
@@ -59,7 +59,7 @@ def _end(context: Context, job: LiveJob) -> None:
 
 
 def check_hold(context: Context, number: int) -> None:
-    """Raise ``InputError`` if there never was such a job, ``NotAccepted`` if it is over or ending."""
+    """Raise ``InputError`` if there never was such a job, ``NotAccepted`` if it has ended or is ending."""
     job = _job(context, number)
     if job is None:
         raise NotAccepted(f"job {number} has ended", hint="only waiting or running jobs can be held or released")
@@ -74,7 +74,7 @@ def hold(context: Context, job: LiveJob, word: Hold) -> None:
 
 
 def _job(context: Context, number: int) -> LiveJob | None:
-    """Return the job, ``None`` if it is over; raise ``InputError`` if there never was one."""
+    """Return the job, or ``None`` if it has ended. Raises ``InputError`` if there never was one."""
     job = context.jobs.get(number)
     if job is None and not 0 < number < context.next_job:
         raise InputError(f"there is no job {number}", hint="see `cress jobs`")
@@ -82,7 +82,7 @@ def _job(context: Context, number: int) -> LiveJob | None:
 
 
 def maybe_over(context: Context, job: LiveJob) -> None:
-    """End a job of which nothing waits or runs: write its record, and settle the jobs that depend on it."""
+    """End a job without waiting or running tasks: write its record, and settle the jobs that depend on it."""
     number = job.job.id
     if job.attempts or job.over < job.job.tasks or number not in context.jobs:
         return
@@ -105,7 +105,7 @@ def remember(context: Context, number: int, state: JobState) -> None:
 
 
 def forget_ended(context: Context) -> None:
-    """Forget ends that are old; no step looks at many."""
+    """Forget old ends, up to a limit in each step."""
     for old in list(islice(context.ended, MOST_FORGOTTEN)):
         if context.ended[old][1] + REMEMBERED > context.now:
             return
@@ -113,7 +113,7 @@ def forget_ended(context: Context) -> None:
 
 
 def record_of(job: LiveJob, utc: int) -> JobRecord:
-    """Return the record of a job that is over at ``utc``; of one that is alive, as if it were over."""
+    """Return the record of a job that ended at ``utc``; for an unfinished one, as if it ended then."""
     spec = job.job
     state = JobState.SUCCEEDED
     if job.failed:

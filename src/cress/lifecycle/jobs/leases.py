@@ -1,6 +1,4 @@
-"""Leases that holders outside have of the cluster: their terms, what they use by themselves, how they are given
-back.
-"""
+"""Leases of outside holders: their terms, the holder's own use, and their return."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _IDLE = "its lease was idle, its group is above its quota, and another group nee
 
 
 def take(context: Context, input_: UseLease | RenewLeases | ReleaseLeases) -> None:
-    """Take in what the holder of leases says. Raises ``InputError`` for a job that is not a lease."""
+    """Handle an input of the holder of leases. Raises ``InputError`` for a job whose tasks are not leases."""
     job = _lease(context, input_.job)
     if isinstance(input_, UseLease):
         _use(context, job, input_)
@@ -53,14 +51,14 @@ def set_term(context: Context, job: LiveJob) -> None:
 
 
 def restarted(context: Context) -> None:
-    """Begin all terms anew: holders could not reach the center while it was away."""
+    """Restart all terms: holders could not reach the center while it was away."""
     for job in context.leases.values():
         if not job.ending:
             set_term(context, job)
 
 
 def _renew(context: Context, job: LiveJob) -> None:
-    """Begin the terms of all leases of the workload anew that this user has."""
+    """Restart the terms of all leases of this user in the workload."""
     for lease in context.leases.values():
         if _workload(lease) == _workload(job) and not lease.ending:
             set_term(context, lease)
@@ -74,11 +72,11 @@ def _workload(job: LiveJob) -> tuple[str, str, str]:
 
 
 def begin(context: Context, attempt: LiveAttempt) -> None:
-    """Tell the scheduler what the holder of a lease that starts uses of it, if that is not all."""
+    """Tell the scheduler how much of a starting lease its holder uses, if it is not all."""
     spec = context.jobs[attempt.job].job
     if spec.is_lease and spec.uses is not None and attempt.id in context.core.pool.leases:
         _tell(context, attempt.id, spec.uses)
-        # What it does not use is to be given to others.
+        # The rest should be lent at once.
         context.more = True
 
 
@@ -130,9 +128,7 @@ def _release(context: Context, job: LiveJob, word: ReleaseLeases) -> None:
 
 
 def reclaims(context: Context, fact: Stop, attempt: LiveAttempt) -> bool:
-    """Note why a task stops that gives back what it borrowed, or a lease that is idle; return whether it is one of
-    these.
-    """
+    """Note why a task that returns borrowed amounts, or an idle lease, stops; return whether it is one of these."""
     job, known = context.jobs[attempt.job], context.core.attempts[attempt.id]
     if job.ending or job.job.gang:
         return False
@@ -147,7 +143,7 @@ def reclaims(context: Context, fact: Stop, attempt: LiveAttempt) -> bool:
 
 
 def note_stops(context: Context) -> None:
-    """Tell the holders of leases that are stopped in this step why, and how much time they have."""
+    """Tell the holders of leases that are stopped in this step the reason and the remaining time."""
     for halt in context.out.halts if context.leases else ():
         attempt = context.attempts.get(halt.attempt)
         if attempt is None or attempt.job not in context.leases or attempt.halted_at:

@@ -18,10 +18,10 @@ from cress.model.job import Condition, Job
 def make(
     context: Context, family: Family, job: Job, index: int, template: int = 0, behind: Sequence[int] = ()
 ) -> LiveJob | None:
-    """A new member of a family, as ``job`` says, with a new id; it waits from now on, or is held with its family.
+    """Make a new member of a family from ``job``, with a new id; it waits from now on, or is held with its family.
 
-    Its run is that of ``template``, or the family's. It starts when the jobs ``behind`` are over, which are alive.
-    ``None`` if the scheduler refuses it; then the family says why.
+    Its run is that of ``template``, or the family's. It starts when the unfinished jobs ``behind`` have ended. Return
+    ``None`` if the scheduler refuses it; then the family has the reason.
     """
     number = context.next_job
     after = tuple((predecessor, Condition.ANY) for predecessor in behind)
@@ -52,30 +52,30 @@ def make(
 
 
 def timer_name(family: Family, index: int = -1) -> str:
-    """The name of a timer of a family, or of one of its indices."""
+    """Return the name of a timer of a family, or of one of its indices."""
     return f"{family.job.id}.{index}" if index >= 0 else str(family.job.id)
 
 
 def of(context: Context, family: Family) -> list[LiveJob]:
-    """The members that are alive, by index."""
+    """Return the unfinished members by index."""
     return list(alive(context, family).values())
 
 
 def alive(context: Context, family: Family) -> dict[int, LiveJob]:
-    """Return the members that are alive by their indices.
+    """Return the unfinished members by their indices.
 
-    One that ended in the step under way may be in ``family.members`` still.
+    ``family.members`` may still contain members that ended in the step under way.
     """
     jobs = context.jobs
     return {index: jobs[number] for index, number in sorted(family.members.items()) if number in jobs}
 
 
 def family_of(context: Context, job: LiveJob) -> Family | None:
-    """The family that a job is a member of, if it is."""
+    """Return the family of a member; None for any other job."""
     return context.families.get(job.job.family) if job.job.family else None
 
 
 def touch(context: Context, job: LiveJob) -> None:
-    """Note that a member changed: its family is brought on before the step ends."""
+    """Note that a member changed: its family is brought up to date before the step ends."""
     context.unsettled.touched[job.job.family] = None
     mark(context, job)

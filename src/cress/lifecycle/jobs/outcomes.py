@@ -1,4 +1,4 @@
-"""Judgement of ends: the task is done, has failed, or is retried."""
+"""Judgement of ends: the task has succeeded, has failed, or is retried."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from cress.model.events import Outcome
 from cress.model.options import Options
 from cress.model.reports import Cause, Ended
 
-# The place in ``LiveJob.failures`` of a gang: it fails, and is tried again, as a whole.
+# The key of a gang in ``LiveJob.failures``: it fails, and is retried, as a whole.
 WHOLE = -1
-# The word for an attempt whose lease was given back.
+# The word for an attempt whose lease was returned.
 RELEASED = "released"
 
 
 _FAILED = {Cause.TIME_LIMIT: Outcome.TIMED_OUT, Cause.MEMORY: Outcome.OUT_OF_MEMORY}
-# Causes of ends that nobody asked for.
+# Causes of ends without an order.
 _BY_ITSELF = frozenset({Cause.EXITED, Cause.TIME_LIMIT, Cause.MEMORY})
 
 
 class Judgement(NamedTuple):
-    """The outcome of an attempt, and whether its task is tried again, ``after`` so many µs."""
+    """The outcome of an attempt, and the flag that its task is retried, ``after`` µs."""
 
     outcome: Outcome
     again: bool = False
@@ -31,18 +31,20 @@ class Judgement(NamedTuple):
 def judge(
     job: LiveJob, attempt: LiveAttempt, report: Ended, options: Options, *, stopping: bool, elsewhere: bool
 ) -> Judgement:
-    """Judge the end of an attempt; ``stopping``: it was to be told to stop; ``elsewhere``: other nodes take tasks."""
-    # The program of a lease that is taken from its holder may be told by the holder first, and leave in good order.
+    """Judge the end of an attempt; ``stopping``: an order to stop it was decided; ``elsewhere``: other nodes take
+    tasks.
+    """
+    # The holder of a reclaimed lease may have told the program before, which then exits in good order.
     taken = job.job.is_lease and bool(attempt.halted) and not job.ending
     if report.cause is Cause.EXITED and report.code == 0 and not taken:
         return Judgement(Outcome.SUCCEEDED)
     if attempt.halted == RELEASED:
-        # Whoever held it is done with it.
+        # Its holder has finished with it.
         return Judgement(Outcome.SUCCEEDED)
     if job.ending:
-        # Tasks of a gang often fail together: each has its own end, whichever was reported first.
+        # Tasks of a gang often fail together: each keeps its own outcome, in any order of the reports.
         return Judgement(failed(report) if job.failing and report.cause in _BY_ITSELF else Outcome.CANCELLED)
-    # One that was to stop for others runs again, however it came to its end.
+    # An attempt that was to stop for others is retried, however it ended.
     wanted = job.job.job_failure or bool(attempt.halted) or stopping
     if report.cause is Cause.UNKNOWN:
         return Judgement(Outcome.LOST, again=wanted)
@@ -53,7 +55,7 @@ def judge(
     if report.cause is Cause.NODE:
         return Judgement(Outcome.LOST, again=True)
     if report.cause is Cause.PORT:
-        # Not there for as long as the port is taken; elsewhere, or there later, it may be free.
+        # Not on this node while the port is taken; elsewhere, or later, it may be free.
         return Judgement(Outcome.FAILED, again=True, after=options.start_backoff)
     if report.cause is Cause.NOT_STARTED:
         tries = job.unstarted.get(attempt.task, 0) + 1
@@ -65,7 +67,7 @@ def judge(
 
 
 def failed(report: Ended) -> Outcome:
-    """Return the outcome of an attempt that failed: by its time limit, for want of memory, or otherwise."""
+    """Return the outcome of a failed attempt: time limit, lack of memory, or other failure."""
     return _FAILED.get(report.cause, Outcome.FAILED)
 
 
@@ -75,8 +77,8 @@ def place_of(job: LiveJob, attempt: LiveAttempt) -> int:
 
 
 def backoff(first: int, failures: int, most: int) -> int:
-    """The wait before a task is tried again that failed ``failures`` times before: doubled each time, at most
+    """Return the wait before the retry of a task with ``failures`` earlier failures: doubled each time, at most
     ``most``.
     """
-    # A number of more than 63 bits is of no use to anybody, and slow to make.
+    # A number of more than 63 bits has no use, and is slow to compute.
     return min(first << min(failures, 63), most)

@@ -1,4 +1,4 @@
-"""Reasons why tasks of a job wait, as sentences for people."""
+"""Reasons of waiting tasks of a job, as sentences for people."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from cress.model.reports import Cause, Ended
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from cress.model.units import DURATION_LIMIT, format_duration
 
-# Times are told to a tenth of a second, longer ones to a second, a minute, an hour.
+# Precision of times: a tenth of a second; for longer ones a second, a minute, an hour.
 _TENTH = 100_000
 _COARSE = ((HOUR, SECOND), (DAY, MINUTE), (DURATION_LIMIT, HOUR))
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"))
 
 
 def reason(context: Context, number: int, now: int | None = None) -> str:
-    """Return why tasks of a job wait; empty when none does.
+    """Return why tasks of a job wait; empty if none does.
 
-    ``now`` (µs, the machine's clock) if it is later than the step.
+    ``now`` (µs, the machine's clock), if it is later than the step.
     """
     job = context.jobs.get(number)
     veto = context.core.veto(number)
@@ -46,7 +46,7 @@ def reason(context: Context, number: int, now: int | None = None) -> str:
 
 
 def held(number: int, by: str) -> str:
-    """Return the sentence about a held job, and how it is released; ``by`` is empty if nobody is known to hold it."""
+    """Return the sentence about a held job, and how to release it; ``by`` is empty if the user is unknown."""
     return f"held{f' by {by}' if by else ''} until it is released (cress release {number})"
 
 
@@ -57,7 +57,7 @@ def again_in(family: Family, index: int, wait: str) -> str:
 
 
 def how(report: Ended, job: Job) -> str:
-    """Return how an attempt ended, in a few words; empty if it is unknown."""
+    """Return the way in which an attempt ended, in a few words; empty if unknown."""
     if report.cause is Cause.TIME_LIMIT and job.time_limit is not None:
         return f"time limit of {format_duration(job.time_limit)} exceeded"
     if report.cause is Cause.MEMORY and report.usage.memory:
@@ -66,14 +66,14 @@ def how(report: Ended, job: Job) -> str:
 
 
 def exit_of(report: Ended) -> str:
-    """Return the exit code or signal with which an attempt ended, in words; empty if it is unknown."""
+    """Return the exit code or signal of an attempt, in words; empty if unknown."""
     if report.code is None:
         return ""
     return f"exit code {report.code}" if report.code >= 0 else f"signal {-report.code}"
 
 
 def lasting(left: int) -> str:
-    """A time (µs) that is left, for people: ``8.7s``, ``1m13s``, ``2h15m``."""
+    """Format a remaining time (µs) for people: ``8.7s``, ``1m13s``, ``2h15m``."""
     left = max(0, left)
     if left <= 10 * SECOND:
         return format_duration(-(-left // _TENTH) * _TENTH)
@@ -95,7 +95,7 @@ def comes_after(context: Context, job: LiveJob | Family) -> str:
 
 
 def _first_closed(context: Context) -> str:
-    """Return why the first node that is connected and closed takes no tasks."""
+    """Return why the first connected but closed node takes no tasks."""
     cluster = context.core.cluster
     for name, node in context.nodes.items():
         overcommitted = cluster.index[name] in cluster.overdrawn

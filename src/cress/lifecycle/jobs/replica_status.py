@@ -1,7 +1,7 @@
-"""The status of the replicas of a service, kept up by index, so that an update never looks at all of them.
+"""The status of the replicas of a service, maintained by index, so that an update never looks at all of them.
 
-Changes of a member are announced by ``mark``. All of it follows from the members: it is made anew after a
-restore and whenever the version or the count changes, and no part of the machine's state.
+Changes of a member are announced by ``mark``. The index is derived from the members and is not part of the machine's
+state: it is rebuilt after a restore, and when the version or the count changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cress.lifecycle.tables.rows import LiveJob
 
 
 def replica_index_of(context: Context, family: Family) -> ReplicaIndex:
-    """Return the status of a service; made anew when its version or count has changed."""
+    """Return the status index of a service; rebuilt when its version or count has changed."""
     found = context.replica_indices.get(family.job.id)
     if found is None or (found.template, found.tasks) != (family.template, family.job.tasks):
         found = context.replica_indices[family.job.id] = ReplicaIndex(family)
@@ -23,21 +23,21 @@ def replica_index_of(context: Context, family: Family) -> ReplicaIndex:
 
 
 def mark(context: Context, job: LiveJob) -> None:
-    """Note that a member changed: its attempt, its failures, or whether it is wanted."""
+    """Note that a member changed: its attempt, its failures, or a hold or end."""
     found = context.replica_indices.get(job.job.family)
     if found is not None:
         found.changed.add(job.index)
 
 
 def take(context: Context, family: Family) -> list[int]:
-    """The indices of which something is new, in order."""
+    """Return the changed indices, in order, and clear them."""
     found = replica_index_of(context, family)
     changed, found.changed = sorted(found.changed), set()
     return changed
 
 
 def again(context: Context, family: Family, index: int) -> None:
-    """An index is to be looked at again the next time."""
+    """Mark an index for another look the next time."""
     replica_index_of(context, family).changed.add(index)
 
 

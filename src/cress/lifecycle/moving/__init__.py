@@ -1,1 +1,1 @@
-"""Rounds of moves: which tasks may move, and how a plan is carried out step by step."""
+"""Rounds of moves: the choice of tasks that may move, and the execution of a plan step by step."""

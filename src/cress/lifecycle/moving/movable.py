@@ -1,4 +1,4 @@
-"""The choice of running tasks that may move now: what the scheduler says, and the readiness of services."""
+"""The choice of running tasks that may move now, by the scheduler's rules and the readiness of services."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 
 
 def candidates(context: Context) -> Candidates:
-    """Return the tasks that may move, and the others counted by reason."""
+    """Return the tasks that may move, and the numbers of the others by reason."""
     found = Candidates()
     spare: dict[int, int] = {}
     for attempt in context.attempts.values():
@@ -26,9 +26,9 @@ def candidates(context: Context) -> Candidates:
 
 
 def why_not(context: Context, attempt: LiveAttempt, spare: dict[int, int] | None = None) -> Stays | None:
-    """Return why a task is not moved, ``None`` if it may be.
+    """Return why a task is not moved; ``None`` if it may be.
 
-    ``spare`` has, by the id of a service, how many tasks of it may be at once; it is filled.
+    ``spare`` has, by the id of a service, the number of its tasks that may move; missing entries are added.
     """
     why = why_it_stays(context.core, context.core.attempts[attempt.id])
     if why is not None:

@@ -1,5 +1,5 @@
-"""Plans from the state of a machine: for whom room may be made, and the plan itself, made on a copy that is used up by
-it.
+"""Plans of moves from the state of a machine: the units for which room may be made, and the plan, computed on a copy
+that it consumes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.options import Options
 from cress.model.times import HOUR
 
-# The reasons for waiting that room for the unit ends.
+# The reasons for waiting that a move can remove.
 _FOR_ROOM = frozenset({Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.DRAINING})
 
-# An hour of a core or of a device, in µs of a thousandth.
+# An hour of a core or a device, in thousandths times µs.
 HOUR_OF_WORK = 1000 * HOUR
 
 
-# The waiting units that a round which begins by itself tries to make room for, all different, and the jobs that it
-# looks at for them.
+# Limits of an automatic round: the number of different waiting units for which it tries to make room, and the number of
+# jobs that it examines for them.
 MOST_TRIED, MOST_LOOKED_AT = 2, 200
 
 
 class PlanPurpose(msgspec.Struct, frozen=True):
-    """The purpose of a plan: ``goals``, or room for the next unit of ``job``; and the most that it moves and loses.
+    """The purpose of a plan: ``goals``, or room for the next unit of ``job``; and its maximum of moves and lost work.
 
-    With ``by_itself`` it is a round that begins by itself, within the budget of the options.
+    ``by_itself``: an automatic round, within the budget of the options.
     """
 
     goals: tuple[Goal, ...] = ()
@@ -49,12 +49,12 @@ class PlanPurpose(msgspec.Struct, frozen=True):
 
 
 def budget_of(options: Options) -> Budget:
-    """Return the budget of a round that begins by itself."""
+    """Return the budget of an automatic round."""
     return Budget(moves=options.rebalance_moves, lost=round(options.rebalance_lost * HOUR_OF_WORK))
 
 
 def made(context: Context, wanted: PlanPurpose) -> MovePlan:
-    """Return a plan. The context is used up: this is for a copy, such as a forked process has."""
+    """Return a plan. It consumes the context, which must be a copy, such as that of a forked process."""
     if wanted.by_itself:
         return made_by_itself(context, context.core)
     found = candidates(context)
@@ -64,9 +64,9 @@ def made(context: Context, wanted: PlanPurpose) -> MovePlan:
 
 
 def made_by_itself(context: Context, copy: Scheduler) -> MovePlan:
-    """Return the plan of a round that begins by itself: room for a unit that waits for it, else all goals.
+    """Return the plan of an automatic round: room for a unit that waits for it, else all goals.
 
-    ``copy`` of the context's scheduler is used up.
+    It consumes ``copy``, a copy of the context's scheduler.
     """
     found, budget = candidates(context), budget_of(copy.options)
     for job in list(_that_wait_for_room(copy)):
@@ -77,8 +77,8 @@ def made_by_itself(context: Context, copy: Scheduler) -> MovePlan:
 
 
 def _that_wait_for_room(core: Scheduler) -> Iterator[JobEntry]:
-    """Yield the first jobs whose next units wait for room, in the order of groups and in that of their jobs; of jobs
-    alike the first.
+    """Yield the first jobs whose next units wait for room, by the order of groups and of their jobs;
+    similar jobs once.
     """
     guarantees = Guarantees(core.groups, core.cluster)
     seen: set[int] = set()
@@ -96,10 +96,9 @@ def _that_wait_for_room(core: Scheduler) -> Iterator[JobEntry]:
 
 
 def waiting_unit(context: Context, number: int) -> int:
-    """Return the job with the unit for which room may be made: itself, or of a service the first member that waits.
+    """Return the job with the unit for which room may be made: itself, or the first waiting member of a service.
 
-    Raises InputError for a job that there never was, NotAccepted for one that waits for nothing, or for something else
-    than room.
+    Raises InputError for a job that never existed, NotAccepted for one that does not wait for room.
     """
     job = _live(context, number)
     core = context.core

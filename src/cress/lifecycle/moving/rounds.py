@@ -1,7 +1,7 @@
-"""Rounds: moves are made one after the other, each when the one before has arrived; what fails ends the round.
+"""Rounds: moves are made one after the other, each when the one before has arrived; a failure ends the round.
 
-A step is promised by the scheduler (claims of the targets, stops of the tasks) and noted in the row of the round in one
-step of the machine, so a center that takes over goes on with it.
+One step of the machine promises the moves (claims of the targets, stops of the tasks) and notes them in the row of the
+round, so a center that takes over continues the round.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cress.model.times import MINUTE
 
 # The word for an attempt that is stopped to run elsewhere.
 MOVED = "moved"
-# A task that is not known to be ready by a check should run on its target after so long.
+# Time (µs) within which a task without a readiness check must run on its target.
 PATIENCE = 5 * MINUTE
 
 _WHY = {
@@ -45,7 +45,7 @@ def present(context: Context) -> Round | None:
 
 
 def take(context: Context, word: Rebalance | StopMoves) -> None:
-    """Begin a round, or end the one that is under way after its present step."""
+    """Begin a round, or end the present one after its step under way."""
     if isinstance(word, Rebalance):
         _begin(context, word)
         return
@@ -96,8 +96,8 @@ def _changed(what: str) -> NotAccepted:
 
 
 def _with_job_last(context: Context, moves: Sequence[Move]) -> tuple[tuple[Move, ...], int]:
-    """Return the moves with those that make room for a job in one step at the end, and their number: one task of each
-    service at most.
+    """Return the moves with a last step that makes room for a job, and its number of moves: at most one task of each
+    service.
     """
     seen: set[int] = set()
     early: list[Move] = []
@@ -123,7 +123,7 @@ def _next_step(round_: Round) -> tuple[Move, ...]:
 
 
 def tend(context: Context) -> None:
-    """Bring on the round that is under way: see whether what moves has arrived, and begin the next step."""
+    """Continue the present round: check that the moved tasks have arrived, and begin the next step."""
     now = present(context)
     if now is None:
         return
@@ -173,7 +173,7 @@ def due(context: Context) -> None:
             context.timers.set(MOVES, "", context.now + _patience(context, now.under_way))
             return
         late = next((move for move in now.under_way if _arrival(context, move) is None), now.under_way[0])
-        # What waits for a node that takes no tasks runs elsewhere.
+        # A task that waits for a closed node runs elsewhere.
         for number in (now.job, *(move.job for move in now.under_way)):
             entry = context.core.jobs.get(number)
             claims = [claim for claim in entry.claims if claim.moves and claim.tasks] if entry is not None else []
@@ -223,7 +223,7 @@ def _move(context: Context, now: Round, step: tuple[Move, ...]) -> None:
 
 
 def _patience(context: Context, step: Sequence[Move]) -> int:
-    """Return how long a step may take, in µs."""
+    """Return the maximum duration of a step, in µs."""
     longest = 0
     for move in step:
         job = context.jobs.get(move.job)
@@ -234,7 +234,7 @@ def _patience(context: Context, step: Sequence[Move]) -> int:
 
 
 def _arrival(context: Context, move: Move) -> str | None:
-    """Return why a task that was moved has not arrived; empty if it has, or is over; ``None``: it is on its way."""
+    """Return why a moved task has not arrived; empty if it has, or has ended; ``None``: it is on its way."""
     if move.attempt in context.attempts:
         return None
     job = context.jobs.get(move.job)
@@ -247,7 +247,7 @@ def _arrival(context: Context, move: Move) -> str | None:
         if any(move.task in claim.tasks for claim in entry.claims):
             if not context.nodes[move.to].cordoned:
                 return None
-            # Its node may be back soon if it is away only.
+            # A node that is only away may be back soon.
             context.core.propose([ClaimDropped(move.job, (move.task,))])
             return f"node {move.to} was cordoned before {what} started there"
         waits = move.task in entry.again or move.task in entry.later or move.task >= entry.next_task
@@ -260,7 +260,7 @@ def _arrival(context: Context, move: Move) -> str | None:
 
 
 def _arrival_of_job(context: Context, now: Round) -> str | None:
-    """Return the same of the unit for which room was made."""
+    """Return the result of ``_arrival`` for the unit for which room was made."""
     entry = context.core.jobs.get(now.job)
     if entry is None or entry.attempts:
         return ""
@@ -272,7 +272,7 @@ def _attempt_of(job: LiveJob, task: int) -> LiveAttempt | None:
 
 
 def _shown(context: Context, move: Move) -> str:
-    """Return how people call the job of a task, a member of a service with its index."""
+    """Return the displayed number of the job of a task; a member of a service has its index."""
     job = context.jobs.get(move.job)
     return f"{job.job.family}.{job.index}" if job is not None and job.kept is not None else str(move.job)
 

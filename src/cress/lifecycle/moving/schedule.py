@@ -1,4 +1,4 @@
-"""When rounds begin by themselves: the option ``rebalance`` is a word, an interval or a cron expression."""
+"""Times of automatic rounds: the option ``rebalance`` is a word, an interval or a cron expression."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cress.model.units import parse_duration
 
 
 def check(schedule: str) -> None:
-    """Raise InputError unless this is a schedule."""
+    """Raise InputError unless this is a valid schedule."""
     if schedule == OFF:
         return
     expression = _expression(schedule)
@@ -23,7 +23,7 @@ def check(schedule: str) -> None:
 
 
 def next_round(schedule: str, zone: str, since: int) -> int | None:
-    """Return when the first round after ``since`` is due (wall clock, µs); ``None``: never."""
+    """Return the time of the first round after ``since`` (wall clock, µs); ``None``: never."""
     if schedule == OFF:
         return None
     expression = _expression(schedule)

@@ -1,1 +1,1 @@
-"""Nodes: cordons, drains, ports, and what is observed on them."""
+"""Nodes: cordons, drains, ports, and observations."""

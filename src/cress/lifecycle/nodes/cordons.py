@@ -1,5 +1,5 @@
-"""Reasons that keep new tasks off a node: an operator's cordon, a rest after failed starts, an executor that is
-away.
+"""Reasons that keep new tasks off a node: an operator's cordon, a rest after failed starts, an executor
+that is away.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cress.model.units import one_of
 
 
 def node_of(context: Context, name: str) -> LiveNode:
-    """The node of that name; raises ``InputError``."""
+    """Return the node with this name. Raises ``InputError``."""
     nodes = context.nodes
     if name not in nodes:
         raise InputError(f"there is no node {name!r}", hint=one_of(name, nodes) if nodes else "")
@@ -25,15 +25,17 @@ def node_of(context: Context, name: str) -> LiveNode:
 
 
 def tell(context: Context, name: str, *, awaited: bool = True) -> None:
-    """Tell the scheduler whether a node takes new tasks; ``awaited``: one that is away may be back in its term."""
+    """Tell the scheduler whether a node takes new tasks; ``awaited``: a node that is away may be back
+    within its term.
+    """
     node = context.nodes[name]
-    # Without terms nobody knows for how long.
+    # Without terms the time is unknown.
     away = awaited and not node.connected and node.terms and not node.cordoned and not node.rest
     context.observe(NodeCordoned(name, node.closed, node.why, away))
 
 
 def take(context: Context, word: NodeCordoned | Drain) -> None:
-    """An operator cordons a node, or drains it."""
+    """Cordon or drain a node by order of an operator."""
     if isinstance(word, NodeCordoned):
         cordon(context, word)
     else:
@@ -41,7 +43,7 @@ def take(context: Context, word: NodeCordoned | Drain) -> None:
 
 
 def cordon(context: Context, word: NodeCordoned) -> None:
-    """An operator keeps new tasks off a node; or lets them in, whatever kept them off before."""
+    """Cordon a node, or reopen it after any closing."""
     node = node_of(context, word.name)
     context.noticed.cordon(node)
     node.cordoned, node.reason = word.cordoned, word.reason if word.cordoned else ""
@@ -53,7 +55,7 @@ def cordon(context: Context, word: NodeCordoned) -> None:
 
 
 def drain(context: Context, word: Drain) -> None:
-    """An operator wants a node empty by a time."""
+    """Drain a node by a time."""
     node = node_of(context, word.name)
     if word.deadline < 0:
         raise InputError(f"a deadline {word.deadline} µs from now", hint="0 or more", field="deadline")
@@ -75,18 +77,18 @@ def why_closed(context: Context, node: LiveNode, now: int) -> str:
 
 
 def forgive(context: Context, node: LiveNode) -> None:
-    """Forget the node's failed starts: it rests no longer. The caller tells the scheduler."""
+    """Forget the node's failed starts and end its rest. The caller tells the scheduler."""
     context.noticed.cordon(node)
     node.failures, node.rests, node.rest, node.failed_jobs = 0, 0, "", ()
     context.timers.drop(REST, node.node.name)
 
 
 def due(context: Context, kind: str, name: str) -> None:
-    """The time for something about a node has come."""
+    """Handle a timer of a node: the end of its rest, or of its drain."""
     if kind == REST:
         node = context.nodes[name]
         context.noticed.cordon(node)
-        # Its failures are remembered: the next one makes a longer rest.
+        # Its failures are remembered: the next rest is longer.
         node.rest = ""
         tell(context, name)
     else:
@@ -94,7 +96,7 @@ def due(context: Context, kind: str, name: str) -> None:
 
 
 def _empty(context: Context, name: str) -> None:
-    """Stop what still runs on a node; it runs elsewhere."""
+    """Stop the remaining tasks of a node; they run elsewhere."""
     node = context.nodes[name]
     by = f" by {node.drained_by}" if node.drained_by else ""
     why = f"node {name} was drained{by}" + (f": {node.reason}" if node.reason else "")

@@ -1,9 +1,8 @@
-"""The filter of load reports: the machine is told those that say something new (design note 0007).
+"""The filter of load reports: the machine gets only those with news (design note 0007).
 
-Executors report every few seconds, and every input of the machine is logged and replayed. So a report comes in only
-when one of its parts is in another tenth than what the machine knows, and not just beyond the border; or when the node
-would be overloaded by it and is not, or the other way round. Which is so at exactly the thresholds of
-``core.overload``.
+Executors report every few seconds, and every input of the machine is logged and replayed. So a report is passed on only
+if one of its shares is in another tenth than the machine's value, and not just beyond the border; or if it makes the
+node overloaded or ends that state, at exactly the thresholds of ``core.overload``.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ from cress.core.tables import measured_load
 from cress.lifecycle.context import Context
 from cress.model.node import Load
 
-# In thousandths: parts of the same width, and how far beyond the border of one a value is in the next.
+# In thousandths: the width of a band of values, and the distance beyond its border at which a value belongs to the
+# next.
 WIDTH, BEYOND = 100, 25
 WHOLE = 1000
 MOST_BYTES = 2**50 - 1
 
 
 def is_news(context: Context, name: str, load: Load) -> bool:
-    """Return whether the machine should be told this load of the node ``name``."""
+    """Return whether the machine should get this load of the node ``name``."""
     node = context.nodes.get(name)
     if node is None or not node.connected:
         return False
@@ -27,7 +27,7 @@ def is_news(context: Context, name: str, load: Load) -> bool:
 
 
 def differs(known: Load, load: Load) -> bool:
-    """Return whether some share is in another tenth, and far enough."""
+    """Return whether some share is clearly in another tenth."""
     shares = (
         (known.cpu, load.cpu),
         (known.memory, load.memory),
@@ -38,7 +38,7 @@ def differs(known: Load, load: Load) -> bool:
 
 
 def _elsewhere(known: int, now: int) -> bool:
-    # What uses all of it is in the last tenth.
+    # Full use belongs to the last tenth.
     tenth = min(known, WHOLE - 1) // WIDTH
     return now < tenth * WIDTH - BEYOND or (now >= (tenth + 1) * WIDTH + BEYOND and tenth < WHOLE // WIDTH - 1)
 
@@ -51,7 +51,7 @@ def turns(context: Context, name: str, load: Load) -> bool:
 
 
 def sane(load: Load) -> Load:
-    """The report within its bounds, whatever an executor said."""
+    """Return the report with its values limited to their bounds."""
     cpu, memory, network, disk = (
         max(0, min(WHOLE, share)) for share in (load.cpu, load.memory, load.network, load.disk)
     )

@@ -1,4 +1,4 @@
-"""Observations: measured load, locations of data, counts of licences, racks that are neighbours."""
+"""Observations: measured load, locations of data, counts of licences, neighbouring racks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cress.lifecycle.tables.timers import MEASURED
 from cress.model.events import DataLocated, LicencesSet, LoadSeen, NodeChanged, RacksSet
 from cress.model.times import MINUTE
 
-# An executor that measures load reports it within seconds.
+# An executor that measures load reports it within this time (µs).
 FIRST_REPORT = MINUTE
 
 
 def take(context: Context, word: LoadSeen | DataLocated | DataFound | LicencesSet | RacksSet) -> None:
-    """Hand it on to the scheduler."""
+    """Pass an observation on to the scheduler."""
     match word:
         case LoadSeen():
             node = cordons.node_of(context, word.name)
@@ -25,7 +25,7 @@ def take(context: Context, word: LoadSeen | DataLocated | DataFound | LicencesSe
                 forget_load(context, node)
                 not_measured(context, word.name)
             elif node.connected:
-                # The same load too: what its tasks were promised may be other than before.
+                # Also an unchanged load: the promised amounts on the node may have changed.
                 context.noticed.load(context.core, word.name)
                 context.timers.drop(MEASURED, word.name)
                 node.load = word.load
@@ -49,9 +49,10 @@ def take(context: Context, word: LoadSeen | DataLocated | DataFound | LicencesSe
 
 
 def forget_load(context: Context, node: LiveNode) -> None:
-    """The load of a node is no longer known.
+    """Forget the load of a node.
 
-    To the scheduler an overloaded one stays so until it is measured again: it may come back as busy as it was.
+    For the scheduler an overloaded node stays overloaded until it is measured again: it may come back as busy as
+    before.
     """
     name = node.node.name
     if node.load is not None:
@@ -62,7 +63,7 @@ def forget_load(context: Context, node: LiveNode) -> None:
 
 
 def expect_load(context: Context, name: str) -> None:
-    """The executor of an overloaded node is back: it reports the load of the node soon, or never."""
+    """Wait for the load of an overloaded node whose executor is back: it is reported soon, or never."""
     if _is_overloaded(context, name):
         context.timers.set(MEASURED, name, context.now + FIRST_REPORT)
     else:
@@ -70,7 +71,7 @@ def expect_load(context: Context, name: str) -> None:
 
 
 def not_measured(context: Context, name: str) -> None:
-    """The executor of a node measures no load, so the node does not stay overloaded."""
+    """Clear the load of a node without measurements, so that it does not stay overloaded."""
     context.timers.drop(MEASURED, name)
     if context.nodes[name].load is None and context.core.cluster.index[name] in context.core.loads.seen:
         context.noticed.load(context.core, name)

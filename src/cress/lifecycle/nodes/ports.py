@@ -1,4 +1,4 @@
-"""Ports: those that tasks are given, those that strangers have, and where the tasks of a gang find each other."""
+"""Ports of tasks, foreign ports, and the places at which the tasks of a gang find each other."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cress.model.run import Host
 
 
 def launch(context: Context, attempt: LiveAttempt) -> Launch:
-    """The order to start an attempt: the same each time."""
+    """Return the order to start an attempt: equal each time."""
     job = context.jobs[attempt.job]
     task = attempt.task if job.kept is None else job.index
     return Launch(attempt.id, attempt.job, task, attempt.node, attempt.ports, job.hosts, attempt.devices)
 
 
 def gather(context: Context, job: LiveJob) -> None:
-    """The tasks of a gang were decided to start together: where they are, in their order."""
+    """Store the places of the tasks of a gang that start together, in their order."""
     together = sorted(
         (attempt for attempt in job.attempts.values() if not attempt.halted), key=lambda attempt: attempt.task
     )
@@ -27,7 +27,7 @@ def gather(context: Context, job: LiveJob) -> None:
 
 
 def seen(context: Context, node: LiveNode, ports: Iterable[int]) -> None:
-    """These are all ports of a node that strangers listen on."""
+    """Note all foreign ports of a node."""
     now = tuple(sorted(set(ports)))
     if now != node.ports:
         node.ports = now
@@ -35,7 +35,7 @@ def seen(context: Context, node: LiveNode, ports: Iterable[int]) -> None:
 
 
 def taken(context: Context, attempt: LiveAttempt, port: int) -> None:
-    """A task could not be started because of a port: it counts as seen until its node says otherwise."""
+    """Note a port that prevented the start of a task: it counts as foreign until its node reports otherwise."""
     node = context.nodes.get(attempt.node)
     if node is not None and port:
         seen(context, node, (*node.ports, port))

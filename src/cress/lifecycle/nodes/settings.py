@@ -1,4 +1,4 @@
-"""Settings of nodes: what operators set in the center holds over what executors report, with revisions."""
+"""Settings of nodes: those that operators make in the center override the executors' reports; with revisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cress.model.node_settings import (
 
 
 def settings_of(node: LiveNode) -> NodeSettings:
-    """Return what is set of a node in the center."""
+    """Return the settings of a node in the center."""
     return node.revisions[-1].settings if node.revisions else NOTHING_SET
 
 
@@ -34,9 +34,7 @@ def reported_of(node: LiveNode) -> Node:
 
 
 def describe(context: Context, node: LiveNode, reported: Node) -> bool:
-    """Take over what the executor of a node reports, under what is set of it; return whether the node is another one
-    now.
-    """
+    """Apply the executor's report of a node, below the settings of the center; return whether the node has changed."""
     settings = settings_of(node)
     now = with_settings(reported, settings, context.core.dimensions)
     kept = None if settings == NOTHING_SET else reported
@@ -49,7 +47,7 @@ def describe(context: Context, node: LiveNode, reported: Node) -> bool:
 
 
 def set_node(context: Context, word: SetNode) -> None:
-    """Change the settings of a node, all or nothing; what runs there goes on."""
+    """Change the settings of a node, all or nothing; its running tasks go on."""
     node = node_of(context, word.name)
     last = node.revisions[-1].number if node.revisions else 0
     if word.base not in (-1, last):

@@ -1,1 +1,1 @@
-"""Submits, updates, and jobs that depend on others."""
+"""Submits, updates, and dependencies of jobs."""

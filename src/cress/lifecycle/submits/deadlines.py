@@ -1,5 +1,5 @@
-"""Deadlines of jobs that are submitted: moments of the wall clock from times, and those of the steps of dags (design
-note 0023).
+"""Deadlines of submitted jobs: moments of the wall clock from durations, and those of the steps of dags (design note
+0023).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENDING = frozenset({JobType.BATCH, JobType.CRON, JobType.DAG})
 
 
 def check(context: Context, job: Job) -> None:
-    """Raise ``InputError`` for a deadline that has passed, or of a job that does not end."""
+    """Raise ``InputError`` or ``NotAccepted`` for a deadline of a job that does not end, or in the past."""
     if (job.deadline or job.within) and job.type not in ENDING:
         raise InputError(
             f"a {job.type.value} does not end", hint="only jobs that end can have a deadline", field="deadline"
@@ -35,7 +35,7 @@ def check(context: Context, job: Job) -> None:
 
 
 def check_met(context: Context, jobs: Sequence[Job]) -> Slices[None]:
-    """Raise ``NotAccepted`` if a deadline of these jobs, which are ``resolved``, cannot be met as far as is known."""
+    """Raise ``NotAccepted`` if the forecast for one of these jobs, which are ``resolved``, misses its deadline."""
     paths = behind_of_submit(context, jobs)
     for part in parts(list(enumerate(jobs))):
         for place, job in part:
@@ -56,7 +56,9 @@ def check_met(context: Context, jobs: Sequence[Job]) -> Slices[None]:
 
 
 def behind_of_submit(context: Context, jobs: Sequence[Job]) -> dict[int, Behind]:
-    """Return what is behind each step of the dags with deadlines in a submit, whose jobs are ``resolved``, by place."""
+    """Return the work behind each step of the dags with deadlines in a submit, whose jobs are
+    ``resolved``, by place.
+    """
     steps = {place: -job.family - 1 for place, job in enumerate(jobs) if job.family and job.deadline}
     if not steps:
         return {}
@@ -73,8 +75,8 @@ def behind_of_submit(context: Context, jobs: Sequence[Job]) -> dict[int, Behind]
 def resolved(jobs: Sequence[Job], utc: int) -> list[Job]:
     """Return the jobs of one submit with the moments of their deadlines.
 
-    A step of a dag gets the latest moment at which it may end: that of the dag, less the longest chain of time limits
-    behind it.
+    A step of a dag gets the latest moment at which it may end: the deadline of the dag minus the longest chain of time
+    limits behind the step.
     """
     found = [timed(job, utc) for job in jobs]
     if not any(isinstance(job.plan, Dag) and job.deadline for job in found):

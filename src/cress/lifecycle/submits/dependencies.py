@@ -1,4 +1,4 @@
-"""Jobs that come after others: which conditions are open, and what becomes of a job when one is decided."""
+"""Dependencies of jobs: the open conditions, and the consequences when one is decided."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cress.model.events import JobAfter
 from cress.model.job import Condition, Job
 from cress.model.records import JobState
 
-# Jobs of a circle that an error names.
+# Maximum number of jobs of a cycle in an error.
 MOST_SHOWN = 20
 
 
 def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> Slices[None]:
-    """Raise ``InputError`` if jobs of a submit come after jobs that nobody knows, or after themselves."""
+    """Raise ``InputError`` if jobs of a submit depend on unknown jobs, or on themselves."""
     for i, job in enumerate(jobs):
         if i % SLICE == 0:
             yield
@@ -49,7 +49,7 @@ def _error(jobs: Sequence[Job], i: int, what: str, hint: str) -> InputError:
 
 
 def _loop(jobs: Sequence[Job]) -> list[int]:
-    """Places of jobs of one submit that come after each other in a circle, the first one again at the end."""
+    """Return the places of jobs of one submit that depend on each other in a cycle, the first one again at the end."""
     before = [[-number - 1 for number, _ in job.after if number < 0] for job in jobs]
     left = [len(conditions) for conditions in before]
     behind: list[list[int]] = [[] for _ in jobs]
@@ -65,7 +65,7 @@ def _loop(jobs: Sequence[Job]) -> list[int]:
     stuck = next((i for i, count in enumerate(left) if count), None)
     if stuck is None:
         return []
-    # Whoever is stuck is behind somebody who is: going back leads round a circle at last.
+    # Every remaining job depends on a remaining one: following the dependencies leads into a cycle.
     seen: dict[int, None] = {}
     while stuck not in seen:
         seen[stuck] = None
@@ -75,7 +75,7 @@ def _loop(jobs: Sequence[Job]) -> list[int]:
 
 
 def enter(context: Context, job: LiveJob | Family, known: Mapping[int, JobState]) -> None:
-    """A job that is being accepted, behind others: its open conditions, and the reason if one is void already."""
+    """Note the open conditions of a job that is being accepted, and the reason if one can no longer be met."""
     unmet: list[tuple[int, Condition]] = []
     for number, condition in job.job.after:
         state = None if number in context.jobs or number in context.families else known.get(number)
@@ -89,7 +89,7 @@ def enter(context: Context, job: LiveJob | Family, known: Mapping[int, JobState]
 
 
 def settle(context: Context) -> None:
-    """Tell those that come after the jobs that are over, and those that come after these."""
+    """Settle the dependencies on ended jobs, including those that end because of this."""
     while context.unsettled.over:
         number, state = context.unsettled.over.popleft()
         for follower in context.behind.pop(number, ()):
@@ -120,5 +120,5 @@ def _settle_family(context: Context, family: Family, number: int, state: JobStat
 
 
 def behind(job: LiveJob) -> int | None:
-    """The job that it waits for first."""
+    """Return the first job for which it waits."""
     return job.unmet[0][0] if job.unmet else None

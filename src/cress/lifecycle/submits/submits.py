@@ -1,4 +1,4 @@
-"""Submits: what is accepted, and what happens to one that comes twice."""
+"""Submits: their checks, their acceptance, and repeated ones."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from cress.model.resources import DISK_DIMENSIONS, Measure
 from cress.model.times import DAY
 from cress.model.units import format_amount, one_of
 
-# A client that has not asked again for so long has its answer.
+# Time (µs) for which an answer is remembered; a client that has not asked again by then has it.
 REMEMBERED = DAY
-# Users of a group that an error names.
+# Maximum number of users of a group that an error names.
 MOST_TOLD = 20
 
 
 def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
-    """Accept jobs, together or not at all; their ids. The same request again gets the same answer.
+    """Accept jobs, together or not at all; return their ids. A repeated request gets the same ids.
 
-    At a pause each job that has been entered is known to the scheduler as well.
+    At a pause the scheduler knows all jobs that have been entered.
     """
     if request.key:
         known = _remembered(context, request)
@@ -91,7 +91,7 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
 
 
 def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState]) -> LiveJob | Family:
-    """One of the jobs that are accepted; the first one has the id ``first``."""
+    """Enter one accepted job; the first one of the submit has the id ``first``."""
     number = job.id
     after = tuple((job_id if job_id > 0 else first - job_id - 1, condition) for job_id, condition in job.after)
     family = first - job.family - 1 if job.family else 0
@@ -116,7 +116,7 @@ def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState
 
 
 def inherited(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs of one submit; the steps of a dag come after what the dag comes after, and are held with it."""
+    """Return the jobs of one submit; steps of a dag get the dag's dependencies and its hold."""
     found: list[Job] = []
     for job in jobs:
         if job.family < 0:
@@ -129,7 +129,7 @@ def inherited(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _remembered(context: Context, request: Submit) -> Answer | None:
-    """The answer to an earlier submit with the key of this one."""
+    """Return the answer to an earlier submit with the same key."""
     answers = context.answers
     for key in list(answers):
         if answers[key].at + REMEMBERED > context.now:
@@ -142,7 +142,9 @@ def _remembered(context: Context, request: Submit) -> Answer | None:
 
 
 def states_of(context: Context, jobs: Iterable[Job], known: Iterable[tuple[int, JobState]]) -> dict[int, JobState]:
-    """The states of jobs that are over and that these come after: what the shell knows, and what ended a moment ago."""
+    """Return the states of ended jobs on which these depend: those from the shell, and those that ended
+    a moment ago.
+    """
     states = dict(known)
     for job in jobs:
         for number, _ in job.after:
@@ -152,7 +154,7 @@ def states_of(context: Context, jobs: Iterable[Job], known: Iterable[tuple[int, 
 
 
 def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> Slices[None]:
-    """Raise ``InputError`` if one of these jobs makes no sense, ``NotAccepted`` if it may not or can never run."""
+    """Raise ``InputError`` if one of these jobs is invalid, ``NotAccepted`` if it is forbidden or can never run."""
     names: set[tuple[str, str]] = set()
     steps = Counter(job.family for job in jobs)
     hopeless = Hopeless(context)
@@ -178,7 +180,7 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
 
 
 def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]], steps: int) -> None:
-    """Raise ``InputError`` if a job is a member of what is no dag before it, or two would have one name.
+    """Raise ``InputError`` if a job is a step without a dag before it, or two jobs would have the same name.
 
     ``steps`` is the number of jobs that are its steps.
     """
@@ -197,18 +199,18 @@ def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]], 
 
 
 class Hopeless:
-    """Jobs that no node could ever run, looked up once for all jobs of a submit that ask for the same."""
+    """Jobs that no node could ever run, looked up once for all similar jobs of a submit."""
 
     def __init__(self, context: Context) -> None:
         self._core = context.core
         self._known: dict[tuple[object, ...], bool] = {}
 
     def __contains__(self, job: Job) -> bool:
-        # All that its constraints are made of.
+        # All values on which its constraints depend.
         key: tuple[object, ...] = (job.request, job.requirement, job.rank, job.ports, job.licences, job.type)
         key = (*key, job.max_per_node, job.max_per_rack, job.application, job.tasks if job.gang else 0, job.parts)
         if self._core.is_asked or names_itself(job):
-            # What it says of itself matters as well.
+            # Attributes of the job itself matter as well.
             key = (
                 *key,
                 job.user,
@@ -227,7 +229,7 @@ class Hopeless:
 
 
 def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> None:
-    """Raise ``InputError`` if a job makes no sense, ``NotAccepted`` if it may not or can never run."""
+    """Raise ``InputError`` if a job is invalid, ``NotAccepted`` if it is forbidden or can never run."""
     core = context.core
     check_amounts(job, core.dimensions)
     check_licences(core, job)
@@ -250,9 +252,7 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
 
 
 def _check_bounds(context: Context, job: Job) -> None:
-    """Raise ``NotAccepted`` for a job whose task, or gang, is beyond a MaxQuota by itself, or beyond what others lend
-    at most.
-    """
+    """Raise ``NotAccepted`` for a job whose task or gang alone exceeds a MaxQuota, or all that others would lend."""
     bound = context.core.never_within_bounds(job)
     if bound is not None:
         amount = partial(say_amount, context.core, bound.measure)
@@ -298,7 +298,7 @@ def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
 
 
 def _never(context: Context, job: Job) -> NotAccepted:
-    """Return the error of a job of which no registered node could ever hold a task, or all nodes together the gang."""
+    """Return the error of a job whose task fits no registered node, or whose gang does not fit all nodes together."""
     core = context.core
     wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
     if wants.kinds:
@@ -307,7 +307,7 @@ def _never(context: Context, job: Job) -> NotAccepted:
 
 
 def _never_in_parts(context: Context, job: Job) -> NotAccepted:
-    """Return the error of a gang of which one part could never run, or not all of them together."""
+    """Return the error of a gang with a part that can never run, or whose parts do not fit together."""
     core = context.core
     found = never_part(core, job)
     if found is not None:

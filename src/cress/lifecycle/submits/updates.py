@@ -1,4 +1,4 @@
-"""Updates of families that are alive: a new version, or another task count."""
+"""Updates of unfinished families: a new version, or a new task count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cress.model.group import DEFAULT_GROUP
 
 
 def scale(context: Context, word: Scale) -> None:
-    """A service or database is to have so many tasks."""
+    """Change the task count of a service or database."""
     family = _alive(context, word.job)
     if not isinstance(family.job.plan, (Service, Database)):
         raise NotAccepted(
@@ -38,10 +38,10 @@ def scale(context: Context, word: Scale) -> None:
 
 
 def update(context: Context, word: Update) -> tuple[int, ...]:
-    """A family is to be as a job says from now on; the id of its new run."""
+    """Update a family to a new job; return the id of its new run."""
     family = _alive(context, word.job)
     before, old = family.job, family.template
-    # What runs as before belongs to whom it did; what another user wants to run is his own.
+    # A run without changes keeps its user; a changed one belongs to the user who changes it.
     user = before.user if word.same_as == old else word.spec.user or before.user
     spec = msgspec.structs.replace(word.spec, id=before.id, group=word.spec.group or before.group, user=user)
     if type(spec.plan) is not type(before.plan) or isinstance(spec.plan, Dag):

@@ -1,1 +1,1 @@
-"""The state of the machine as tables of rows, which note what is written in them."""
+"""The state of the machine as tables of rows, which track their changes."""

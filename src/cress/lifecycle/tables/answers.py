@@ -1,4 +1,4 @@
-"""Answers to submits that carry a key."""
+"""Answers to submits with a key."""
 
 from __future__ import annotations
 

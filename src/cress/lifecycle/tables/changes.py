@@ -1,4 +1,4 @@
-"""Row changes: what a step wrote in the tables, and how other tables take it over."""
+"""Row changes: the writes of a step to the tables, and their application to other tables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from cress.lifecycle.tables.tracked import ChangeMark, Noted, Row, Table
 class TableChanges(msgspec.Struct, array_like=True):
     """The changes of one table, or of one dict of a row; applied in the order of the fields.
 
-    ``written`` are keys with new values: a value itself, of a row its fields that are not as they are by default. A key
-    that is not there comes last. ``changed`` are rows, with the fields that were written: a value, for a dict its
-    ``TableChanges``, for a row in a field its own fields that were written. (A whole row in a field has a ``type``.)
+    ``written`` are keys with new values: a value itself, or for a row its fields without default values. A new key
+    comes last. ``changed`` are rows with their written fields: a value, for a dict its ``TableChanges``, for a row in a
+    field that row's written fields. (A whole row in a field has a ``type``.)
     """
 
     removed: list[Any] = []
@@ -31,15 +31,15 @@ RowChanges: TypeAlias = dict[str, TableChanges]
 _GONE, _ANEW = ChangeMark.GONE, ChangeMark.ANEW
 _NOTHING: Mapping[str, Any] = {}
 
-# The one field of a row that is not written if the scheduler was told the same object in this step, by table.
+# The field of a row, by table, that is omitted if the scheduler got the same object in this step.
 SHARED = {"jobs": "job", "nodes": "node"}
 
 
 def collect(tables: Tables, told_of: Callable[[], Mapping[str, Mapping[Any, Any]]]) -> Slices[RowChanges]:
-    """Return what was written since the last time, and forget it; nothing may be written at a pause.
+    """Return the writes since the last call, and clear them; the tables must not be written at a pause.
 
-    ``told_of`` returns what the scheduler was told last of jobs and nodes, by table and key: it is not repeated in new
-    rows. It is called only if there may be some.
+    ``told_of`` returns the latest jobs and nodes that the scheduler was told, by table and key: new rows do not repeat
+    them. It is called only if there may be some.
     """
     noted, tables.journal.noted = tables.journal.noted, {}
     whole_rows = any(mark.__class__ is not dict for name in SHARED for mark in noted.get(name, _NOTHING).values())
@@ -62,7 +62,7 @@ def _add_changes(
     shared: str = "",
     told: Mapping[Any, Any] = {},
 ) -> None:
-    """Add the changes that these marks of a table stand for."""
+    """Add the changes that these marks of a table describe."""
     for key, mark in marks:
         if mark.__class__ is dict:
             changes.changed.append((key, _fields(table[key], mark)))
@@ -92,7 +92,7 @@ def _fields(row: Row, marks: Noted) -> dict[str, Any]:
 
 
 def written(row: Row, without: str = "") -> dict[str, Any]:
-    """Return the fields of a row that are not as they are by default, but one."""
+    """Return the fields of a row without default values, except the field ``without``."""
     found = {}
     for name, default in _defaults(type(row)):
         value = getattr(row, name)
@@ -103,7 +103,7 @@ def written(row: Row, without: str = "") -> dict[str, Any]:
 
 @cache
 def _defaults(kind: type[Row]) -> tuple[tuple[str, Any], ...]:
-    """Return the fields and what they are by default; nothing is equal to what is required."""
+    """Return the fields with their defaults; required fields have one that equals nothing."""
     return tuple(
         (field.name, field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default)
         for field in msgspec.structs.fields(kind)
@@ -111,9 +111,9 @@ def _defaults(kind: type[Row]) -> tuple[tuple[str, Any], ...]:
 
 
 def apply(tables: Tables, changes: RowChanges, told: Mapping[str, Mapping[Any, Any]]) -> None:
-    """Write changes into other tables, without notes; tables and fields that are not known here are passed over.
+    """Write changes into other tables, untracked; unknown tables and fields are skipped.
 
-    What the scheduler was ``told`` fills in what new rows leave out.
+    ``told`` (jobs and nodes that the scheduler was told) fills in the fields that new rows omit.
     """
     for name, changed in changes.items():
         if name in TYPES:

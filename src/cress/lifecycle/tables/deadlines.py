@@ -1,4 +1,4 @@
-"""Deadlines: a table of times by key, and a heap of them, so that the earliest is found without a look at all."""
+"""Deadlines: a table of times by key with a heap, so that the earliest is found without a search."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ K = TypeVar("K", bound=_Ordered)
 
 
 class Deadlines(Generic[K]):
-    """At most one time (µs, the machine's clock) for each key, in the table ``times``, which nobody else writes."""
+    """At most one time (µs, the machine's clock) for each key, in the table ``times``, which no other object writes."""
 
     def __init__(self, times: dict[K, int] | None = None) -> None:
         self.times = {} if times is None else times
-        # Every time of ``times``, and some that do not hold any more: these are dropped when they come to the top.
+        # Every time of ``times``, and outdated ones, which are dropped when they come to the top.
         self._order: list[tuple[int, K]] = [(time, key) for key, time in self.times.items()]
         heapify(self._order)
 
     def set(self, key: K, time: int) -> None:
-        """Set the time of a key, in place of the one that it had."""
+        """Set the time of a key, in place of an earlier one."""
         if self.times.get(key) == time:
             return
         self.times[key] = time
@@ -46,7 +46,7 @@ class Deadlines(Generic[K]):
         return order[0][0] if order else None
 
     def take(self, now: int) -> list[K]:
-        """Remove and return the keys that are due at ``now``, in the order of their times, then of the keys."""
+        """Remove and return the keys due at ``now``, ordered by time, then by key."""
         due = []
         while (time := self.next()) is not None and time <= now:
             _, key = heappop(self._order)

@@ -1,4 +1,4 @@
-"""Families as the machine keeps them while they are alive: services, databases, cron jobs, dags (design note 0006)."""
+"""Rows of unfinished families: services, databases, cron jobs, dags (design note 0006)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cress.model.records import JobState
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True):
-    """One version of a service or database: the id of its run, and what the scheduler looks at."""
+    """One version of a service or database: the id of its run, and the scheduler's part."""
 
     template: int
     job: Job
@@ -23,16 +23,17 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
 class ReplicaState(Row, tag="Kept", kw_only=True):
     """The state of a service or database beside its members; the dicts are by index.
 
-    ``good`` is the last version that was ready as a whole, ``failed`` the template of the one that was taken back last,
-    ``failed_version`` its number, and ``failed_member`` the job that was the proof against it;
-    ``updating``: the newest was not ready as a whole yet.
-    ``out`` are the indices that an update took out while they had an attempt, ``parked`` those that it took while they
-    waited for a node, both until they are ready; ``gained`` are those of the latter that are ready now. ``failures``
-    are counted in a row, ``proven`` is the template of the last version that was ready there; ``ends`` says how a task
-    failed last. ``moment`` (wall clock, µs) is the next one of the timetable; 0: none.
+    ``good`` is the last version that was ready as a whole; ``failed`` is the template of the last one that was rolled
+    back, ``failed_version`` its number, and ``failed_member`` the job that was the evidence against it. ``updating``:
+    the newest version was not ready as a whole yet. ``out`` are the indices that an update took out while they had an
+    attempt, ``parked`` those that it took while they waited for a node, both until they are ready; ``gained`` are the
+    parked ones that are ready now. ``failures`` are counted in a row, ``proven`` is the template of the last version
+    that was ready there; ``ends`` describes the last failure of a task. ``moment`` (wall clock, µs) is the next one of
+    the timetable; 0: none.
 
-    Of a service with ``job_failure: false``: ``lost`` are the tasks that were lost with a node, which nothing replaces.
-    Of a database: ``ran`` is the template of the last life, ``nodes`` where it ran, ``moved`` why it may go elsewhere.
+    For a service with ``job_failure: false``: ``lost`` are the tasks that were lost with a node and are not replaced.
+    For a database: ``ran`` is the template of the last life, ``nodes`` the node where it ran, ``moved`` why it may go
+    elsewhere.
     """
 
     good: Version | None = None
@@ -56,9 +57,10 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
 class CronState(Row, tag="Clockwork", kw_only=True):
     """The state of a cron job. Its moments are wall clock, in µs; 0: none.
 
-    All until ``seen`` are over. ``last`` is the moment of the last run that was made, the job ``last_job``; ``owed``
-    the last one that was missed while it was held. Counts: of ``runs`` that were made, of moments ``skipped`` because a
-    run was not over, or for limits of its group (``refused``: why the last one was), and of those that were ``missed``.
+    All moments until ``seen`` are over. ``last`` is the moment of the last run that was made, as job ``last_job``;
+    ``owed`` is the last one that was missed during a hold. Counts: ``runs`` that were made; moments ``skipped`` because
+    a run was not over, or because of limits of its group (``refused``: the reason of the last one); and ``missed``
+    moments.
     """
 
     seen: int = 0
@@ -73,7 +75,7 @@ class CronState(Row, tag="Clockwork", kw_only=True):
 
 
 class DagState(Row, tag="Progress", kw_only=True):
-    """The state of a dag: how its steps ended, by index, and which of them were not needed."""
+    """The state of a dag: the end states of its steps, by index, and the steps that were not needed."""
 
     ended: dict[int, JobState] = msgspec.field(default_factory=dict)
     needless: tuple[int, ...] = ()
@@ -83,12 +85,11 @@ State: TypeAlias = ReplicaState | CronState | DagState
 
 
 class Family(Row, kw_only=True):
-    """A job with a plan, and its members: the ids of their jobs by index, of those that are alive.
+    """A job with a plan, and its unfinished members: the ids of their jobs by index.
 
-    ``job`` is what is wanted now, with its id; ``template`` the id of its run, ``version`` how often it was changed,
-    from
-    1. Times are wall clock in µs; ``started`` is 0 until something of it ran. The counts are of members that are over.
-    ``unmet`` are the jobs that must be over before it begins, and how.
+    ``job`` is the wanted job, with its id; ``template`` the id of its run, ``version`` the number of its changes, from
+    1. Times are wall clock in µs; ``started`` is 0 until some member has run. The counts are of ended members.
+    ``unmet`` are the jobs that must end before it begins, with the conditions.
     """
 
     job: Job
@@ -114,5 +115,5 @@ def needs_name(job: Job) -> bool:
 
 
 def key_of(job: Job) -> tuple[str, str]:
-    """Return its group and its name."""
+    """Return the group and the name of a job."""
     return (job.group or DEFAULT_GROUP, job.name)

@@ -1,7 +1,7 @@
-"""The living jobs of each group, and of each user in it: an index that follows from the jobs, for limits (design note
+"""The unfinished jobs of each group, and of each user in it: an index derived from the jobs, for limits (design note
 0031).
 
-What has tasks of its own counts: a batch job or array, a lease, a service or database with all its tasks, a run of a
+Jobs with tasks of their own count: a batch job or array, a lease, a service or database with all its tasks, a run of a
 cron job, a step of a dag. Cron jobs and dags themselves do not count.
 """
 
@@ -15,23 +15,23 @@ from cress.model.job import Job
 
 
 def counts(job: Job) -> bool:
-    """Return whether a job counts: it has tasks of its own, and is no task of another."""
+    """Return whether a job counts: it has tasks of its own, and is not a replica."""
     return job.counted_as == job.id if job.plan is None else isinstance(job.plan, Service | Database)
 
 
 class GroupLoad:
-    """By group, and by group and user: the number of jobs that are not over."""
+    """The number of unfinished jobs, by group, and by group and user."""
 
     def __init__(self) -> None:
         self._groups: Counter[str] = Counter()
         self._users: Counter[tuple[str, str]] = Counter()
 
     def of(self, group: str, user: str | None = None) -> int:
-        """Return the jobs of a group, or of a user in it."""
+        """Return the number of jobs of a group, or of a user in it."""
         return self._groups[group] if user is None else self._users[group, user]
 
     def add(self, job: Job, number: int = 1) -> None:
-        """Count a job that has begun to live; ``number`` -1: one that is over."""
+        """Count a new job; ``number`` -1: remove an ended one."""
         if not counts(job):
             return
         group = job.group or DEFAULT_GROUP

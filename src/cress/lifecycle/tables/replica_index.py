@@ -1,6 +1,6 @@
-"""The state of the tasks of a service in an update, by index: an update never looks at all of them.
+"""The status of the replicas of a service in an update, by index: an update never looks at all of them.
 
-It follows from the members: it is rebuilt after a restore and whenever the version or the count changes.
+It is derived from the members: it is rebuilt after a restore and whenever the version or the count changes.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from cress.lifecycle.tables.family_rows import Family
 class ReplicaStatus(Enum):
     """The status of the replica of one index."""
 
-    DONE = "done"  # its task is of the newest version, and ready
+    DONE = "done"  # of the newest version, and ready
     NEW = "new"  # of the newest version, not ready yet
-    STUMBLING = "stumbling"  # the same, and it has failed
-    MISSING = "missing"  # it has no member, or one that ends
+    STUMBLING = "stumbling"  # of the newest version, not ready, and it has failed
+    MISSING = "missing"  # without a member, or with one that ends
     IDLE = "idle"  # of another version, and only waits for a node
     OLD = "old"  # of another version, not ready
     OLD_READY = "old and ready"
 
-    # By identity: the hash of an enum is that of its name, which is slow.
+    # Hash by identity: an enum hashes its name, which is slow.
     __hash__ = object.__hash__
 
 
 class ReplicaIndex:
     """The indices below ``tasks`` by the status of their replicas, each list in order.
 
-    ``changed`` are those of which something may be new since they were looked at, wanted or not.
+    ``changed`` are the indices that may have changed since the last look, also beyond ``tasks``.
     """
 
     def __init__(self, family: Family) -> None:

@@ -1,21 +1,20 @@
-"""Rounds of moves as the machine keeps them: what is left, what is under way, what is done (design note 0027)."""
+"""Rows of rounds of moves: moves to come, under way, and done (design note 0027)."""
 
 from __future__ import annotations
 
 from cress.core.moving.plan import Move
 from cress.lifecycle.tables.tracked import Row
 
-# Rounds that are kept.
+# Maximum number of stored rounds.
 MOST_ROUNDS = 20
 
 
 class Round(Row, kw_only=True):
-    """Moves that are made one after the other, by the word of the user ``by`` (empty: by the option ``rebalance``).
+    """Moves that are made one after the other, ordered by the user ``by`` (empty: by the option ``rebalance``).
 
     Times are wall clock in µs; ``ended`` is 0 while it is under way. For the waiting unit ``job``, which starts on
-    ``place``, the last ``together`` moves are one step. ``stopping`` is by whom it is to end after the step under way,
-    ``problem`` why it ended before all was done. ``skipped`` are moves of tasks that ended by themselves before their
-    turn came.
+    ``place``, the last ``together`` moves are one step. ``stopping`` is the user who ends it after the step under way;
+    ``problem`` is why it ended early. ``skipped`` are moves of tasks that ended before their turn.
     """
 
     begun: int
@@ -33,5 +32,5 @@ class Round(Row, kw_only=True):
 
     @property
     def state(self) -> str:
-        """Return its state in a word: moving, done or stopped."""
+        """The state in a word: moving, done or stopped."""
         return "moving" if not self.ended else "stopped" if self.problem else "done"

@@ -1,4 +1,4 @@
-"""Jobs, attempts and nodes as the machine keeps them while they are alive."""
+"""Rows of unfinished jobs and attempts, and of nodes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ AWAY = "its executor is not connected"
 
 
 class LiveAttempt(Row, kw_only=True):
-    """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
+    """An attempt from its decision to its end. Times are wall clock in µs; ``started`` is 0 until it runs.
 
-    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``moved``, ``drained``,
-    ``reclaimed``, ``released`` or ``unhealthy``; empty if it was not; ``halted_for`` is the reason as a sentence, where
-    there is more to say. ``grace`` goes with it, in µs; ``None``: what the job says; ``halted_at`` is when, of a lease.
-    ``ports`` are its numbers: those of the job in their order, then those of ``Port = …`` clauses. ``devices`` are
-    those of the node that it has. ``leader`` is the job that it was started together with after a failure of their
-    node. ``ready_at`` (the machine's clock) is since when it is ready, of a service or database; ``unwell`` what its
-    last failed check came to. ``chosen`` and ``kept`` are why its node was, as in ``Start``.
+    ``halted`` is why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``moved``, ``drained``,
+    ``reclaimed``, ``released`` or ``unhealthy``; empty if it was not. ``halted_for`` is the reason as a sentence, if
+    there are details. ``grace`` belongs to it, in µs; ``None``: that of the job. ``halted_at`` is its time, for a
+    lease. ``ports`` are its numbers: those of the job in order, then those of ``Port = …`` clauses. ``devices`` are its
+    devices on the node. ``leader`` is the job with which it was started together after a failure of their node.
+    ``ready_at`` (the machine's clock) is the time since which a task of a service or database is ready; ``unwell`` is
+    the result of its last failed check. ``chosen`` and ``kept`` are the reasons for its node, as in ``Start``.
     """
 
     id: int
@@ -51,13 +51,13 @@ class LiveAttempt(Row, kw_only=True):
 class LiveJob(Row, kw_only=True):
     """A job with tasks that wait or run. Counts are of tasks, ``preempted`` of attempts; times as in ``LiveAttempt``.
 
-    A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``failed_as`` is the outcome that all
-    its failed tasks have in common, else ``FAILED``; ``None`` before the first. ``held_by`` is the user who holds it.
-    ``unmet`` are the jobs that must be over first, and how. ``failures`` are counted by task (by -1 for a gang, which
-    fails as a whole), ``unstarted`` by task since a program of it ran, ``start_failures`` until the first one ran;
-    ``suspects`` are the nodes where a program of it could not be started since one ran. ``hosts``, of a gang, are where
-    the tasks that were started together are, in their order. Of a member of a family: ``template`` is the job whose run
-    is its own (0: it has its own), ``index`` its place; ``kept``, of a service or database, is the plan of its version.
+    A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``failed_as`` is the common outcome of
+    all its failed tasks, else ``FAILED``; ``None`` before the first. ``held_by`` is the user who holds it. ``unmet``
+    are the jobs that must end first, with the conditions. ``failures`` are counted by task (by -1 for a gang, which
+    fails as a whole), ``unstarted`` by task since its program last ran, ``start_failures`` until the first program ran.
+    ``suspects`` are the nodes with failed starts since one of its programs ran. ``hosts``, for a gang, are the places
+    of the tasks that were started together, in order. For a member of a family: ``template`` is the job whose run it
+    shares (0: it has its own), ``index`` its place; ``kept``, in a service or database, is the plan of its version.
     """
 
     job: Job
@@ -88,42 +88,41 @@ class LiveJob(Row, kw_only=True):
 
     @property
     def attempts(self) -> dict[int, LiveAttempt]:
-        """Its attempts that have not ended, by id; they follow from the table of attempts."""
+        """The attempts of this job that have not ended, by id; derived from the table of attempts."""
         linked: dict[int, LiveAttempt] = self.linked
         return linked
 
     @property
     def over(self) -> int:
-        """Number of tasks that will not run any more."""
+        """The number of tasks that will not run any more."""
         return self.succeeded + self.failed + self.cancelled
 
     @property
     def running(self) -> int:
-        """Number of tasks that have an attempt."""
+        """The number of tasks with an attempt."""
         return len(self.attempts)
 
     @property
     def waiting(self) -> int:
-        """Number of tasks that wait for a node, or for their time."""
+        """The number of tasks that wait for a node, or for their time."""
         return self.job.tasks - self.over - len(self.attempts)
 
     @property
     def ending(self) -> bool:
-        """Flag: no task of it is started any more."""
+        """Flag: no more tasks of it are started."""
         return self.cancelling or self.failing
 
 
 class LiveNode(Row, kw_only=True):
-    """A node that registered at some time.
+    """A node that has registered.
 
-    ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too, by the word of the user
-    ``drained_by``. ``rest`` is why the machine itself keeps tasks off it for a while. ``failures`` are the programs in
-    a row that could not be started there and ran elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests``
-    how often it rested meanwhile. ``terms`` and ``local`` as in ``NodeJoined``. ``away_since`` (µs, the machine's
-    clock): since when its executor is not connected. ``ports`` are those that somebody listens on who is not a task of
-    the cluster, in order. ``load`` is what was measured there, as far as the core knows. ``node`` is what holds:
-    ``reported``, as its executor describes it, with the settings of the last of the ``revisions`` over it. Where
-    nothing is set, ``reported`` is ``None``.
+    ``cordoned`` is an operator's order, with ``reason``; ``draining``: it is also to become empty, by order of the user
+    ``drained_by``. ``rest`` is why the machine itself closes it for a while. ``failures`` is the number of programs in
+    a row that could not be started there and ran elsewhere, of the jobs ``failed_jobs`` (two are kept); ``rests`` is
+    the number of its rests meanwhile. ``terms`` and ``local`` as in ``NodeJoined``. ``away_since`` (µs, the machine's
+    clock) is the time since which its executor is not connected. ``ports`` are its foreign ports, in order. ``load`` is
+    the measured load that the core knows. ``node`` is the effective description: ``reported``, from its executor, with
+    the settings of the last of the ``revisions`` applied. Without settings ``reported`` is ``None``.
     """
 
     node: Node
@@ -147,7 +146,7 @@ class LiveNode(Row, kw_only=True):
 
     @property
     def barred(self) -> tuple[bool, str]:
-        """The cordon or rest: if there is one, and why; the operator's word comes before a rest."""
+        """The cordon or rest as a flag and a reason; an operator's order has precedence over a rest."""
         if self.draining:
             return True, self.why
         return self.cordoned or bool(self.rest), self.reason if self.cordoned else self.rest
@@ -159,7 +158,7 @@ class LiveNode(Row, kw_only=True):
 
     @property
     def why(self) -> str:
-        """Reason why it takes no new tasks; empty if it does, or if no reason was given."""
+        """The reason why it takes no new tasks; empty if it does, or if no reason was given."""
         if self.draining:
             return f"draining: {self.reason}" if self.reason else "draining"
         if self.cordoned:

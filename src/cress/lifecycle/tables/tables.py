@@ -19,8 +19,8 @@ from cress.model.secrets import Secret
 
 
 class General(Row, kw_only=True):
-    """The single row of general values: the next id of a job, the epoch, the clocks' difference (µs), racks that are
-    neighbours, distances.
+    """The single row of general values: the next job id, the epoch, the clocks' difference (µs), neighbouring racks,
+    distances.
     """
 
     next_job: int = 1
@@ -31,15 +31,14 @@ class General(Row, kw_only=True):
 
 
 class Tables:
-    """All that a machine knows beside its scheduler, and the journal of what is written in it.
+    """The state of a machine beside its scheduler, and the journal of its changes.
 
-    ``granted`` and ``lost_at`` are the terms of nodes, ``timers`` the times at which the machine does something by
-    itself; ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago,
-    with state and time: the shell may not have seen that yet when somebody submits a job that comes after one of them.
-    ``users`` are those with a role of their own, ``tokens`` and ``join_tokens`` go by id; ``joined`` has for each join
-    token (by id) and node the digest of the key with which the node joined. ``secrets`` go by owner and name,
-    ``revisions`` of the configuration and ``rounds`` of moves by number, the present ones last. ``general`` has one
-    row, with the key 0.
+    ``granted`` and ``lost_at`` are the terms of nodes, ``timers`` the times at which the machine acts by itself.
+    ``answers`` are the replies to submits with a key, oldest first. ``ended`` are the jobs that ended a moment ago,
+    with state and time: the shell may not have seen this when a user submits a dependent job. ``users`` are those with
+    a role of their own, ``tokens`` and ``join_tokens`` are by id. ``joined`` has, by join token (its id) and node, the
+    digest of the key with which the node joined. ``secrets`` are by owner and name, ``revisions`` of the configuration
+    and ``rounds`` of moves by number, the present ones last. ``general`` has one row, with the key 0.
     """
 
     def __init__(self) -> None:
@@ -91,7 +90,7 @@ TYPES: dict[str, tuple[Any, Any]] = {
 
 
 def place(tables: Tables, start: Start, utc: int) -> LiveAttempt:
-    """Enter the attempt that follows from a start; return it."""
+    """Enter the attempt of a start; return it."""
     attempt = LiveAttempt(
         id=start.attempt,
         job=start.job,

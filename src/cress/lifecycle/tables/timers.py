@@ -1,4 +1,4 @@
-"""Times at which the machine itself changes something; what the scheduler waits for is in the scheduler."""
+"""Times at which the machine itself acts; the scheduler keeps its own."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import TypeAlias
 
 from cress.lifecycle.tables.deadlines import Deadlines
 
-# What is to happen, and to which node or job; or family, as ``members.timer_name`` has it.
+# The kinds of timers of a node, job or family; names of families as ``members.timer_name`` makes them.
 Key: TypeAlias = tuple[str, str]
 
 REST = "rest"  # the node takes tasks again
-MEASURED = "measured"  # the load of the node should be known by now
-DRAIN = "drain"  # what still runs on the node is stopped
-READY = "ready"  # a task that has no check counts as ready
+MEASURED = "measured"  # the load of the node should be reported by now
+DRAIN = "drain"  # the remaining tasks of the node are stopped
+READY = "ready"  # a task without a check counts as ready
 UNFIT = "unfit"  # a task of a new version should be ready by now
-COUNT = "count"  # the timetable of a service says another count
-AGAIN = "again"  # a task of a database that failed is started again
+COUNT = "count"  # the timetable of a service has another count
+AGAIN = "again"  # a failed task of a database is started again
 MOVE = "move"  # the node of a task of a database was away for too long
 MOMENT = "moment"  # a cron job is due
-TEND = "tend"  # a service has more to do than one step should take
+TEND = "tend"  # a service has more work than one step should do
 LATE = "late"  # the deadline of a job
 RISK = "risk"  # a look at the forecast for the deadline of a job
-LOST = "lost"  # a look at whether a job with ``late=cancel`` can still meet its deadline
+LOST = "lost"  # a look at the chance of a job with ``late=cancel`` to meet its deadline
 
 MOVES = "moves"  # tasks that are being moved should have arrived
-TERM = "term"  # the holder of a lease was not heard of
+TERM = "term"  # the holder of a lease has not renewed its term
 
 OF_DEADLINES = (LATE, RISK, LOST)
 OF_FAMILIES, OF_TASKS = (COUNT, MOMENT, TEND), (READY, UNFIT, AGAIN, MOVE)
@@ -38,7 +38,7 @@ class Timers:
         self.times = self._deadlines.times
 
     def set(self, kind: str, name: str, time: int) -> None:
-        """Let it be due at ``time``, and at no other time."""
+        """Set the timer to ``time``, in place of an earlier one."""
         self._deadlines.set((kind, name), time)
 
     def drop(self, kind: str, name: str) -> None:
@@ -46,7 +46,7 @@ class Timers:
         self._deadlines.drop((kind, name))
 
     def get(self, kind: str, name: str) -> int | None:
-        """Return when it is due, ``None`` if it is not."""
+        """Return the time of a timer, ``None`` if it is not set."""
         return self.times.get((kind, name))
 
     def next(self) -> int | None:
@@ -54,5 +54,5 @@ class Timers:
         return self._deadlines.next()
 
     def take(self, now: int) -> list[Key]:
-        """Remove and return the timers that are due at ``now``, in the order of their times."""
+        """Remove and return the timers due at ``now``, in the order of their times."""
         return self._deadlines.take(now)

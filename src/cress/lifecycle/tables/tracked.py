@@ -1,11 +1,11 @@
-"""Rows and tables that note what is written in them, whoever writes it.
+"""Rows and tables that track their changes, whoever makes them.
 
-A ``ChangeJournal`` belongs to one set of tables. What is in these is attached to it: rows, the rows and dicts in their
-fields. Every write to something that is attached is noted as a path, so no handler can forget to say what it changed.
-Values that could be changed unseen (lists, sets, dicts that are not attached) are not taken as values of fields.
+A ``ChangeJournal`` belongs to one set of tables. Their contents are attached to it: rows, and the rows and dicts in
+their fields. Every write to an attached object is noted as a path, so no handler can forget to report a change. Values
+that could change unnoticed (lists, sets, unattached dicts) are refused as values of fields.
 
-The journal holds no row and rows hold only the journal: there are no circles of references, which msgspec's structs,
-not always known to the garbage collector, could never leave again.
+The journal holds no row, and rows hold only the journal. So there are no reference cycles, from which msgspec structs,
+which the garbage collector does not always track, could never be freed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Path: TypeAlias = tuple[Any, ...]
 class ChangeMark(Enum):
     """The kind of a change of a whole key of a dict, or of a whole field of a row."""
 
-    NEW = "new"  # the key was not there before, and comes last
-    ANEW = "anew"  # it was there, was removed, and comes last now
-    SET = "set"  # it has another value
-    GONE = "gone"  # it was removed
+    NEW = "new"  # a new key, which comes last
+    ANEW = "anew"  # the key was removed and added again, and comes last
+    SET = "set"  # another value
+    GONE = "gone"  # the key was removed
 
     __hash__ = object.__hash__
 
@@ -36,7 +36,7 @@ class ChangeMark(Enum):
 _SET = ChangeMark.SET
 _PLAIN = frozenset((int, str, bool, tuple, type(None)))
 
-# By key or field: a mark, or what was noted of its parts.
+# By key or field: a mark, or the notes of its parts.
 Noted: TypeAlias = dict[Any, Any]
 
 
@@ -49,7 +49,7 @@ class ChangeJournal:
         self.noted: Noted = {}
 
     def at(self, path: Path) -> Noted | None:
-        """Return what is noted below a path; ``None`` if all of it is noted as a whole."""
+        """Return the notes below a path; ``None`` if it is noted as a whole."""
         noted = self.noted
         for name in path:
             below = noted.get(name)
@@ -62,7 +62,7 @@ class ChangeJournal:
 
 
 class _Attached:
-    """The slots of a row beside its fields: where it is, empty while it is in no table; what was linked to it."""
+    """The slots of a row beside its fields: its place, unset while it is in no table; and its linked index."""
 
     __slots__ = ("_journal", "_path", "linked")
 
@@ -75,9 +75,9 @@ _set = object.__setattr__
 
 
 class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A mutable struct, of which every write to a field is noted while it is in a table.
+    """A mutable struct; every write to a field is noted while it is in a table.
 
-    Fields are scalars, tuples, frozen structs, other rows, and dicts of these by key. A dict stays the same for ever.
+    Fields are scalars, tuples, frozen structs, other rows, and dicts of these by key. A dict is never replaced.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -90,7 +90,7 @@ class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
         if value.__class__ not in _PLAIN:
             attached(journal, (*path, name), value)
         _set(self, name, value)
-        # ``ChangeJournal.at`` in place: this is called for every field that is written.
+        # ``ChangeJournal.at``, inlined: this runs for every write to a field.
         noted = journal.noted
         for part in path:
             below = noted.get(part)
@@ -102,7 +102,7 @@ class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
         noted[name] = _SET
 
     def attach(self, journal: ChangeJournal, path: Path) -> None:
-        """Let all writes to this row, from now on, be noted at a path."""
+        """Note all writes to this row from now on, at a path."""
         kind = type(self)
         fields = _mutable.get(kind)
         for name in mutable_fields(kind) if fields is None else fields:
@@ -115,7 +115,7 @@ class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
         _set(self, "_path", path)
 
     def link(self, index: Any) -> None:
-        """Keep an index with the row that follows from other tables: it is neither noted nor stored."""
+        """Link an index that is derived from other tables; it is neither noted nor stored."""
         _set(self, "linked", index)
 
     def write_silently(self, name: str, value: Any) -> None:
@@ -125,7 +125,7 @@ class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Table(dict[K, V]):
-    """A dict, in its order, of rows or of values that never change; it notes which keys are written and removed."""
+    """A dict, in its order, of rows or immutable values; it notes written and removed keys."""
 
     __slots__ = ("_journal", "_path")
 
@@ -136,7 +136,7 @@ class Table(dict[K, V]):
             attached(journal, (*path, key), value)
 
     def put(self, key: K, value: V) -> None:
-        """Set a value without a note: it follows from something else that is known."""
+        """Set a value without a note, because it follows from other data."""
         if isinstance(value, Row):
             value.attach(self._journal, (*self._path, key))
         elif value.__class__ not in _PLAIN:
@@ -149,7 +149,7 @@ class Table(dict[K, V]):
             self.put(key, value)
 
     def drop(self, key: K) -> None:
-        """Remove a key, if it is there, without a note."""
+        """Remove a key, if present, without a note."""
         dict.pop(self, key, None)
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -168,7 +168,7 @@ class Table(dict[K, V]):
         if noted is not None and noted.pop(key, None) is not ChangeMark.NEW:
             noted[key] = ChangeMark.GONE
 
-    # The other methods of a dict that write, by these.
+    # The other writing methods of a dict, based on these.
 
     def pop(self, key: K, *default: Any) -> Any:
         """Do what ``dict.pop`` does, with a note."""
@@ -205,7 +205,9 @@ class Table(dict[K, V]):
 
 
 def attached(journal: ChangeJournal, path: Path, value: Any) -> Any:
-    """Return a value as it may be in a table: a row is attached; raise ``TypeError`` for what could change unseen."""
+    """Return a value as it is stored in a table: rows are attached. Raises ``TypeError`` for values that could change
+    unnoticed.
+    """
     if isinstance(value, Row):
         value.attach(journal, path)
     elif type(value) in _UNSEEN:
@@ -221,7 +223,7 @@ _mutable: dict[type[Row], tuple[str, ...]] = {}
 
 
 def mutable_fields(kind: type[Row]) -> tuple[str, ...]:
-    """Return the fields of a kind of rows in which there is a dict or another row."""
+    """Return the fields of a kind of rows that hold a dict or another row."""
     found = _mutable.get(kind)
     if found is None:
         fields = msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The living jobs and tasks of each user: an index that follows from the jobs, for limits."""
+"""The unfinished jobs and tasks of each user: an index derived from the jobs, for limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cress.model.job import Job
 
 
 class UserLoad:
-    """By user: the number of jobs that are not over, and of all their tasks."""
+    """The number of unfinished jobs, and of all their tasks, by user."""
 
     def __init__(self) -> None:
         self._load: dict[str, list[int]] = {}
@@ -18,18 +18,18 @@ class UserLoad:
         return len(self._load)
 
     def of(self, user: str) -> tuple[int, int]:
-        """Return the jobs and tasks of a user."""
+        """Return the numbers of jobs and tasks of a user."""
         jobs, tasks = self._load.get(user, (0, 0))
         return jobs, tasks
 
     def add(self, job: Job) -> None:
-        """Count a job that has begun to live."""
+        """Count a new job."""
         load = self._load.setdefault(job.user, [0, 0])
         load[0] += 1
         load[1] += job.tasks
 
     def drop(self, job: Job) -> None:
-        """Count a job that is over no longer."""
+        """Remove an ended job from the counts."""
         load = self._load[job.user]
         load[0] -= 1
         load[1] -= job.tasks
@@ -38,12 +38,12 @@ class UserLoad:
             del self._load[job.user]
 
     def check(self, jobs: Iterable[Job], most_jobs: int, most_tasks: int) -> None:
-        """Raise NotAccepted if a user would have more jobs or tasks than these with the new ``jobs``; 0: no limit."""
+        """Raise NotAccepted if the new ``jobs`` exceed a user's maximum of jobs or tasks; 0: no limit."""
         more: dict[str, list[int]] = {}
         for job in jobs:
             new = more.setdefault(job.user, [0, 0])
             new[0] += 1
-            # The tasks of a dag, and of what runs again and again, are those of its members.
+            # The tasks of dags, and of recurring jobs, are those of their members.
             new[1] += job.tasks if job.plan is None else 0
         for user, new in more.items():
             for what, have, added, most in zip(

@@ -24,16 +24,16 @@ from cress.model.option_text import camel_case, find_option, group_options, plai
 from cress.model.resources import Dimensions
 from cress.model.units import one_of
 
-# What the administrators of a group may change.
+# Keywords that the administrators of a group may change.
 OF_ADMINS = frozenset({SUBMIT, *BY_KEYWORD})
 _FIXED = (NAME, ZONE, PRIORITY, USED)
 
-# Keywords with their new values; None: it is not given any more.
+# Keywords with their new values; None removes the keyword.
 Values = Sequence[tuple[str, str | None]]
 
 
 def canonical(keyword: str) -> str:
-    """Return a keyword as it is written, or the name of an option. Raises InputError."""
+    """Return the canonical spelling of a keyword or of the name of an option. Raises InputError."""
     known = {plain_key(known_keyword): known_keyword for known_keyword in KEYWORDS if known_keyword not in _FIXED}
     found = known.get(plain_key(keyword))
     if found is not None:
@@ -46,7 +46,7 @@ def canonical(keyword: str) -> str:
 
 
 def changed(group: Group, values: Values, groups: Iterable[Group], *, accounting: str, dimensions: Dimensions) -> Group:
-    """Return a group with other values of these keywords, beside the other ``groups``.
+    """Return a group with new values of these keywords; ``groups`` are the others.
 
     Raises InputError(s), each with its keyword as the field.
     """
@@ -59,7 +59,7 @@ def changed(group: Group, values: Values, groups: Iterable[Group], *, accounting
         if value is not None:
             texts[plain_key(name)] = (name, value)
     block = "".join(f"{keyword}: {text}\n" for keyword, text in texts.values())
-    # Whether it may be so depends on the groups above and below it.
+    # The validity of this change depends on the groups above and below.
     others = [other for other in groups if other.name != group.name]
     try:
         parsed = parse_groups(
@@ -75,13 +75,13 @@ def changed(group: Group, values: Values, groups: Iterable[Group], *, accounting
 
 
 def with_closing_times(groups: Iterable[Group], before: Iterable[Group], utc: int) -> tuple[Group, ...]:
-    """Return groups with the moments (µs, wall clock) since which they are closed: as ``before``, or ``utc``."""
+    """Return groups with their times of closing (µs, wall clock): as in ``before``, else ``utc``."""
     since = {group.name: group.closed_at for group in before if group.closed}
     return tuple(_closed_at(group, since.get(group.name, utc) if group.closed else 0) for group in groups)
 
 
 def without_times(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Return groups as they are written: without the moments since which they are closed."""
+    """Return groups as written, without times of closing."""
     return tuple(_closed_at(group, 0) for group in groups)
 
 

@@ -29,7 +29,7 @@ class QuotaCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """The total of the cluster in one unit in which quotas are counted."""
+    """The cluster's total in one unit of quotas."""
 
     what: str
     amount: int  # raw
@@ -50,9 +50,9 @@ def check_quotas(
     """Compare the quotas with the configured cluster: the total ``capacity`` of ``node_count`` nodes; ``nodes`` are
     these, for quotas per kind of node.
 
-    A quota above it, also in a window of the timetable that is ever in force, is an error; a moment of the week at
-    which all quotas together are above it is a warning, one for each thing that is short. ``file`` and ``lines``
-    (name to line, from ``ParsedGroups``) place them. Leave a default group out that was not configured.
+    A quota above the total, also in a window of the timetable that is ever in force, is an error. A time of the week at
+    which the sum of all quotas is above the total is a warning, one for each unit. ``file`` and ``lines`` (name to
+    line, from ``ParsedGroups``) give the places. Leave out a default group that was not configured.
     """
     groups = list(groups)
     totals = _totals(capacity, node_count, accounting, dimensions)
@@ -85,7 +85,7 @@ def check_quotas(
                     )
                 )
                 break
-    # What is in another group is within its quota.
+    # The quotas of inner groups contain those of the groups below.
     outermost = [weeks[group.name] for group in groups if not group.parent]
     warnings = [_warning(peak, totals, accounting, file) for peak in _peaks(outermost, totals)]
     return QuotaCheck(tuple(errors), tuple(warnings))
@@ -94,7 +94,7 @@ def check_quotas(
 def _unknown_kind(
     group: Group, totals: Mapping[str, _Total], nodes: Sequence[Node], dimensions: Dimensions
 ) -> tuple[str, str] | None:
-    """Return what is wrong with the first measure of a group whose kind no node has, and a hint."""
+    """Return the error of the first measure of a group whose kind no node has, and a hint."""
     for measure in measures_in((group,), dimensions):
         if not totals[measure].amount:
             dimension, kind = split(measure)
@@ -115,13 +115,13 @@ def default_group(capacity: ResourceVector, node_count: int, options: Options, *
 
 
 def with_default_group(groups: Sequence[Group], default: Group) -> tuple[Group, ...]:
-    """The groups, with ``default`` at the end unless one of them takes its place by having its name."""
+    """Return the groups with ``default`` at the end, unless a group of its name takes its place."""
     configured = any(group.name == DEFAULT_GROUP for group in groups)
     return tuple(groups) if configured else (*groups, default)
 
 
 def _exact(share: float) -> Fraction:
-    # As it was written: 0.03 as a binary fraction is a little less, and would lose a core of exactly three.
+    # Decimal arithmetic: as a binary fraction 0.03 is slightly smaller, and would lose a core of exactly three.
     return Fraction(repr(share))
 
 
@@ -129,8 +129,8 @@ _SERVERS = "servers"
 
 
 def _totals(capacity: ResourceVector, node_count: int, accounting: str, dimensions: Dimensions) -> dict[str, _Total]:
-    """Return the totals in the unit of scalar quotas (``servers`` or ``cores``) and, for vector quotas, in each
-    dimension.
+    """Return the totals in the unit of scalar quotas (``servers`` or ``cores``), or in each dimension for vector
+    quotas.
     """
     totals = {
         name: _Total(name, amount, describe_measure(amount, name, dimensions))
@@ -148,7 +148,7 @@ def _shortage(quota: Quota, totals: Mapping[str, _Total]) -> _Total | None:
 
 
 def _highest_first(week: Week) -> Week:
-    """The quotas of a week with their moments, the largest first, of equal ones the earliest."""
+    """Return the quotas of a week with their starts, the largest first, equal ones by time."""
     return sorted(week, key=lambda entry: ([-amount for _, amount in amounts_of(entry[1])], entry[0]))
 
 
@@ -160,21 +160,21 @@ class _Peak:
     moment: int
     ratio: Fraction
     amount: Fraction
-    steady: bool  # the sum is the same all week
+    steady: bool  # the sum is constant all week
 
 
 def _peaks(weeks: Sequence[Week], totals: Mapping[str, _Total]) -> list[_Peak]:
-    """Return the highest peak above the capacity in each unit that is short.
+    """Return the highest peak above the capacity in each exceeded unit.
 
-    Servers and amounts are held against each other by their share of the cluster: a group with a quota of half the
-    servers may fill half of every dimension.
+    Servers and amounts are compared by their share of the cluster: a group with a quota of half the servers may fill
+    half of every dimension.
     """
     vectors = any(quota.amounts for week in weeks for _, quota in week)
     peaks = []
     for key, total in totals.items():
         if (key == "") == vectors or not total.amount:
             continue
-        # A running sum over the moments of the week at which something changes, in parts of one denominator.
+        # A running sum over the changes of the week, in parts of one denominator.
         servers = totals[""].amount
         whole = total.amount * max(servers, 1)
         changes: dict[int, int] = {0: 0}
@@ -198,9 +198,9 @@ def _peaks(weeks: Sequence[Week], totals: Mapping[str, _Total]) -> list[_Peak]:
 
 
 def _share(quota: Quota, key: str, total: int, servers: int) -> int:
-    """Return the share of a quota of the cluster, in parts of ``total`` × ``servers``."""
+    """Return the quota's share of the cluster, in parts of ``total`` × ``servers``."""
     if not quota.amounts:
-        # A number of servers guarantees no kind of node.
+        # A number of servers does not guarantee any kind of node.
         return quota.scalar * total if servers and not split(key)[1] else 0
     return dict(quota.amounts).get(key, 0) * max(servers, 1)
 

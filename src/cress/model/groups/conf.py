@@ -1,8 +1,8 @@
-"""``Group.conf``: reading and writing the file of groups (G).
+"""Reader and writer of ``Group.conf``, the file of groups (G).
 
 Blocks of ``Keyword: value`` lines with blank lines between them, one for each group and one for the time zone, ``#``
-comments; keywords, policies and units in any case. Reading finds every mistake of the file before it complains, and a
-file with a mistake yields nothing.
+comments; keywords, policies and units in any case. The reader reports all mistakes of a file at once, and a file with a
+mistake yields nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ POLICY, PREEMPTIVE = "SchedPolicy", "PreemptiveSchedPolicy"
 WEIGHT, USER_WEIGHTS = "Weight", "UserWeights"
 SUBMIT, ADMINS, PREEMPT_PRIORITY = "Submit", "Admins", "PreemptPriority"
 PRIORITY, USED = "Priority", "UsedResource"
-# Not of a group: stands in a block of its own.
+# Not a keyword of groups: it has a block of its own.
 ZONE = "Zone"
 KEYWORDS = (
     *(NAME, PARENT, QUOTA, MAX_QUOTA, LENDABLE, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, SUBMIT, ADMINS),
@@ -64,15 +64,15 @@ KEYWORDS = (
 OPEN, CLOSED = "open", "closed"
 MAX_WEIGHT = 1_000_000
 MAX_PREEMPT_PRIORITY = 1_000_000
-# Names that differ only in case which one remark tells.
+# Maximum number of names in one remark about names that differ only in case.
 MOST_ALIKE = 3
-# Mistakes after which the rest of a file is not read.
+# Number of mistakes after which the rest of a file is skipped.
 MOST_COLLECTED = 10 * MAX_ERRORS
-# Characters of a file, and of a line that is no list of users.
+# Maximum length of a file, and of a line other than a list of users, in characters.
 MAX_CHARACTERS = 4 * 2**20
 MAX_LINE = 1_000
 MAX_GROUPS = 2_000
-# Users of one group, and windows of all groups.
+# Maximum number of users of one group, and of windows of all groups.
 MAX_USERS = 20_000
 MAX_ALL_WINDOWS = 5_000
 
@@ -107,12 +107,12 @@ class _Line:
 class _Block:
     first: int
     lines: list[_Line] = field(default_factory=list)
-    broken: bool = False  # has lines that could not be read, so what seems to be missing may be there
+    broken: bool = False  # some lines could not be read, so keywords that seem to be missing may be there
 
 
 @dataclass(slots=True)
 class _ConfReader:
-    """Collects mistakes and notes while a file is read."""
+    """The mistakes and notes collected while a file is read."""
 
     file: str
     accounting: str
@@ -121,20 +121,20 @@ class _ConfReader:
     notes: list[Note] = field(default_factory=list)
     windows: int = 0
     more_notes: int = 0
-    # The time zone, and the line that gives it.
+    # The time zone, and its line.
     zone: str = ""
     zone_line: int = 0
-    # The computed keywords that were ignored: the line of the first of each, and their number.
+    # The ignored computed keywords: the line of the first of each, and their number.
     ignored: dict[str, tuple[int, int]] = field(default_factory=dict)
     # By group: the lines of its keywords.
     places: dict[str, dict[str, int]] = field(default_factory=dict)
-    # The parents that groups name, also those with another mistake.
+    # The parents that groups name, including groups with another mistake.
     parents: set[str] = field(default_factory=set)
     without_quota: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def full(self) -> bool:
-        """Return whether there are so many mistakes that the rest of the file is not read."""
+        """Flag: the limit of mistakes is reached, and the rest of the file is skipped."""
         return len(self.errors) > MOST_COLLECTED
 
     def error(self, error: InputError, line: int, keyword: str = "") -> None:
@@ -153,10 +153,10 @@ class _ConfReader:
 def parse_groups(
     text: str | bytes, *, dimensions: Dimensions, file: str = "Group.conf", accounting: str = CPU
 ) -> ParsedGroups:
-    """The groups in ``text``, the content of ``file`` (bytes are UTF-8).
+    """Parse ``text``, the content of ``file`` (bytes are UTF-8), into groups.
 
-    Raises InputErrors with every mistake (of a very broken file the first ``MAX_ERRORS``), each with file, line and
-    keyword. A file without any group is a mistake too: it is far more often cut off than meant.
+    Raises InputErrors with every mistake (at most the first ``MAX_ERRORS``), each with file, line and keyword. A file
+    without any group is a mistake too: it is probably cut off.
     """
     reader = _ConfReader(file, accounting, dimensions)
     groups: list[Group] = []
@@ -170,7 +170,7 @@ def parse_groups(
     for block in _blocks(_decoded(text, file), reader):
         if _took_zone(block, reader):
             continue
-        # Before the rest of the block is looked at: a group with another mistake takes its name all the same.
+        # Before the rest of the block: a group with another mistake still takes its name.
         _check_unique(block, names, alike, reader)
         group = _group(block, reader)
         if group is not None:
@@ -207,7 +207,7 @@ def parse_groups(
 
 
 def group_values(group: Group, *, accounting: str, dimensions: Dimensions) -> dict[str, str]:
-    """Every keyword of ``group`` with its value as text, in the order in which they are written."""
+    """Return every keyword of ``group`` with its value as text, in the order of writing."""
     values = {NAME: group.name}
     if group.parent:
         values[PARENT] = group.parent
@@ -242,10 +242,10 @@ def format_groups(
     priority: Mapping[str, int | str] | None = None,
     zone: str = "",
 ) -> str:
-    """A ``Group.conf`` that ``parse_groups`` reads as ``groups``, with the time zone of their timetables.
+    """Return a ``Group.conf`` that ``parse_groups`` reads as ``groups``, with the time zone of their timetables.
 
     ``used`` and ``priority`` are the computed attributes by name of group: ``used`` in millicores, in millionths of a
-    server, or as a vector or its text; they are written for people and ignored on reading.
+    server, or as a vector or its text. They are written for people and ignored by the reader.
     """
     blocks = [f"{ZONE}: {zone}\n"] if zone else []
     for group in groups:
@@ -286,9 +286,9 @@ def _decoded(text: str | bytes, file: str) -> str:
 
 
 def _blocks(text: str, reader: _ConfReader) -> Iterator[_Block]:
-    """The blocks of the file, with the lines in them that could be read."""
+    """Yield the blocks of the file, with their readable lines."""
     block: _Block | None = None
-    # Not splitlines(): it also splits at characters that are garbage here.
+    # Not splitlines(): it also splits at characters that are invalid here.
     for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         if not raw.strip(" \t"):
             if block:
@@ -312,7 +312,7 @@ def _blocks(text: str, reader: _ConfReader) -> Iterator[_Block]:
 
 
 def _took_zone(block: _Block, reader: _ConfReader) -> bool:
-    """Read the time zone if the block gives it. Return whether nothing else is in the block."""
+    """Read the time zone if the block gives it. Return whether the block has nothing else."""
     found = [line for line in block.lines if line.keyword == ZONE]
     if not found:
         return False
@@ -339,7 +339,7 @@ def _check_zone(in_group: bool, reader: _ConfReader) -> None:
 
 
 def _garbage(raw: str) -> str:
-    """The first character of a line that no text file has, or ""."""
+    """Return the first character of a line that no text file has, or ""."""
     found = _GARBAGE.search(raw)
     return found.group() if found else ""
 
@@ -376,7 +376,7 @@ def _shown(text: str) -> str:
 
 
 def _group(block: _Block, reader: _ConfReader) -> Group | None:
-    """The group that a block describes, or None after its mistakes were noted."""
+    """Return the group that a block describes; note its mistakes and return None if there are any."""
     before = len(reader.errors)
     seen: dict[str, _Line] = {}
     values: dict[str, Any] = {}
@@ -428,7 +428,7 @@ def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _ConfReade
         hint = "Name: …; a blank line ends a group"
         reader.error(InputError("a group without a name", hint=hint), block.first, NAME)
     if QUOTA not in seen:
-        # It may have groups below it.
+        # It may be an inner group.
         reader.without_quota.append((seen[NAME].value if NAME in seen else "", block.first))
 
 
@@ -449,9 +449,9 @@ def _check_limits(limits: Limits, seen: Mapping[str, _Line], reader: _ConfReader
 
 
 def _check_unique(block: _Block, names: dict[str, int], alike: dict[str, list[str]], reader: _ConfReader) -> None:
-    """Note a name that was given before; add it to ``names`` (name to line) otherwise.
+    """Note a duplicate name; otherwise add it to ``names`` (name to line).
 
-    ``alike`` are the names by their lower-case form, with that of the default group.
+    ``alike`` has the names by their lower-case form, including that of the default group.
     """
     line = next((entry for entry in block.lines if entry.keyword == NAME and entry.value), None)
     if line is None:
@@ -537,7 +537,7 @@ def _users(line: _Line, reader: _ConfReader) -> tuple[str, ...]:
 
 
 def _listed(line: _Line) -> list[str]:
-    """Return the parts of a line that is a list of users."""
+    """Split a line that lists users."""
     number = line.value.count("|") + 1
     if number > MAX_USERS:
         raise InputError(f"{number:,} users are too many", hint=f"at most {MAX_USERS:,}; * for everyone")

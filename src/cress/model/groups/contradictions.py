@@ -1,7 +1,7 @@
-"""Contradictions in what groups say: amounts and times that could never hold beside others.
+"""Contradictions in the configuration of groups: amounts and times that can never hold together.
 
-They are refused where somebody writes them. What was accepted before goes on: the core checks only what it relies on
-(``tree.problems``).
+They are refused when a user writes them. Configurations accepted earlier stay valid: the core checks only what it
+relies on (``tree.problems``).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ DEFAULT_TIME = "DefaultTimeLimit"
 
 
 def contradictions(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions) -> list[Problem]:
-    """Return what contradicts itself in these groups, whose tree has no ``problems``."""
+    """Return the contradictions in these groups, whose tree has no ``problems``."""
     return [*_lent(groups, accounting, dimensions), *_default_times(groups)]
 
 
 def _lent(groups: Sequence[Group], accounting: str, dimensions: Dimensions) -> Iterator[Problem]:
-    """Yield the first amount of each ``Lendable`` that is more than the quota at any moment of the week."""
+    """Yield the first amount of each ``Lendable`` that is above the quota at any time of the week."""
     if all(group.lendable is None for group in groups):
         return
     weeks = weeks_of(groups)
@@ -47,7 +47,7 @@ def _lent(groups: Sequence[Group], accounting: str, dimensions: Dimensions) -> I
 
 
 def _default_times(groups: Sequence[Group]) -> Iterator[Problem]:
-    """Yield the default time limits that are longer than a group around theirs allows."""
+    """Yield the default time limits that are above the limit of an enclosing group."""
     by_name = {group.name: group for group in groups}
     for group in groups:
         default, above = group.limits.default_time_limit, by_name.get(group.parent)

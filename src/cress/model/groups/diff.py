@@ -11,7 +11,7 @@ from cress.model.groups.conf import NAME, ZONE, group_values
 from cress.model.groups.quota_text import CPU
 from cress.model.resources import Dimensions
 
-# What a change of the time zone is a change of.
+# The name under which a change of the time zone is shown.
 TIMETABLES = "(timetables)"
 
 
@@ -25,7 +25,7 @@ class DiffMark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ValueChange:
-    """One keyword with its value before and after; "" where there is none."""
+    """One keyword with its value before and after; "" where it is missing."""
 
     keyword: str
     before: str
@@ -34,7 +34,7 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """One group that differs, and in what."""
+    """One changed group, and its changes."""
 
     kind: DiffMark
     name: str
@@ -44,7 +44,7 @@ class GroupChange:
 def diff_groups(
     old: Iterable[Group], new: Iterable[Group], *, dimensions: Dimensions, accounting: str = CPU
 ) -> list[GroupChange]:
-    """The changes that lead from ``old`` to ``new``, by name of group; the order of the groups means nothing."""
+    """Return the changes from ``old`` to ``new``, by name of group; the order of the groups has no meaning."""
     before = {group.name: _values(group, accounting, dimensions) for group in old}
     after = {group.name: _values(group, accounting, dimensions) for group in new}
     changes = []
@@ -65,14 +65,14 @@ def diff_groups(
 
 
 def diff_zones(old: str, new: str) -> list[GroupChange]:
-    """The change from one time zone of the timetables to another; empty: that of the cluster."""
+    """Return the change from one time zone of the timetables to another; empty: that of the cluster."""
     if old == new:
         return []
     return [GroupChange(DiffMark.CHANGED, TIMETABLES, (ValueChange(ZONE, old, new),))]
 
 
 def format_diff(changes: Iterable[GroupChange]) -> str:
-    """The changes for people, one group after the other; ``no changes`` when there are none."""
+    """Format the changes for people, one group after the other; ``no changes`` if there are none."""
     lines = []
     for change in changes:
         lines.append(f"{change.kind.value} {change.name}")
@@ -87,7 +87,7 @@ def format_diff(changes: Iterable[GroupChange]) -> str:
 def _values(group: Group, accounting: str, dimensions: Dimensions) -> dict[str, str]:
     values = group_values(group, accounting=accounting, dimensions=dimensions)
     del values[NAME]
-    # The order of users is no difference.
+    # The order of users has no meaning.
     values |= {"Users": " | ".join(sorted(group.users)), "UserWeights": _weights(group)}
     return values | ({"Admins": " | ".join(sorted(group.admins))} if group.admins else {})
 

@@ -1,4 +1,4 @@
-"""Limits of groups as text: keywords of ``Group.conf``, one line each. A limit that is not given does not hold."""
+"""Limits of groups as text: keywords of ``Group.conf``, one line each. A missing limit does not apply."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cress.model.units import AMOUNT_LIMIT, format_duration, parse_count, parse_
 from cress.model.vectors import format_vector, parse_vector
 
 MAX_SIZE = "MaxJobSize"
-# The words for no limit.
+# Words for "no limit".
 NO_LIMIT = ("none", "unlimited")
 
 
 @dataclass(frozen=True, slots=True)
 class LimitKey:
-    """One keyword: the field of ``Limits``, what it is in a table, whether it is a time."""
+    """One keyword: the field of ``Limits``, its description for a table, and the flag for times."""
 
     keyword: str
     field: str
@@ -69,9 +69,7 @@ def parse_limit(keyword: str, text: str, accounting: str, dimensions: Dimensions
 
 
 def limit_values(limits: Limits, accounting: str, dimensions: Dimensions) -> dict[str, str]:
-    """Return the keywords of the limits that are set, with their values as text, in the order in which they are
-    written.
-    """
+    """Return the keywords of the given limits with their values as text, in the order of writing."""
     values: dict[str, str] = {}
     for key in LIMIT_KEYS:
         value = getattr(limits, key.field)
@@ -87,7 +85,7 @@ def limit_values(limits: Limits, accounting: str, dimensions: Dimensions) -> dic
 
 
 def check_limits(limits: Limits) -> None:
-    """Raise InputError for limits that contradict each other."""
+    """Raise InputError if limits contradict each other."""
     longest, default = limits.time_limit, limits.default_time_limit
     if longest is not None and default is not None and default > longest:
         raise InputError(
@@ -98,11 +96,10 @@ def check_limits(limits: Limits) -> None:
 
 
 def given_time_limit(path: Iterable[Limits]) -> int | None:
-    """Return the time limit (µs) of a job that gives none, from the limits of its group and of each above it, innermost
+    """Return the time limit (µs) of a job without one, from the limits of its group and the groups above it, innermost
     first.
 
-    That is the nearest default, else the smallest of the longest that are allowed, and never more than that; None: no
-    group says any.
+    It is the nearest default, else the smallest maximum, and never above any maximum; None: no group has either.
     """
     limits = list(path)
     defaults = [limit.default_time_limit for limit in limits if limit.default_time_limit is not None]

@@ -1,7 +1,7 @@
 """Measures of quotas: a dimension, or a dimension on nodes of one kind, written ``gpu(A100)`` (design note 0034).
 
-The kind of a node is that of its devices of the dimension (the attribute ``GPUModel``, ``FPGAModel`` …), else its label
-``NodeType``.
+The kind of a node is the model of its devices of the dimension (the attribute ``GPUModel``, ``FPGAModel`` …), else its
+label ``NodeType``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cress.model.node import Node
 from cress.model.resources import BASE_DIMENSIONS, Dimensions, Measure
 from cress.model.units import describe_named, format_amount, one_of
 
-# The attribute with the kind of a node where its devices do not say it.
+# The attribute with the kind of a node whose devices do not give it.
 NODE_TYPE = "NodeType"
 MAX_KIND = 64
-# Measures with a kind that all groups together may name: each is a column of every search.
+# Maximum number of measures with a kind, over all groups: each is a column of every search.
 MOST_KINDS = 64
 
 _PART = re.compile(r"(?P<dimension>[^()]*)\((?P<kind>[^()]*)\)")
@@ -30,7 +30,7 @@ _FORBIDDEN = frozenset("()=,;<>#|")
 
 @lru_cache(maxsize=4096)
 def split(measure: str) -> tuple[str, str]:
-    """Return the dimension and the kind of a measure; the kind is empty if nodes of all kinds count."""
+    """Split a measure into dimension and kind; the kind is empty if nodes of all kinds count."""
     found = _PART.fullmatch(measure)
     return (found["dimension"], found["kind"]) if found else (measure, "")
 
@@ -55,12 +55,12 @@ def parse_measure(text: str, dimensions: Dimensions) -> str:
 
 
 def attribute_of(dimension: str) -> str:
-    """Return the name of the attribute that says of which kind a node is in a dimension, where it has that."""
+    """Return the name of the attribute that gives the kind of a node in a dimension."""
     return NODE_TYPE if dimension in BASE_DIMENSIONS else f"{called(dimension)}Model"
 
 
 def kind_of(node: Node, dimension: str) -> str:
-    """Return the kind of a node in a dimension; empty if it says none."""
+    """Return the kind of a node in a dimension; empty if it has none."""
     values = {plain(name): value for name, value in node.attributes}
     for name in (attribute_of(dimension), NODE_TYPE):
         if (value := values.get(plain(name))) is not None:
@@ -69,13 +69,13 @@ def kind_of(node: Node, dimension: str) -> str:
 
 
 def measures_in(groups: Iterable[Group], dimensions: Dimensions) -> tuple[str, ...]:
-    """Return the measures with a kind that these groups name in quotas, windows and bounds, by dimension and kind."""
+    """Return the measures with a kind in the quotas, windows and bounds of these groups, by dimension and kind."""
     found = {name for group in groups for quota in _all_of(group) for name, _ in quota.amounts if split(name)[1]}
     return tuple(sorted(found, key=lambda name: place_of(name, dimensions)))
 
 
 def place_of(measure: str, dimensions: Dimensions) -> tuple[bool, int, str]:
-    """Return the place of a measure in quotas: dimensions first, then kinds."""
+    """Return the sort key of a measure in quotas: dimensions first, then kinds."""
     dimension, kind = split(measure)
     return bool(kind), dimensions.index[dimension], kind
 
@@ -87,19 +87,19 @@ def _all_of(group: Group) -> Iterable[Quota]:
 
 
 def without_kinds(names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of these measures that count on all nodes."""
+    """Return the measures that count on all nodes."""
     return tuple(name for name in names if not split(name)[1])
 
 
 def total_of(measure: str, nodes: Iterable[Node], dimensions: Dimensions) -> int:
-    """Return what these nodes have together in a measure."""
+    """Return the total of a measure over these nodes."""
     dimension, kind = split(measure)
     k = dimensions.index[dimension]
     return sum(node.capacity[k] for node in nodes if not kind or kind_of(node, dimension) == kind)
 
 
 def kinds_of(dimension: str, nodes: Iterable[Node], dimensions: Dimensions) -> tuple[str, ...]:
-    """Return the kinds in a dimension of the nodes that have any of it, by name."""
+    """Return the kinds, by name, of the nodes with any amount of a dimension."""
     k = dimensions.index[dimension]
     return tuple(sorted({kind_of(node, dimension) for node in nodes if node.capacity[k]} - {""}))
 

@@ -1,10 +1,10 @@
-"""The value of ``ResourceQuota``: a number, a vector, or a timetable of them (G).
+"""Text of ``ResourceQuota``: a number, a vector, or a timetable of them (G).
 
 In the vector of a quota a dimension may be of one kind of node: ``<40,160G,gpu(A100)=8>`` (``measures.py``).
 
-``10; 07:30-09:00 = 20; Mon-Fri 17:30-19:30 = 20``: first the quota that holds otherwise, then windows of the local
-week, each with its own. A window whose end is not after its start ends on the next day; days are those on which it
-starts (``Mon``, ``Mon-Fri``, ``Fri-Mon``, ``Mon,Wed,Sat-Sun``; none given means every day).
+``10; 07:30-09:00 = 20; Mon-Fri 17:30-19:30 = 20``: first the quota outside all windows, then windows of the local week,
+each with its own quota. A window whose end is not after its start ends on the next day. Days are those on which it
+starts (``Mon``, ``Mon-Fri``, ``Fri-Mon``, ``Mon,Wed,Sat-Sun``; without days: every day).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CPU, DOMINANT = "cpu", "dominant"
 SCALE = {CPU: 1_000, DOMINANT: 1_000_000}
 UNIT = {CPU: "cores", DOMINANT: "servers"}
 
-# Characters of one quota or window, and windows of one group.
+# Maximum length of one quota or window in characters, and number of windows of one group.
 MAX_TEXT = 1_000
 MAX_WINDOWS = 200
 
@@ -37,7 +37,7 @@ _WINDOW_HINT = "a window such as 07:30-09:00 = 20 or Mon-Fri 17:30-19:30 = 20"
 
 
 def parse_resource_quota(text: str, accounting: str, dimensions: Dimensions) -> tuple[Quota, tuple[QuotaWindow, ...]]:
-    """The quota outside all windows, and the windows. Raises InputErrors with every mistake of the value."""
+    """Parse the quota outside all windows, and the windows. Raises InputErrors with every mistake of the value."""
     first, *rest = text.split(";")
     if len(rest) > MAX_WINDOWS:
         raise InputError(f"{len(rest):,} windows are too many", hint=f"at most {MAX_WINDOWS} for a group")
@@ -62,7 +62,7 @@ def parse_resource_quota(text: str, accounting: str, dimensions: Dimensions) -> 
 
 
 def parse_bound(text: str, accounting: str, dimensions: Dimensions, *, zero: bool = False) -> Quota:
-    """A bound in the measures of a quota: a number or a vector; nothing at all (``0``) is allowed with ``zero``."""
+    """Parse a bound in the measures of a quota: a number or a vector. ``zero`` also allows ``0``, nothing at all."""
     if ";" in text:
         raise InputError("has no timetable", hint="a number or a vector, the same all week")
     if zero and text.strip() in ("0", "<0>"):
@@ -71,21 +71,21 @@ def parse_bound(text: str, accounting: str, dimensions: Dimensions, *, zero: boo
 
 
 def format_bound(quota: Quota, accounting: str, dimensions: Dimensions) -> str:
-    """The text that ``parse_bound`` reads as this bound."""
+    """Return the text that ``parse_bound`` reads as this bound."""
     return format_quota(quota, accounting, dimensions) if quota != Quota() else "0"
 
 
 def format_resource_quota(
     quota: Quota, windows: tuple[QuotaWindow, ...], accounting: str, dimensions: Dimensions
 ) -> str:
-    """The text that ``parse_resource_quota`` reads as this quota and these windows."""
+    """Return the text that ``parse_resource_quota`` reads as this quota and these windows."""
     parts = [format_quota(quota, accounting, dimensions)]
     parts += [f"{_window_text(window)} = {format_quota(window.quota, accounting, dimensions)}" for window in windows]
     return "; ".join(parts)
 
 
 def format_quota(quota: Quota, accounting: str, dimensions: Dimensions) -> str:
-    """One quota: whole cores or servers, or a vector. InputError when it is not a whole number."""
+    """Format one quota: whole cores or servers, or a vector. Raises InputError if it is not a whole number."""
     if quota.amounts:
         return format_measures(dict(quota.amounts), dimensions)
     whole, rest = divmod(quota.scalar, SCALE[accounting])
@@ -95,7 +95,7 @@ def format_quota(quota: Quota, accounting: str, dimensions: Dimensions) -> str:
 
 
 def format_measures(amounts: Mapping[str, int], dimensions: Dimensions) -> str:
-    """Amounts by measure as the text of a vector, those of kinds of nodes last; ``<0>`` for nothing at all."""
+    """Format amounts by measure as a vector, kinds of nodes last; ``<0>`` for nothing at all."""
     plain = {name: amount for name, amount in amounts.items() if not split(name)[1]}
     kinds = [
         f"{name}={format_amount(amounts[name], dimensions.measure(split(name)[0]))}"
@@ -110,15 +110,15 @@ def format_measures(amounts: Mapping[str, int], dimensions: Dimensions) -> str:
 
 
 def format_moment(minute_of_week: int) -> str:
-    """``Mon 07:30`` for a minute of the week."""
+    """Format a minute of the week as ``Mon 07:30``."""
     day, minute = divmod(minute_of_week, DAY_MINUTES)
     return f"{_SHORT[day]} {_clock(minute)}"
 
 
 def _parse_guarantee(text: str, accounting: str, dimensions: Dimensions) -> Quota:
-    """Parse a quota of a moment.
+    """Parse one quota of a timetable.
 
-    Raises InputError also if kinds of nodes have more of a dimension together than it has in all.
+    Raises InputError also if kinds of nodes together have more of a dimension than the quota has in all.
     """
     quota = _parse_quota(text, accounting, dimensions)
     amounts = dict(quota.amounts)
@@ -203,7 +203,7 @@ def _parse_measures(text: str, dimensions: Dimensions) -> tuple[tuple[str, int],
 
 
 def _short(text: str) -> str:
-    """Strip a quota or window. Raises InputError for a text that is longer than any of them."""
+    """Strip a quota or window. Raises InputError for a text above the maximum length."""
     stripped = text.strip()
     if len(stripped) > MAX_TEXT:
         hint = f"at most {MAX_TEXT}; a quota such as 10, or {_WINDOW_HINT}"
@@ -222,7 +222,7 @@ def _parse_window(text: str, accounting: str, dimensions: Dimensions) -> QuotaWi
     return QuotaWindow(
         days=parse_days(found["days"]),
         start=_parse_clock(found["start"], last=DAY_MINUTES - 1),
-        # 24:00 is the next day's 00:00, which a window that crosses midnight ends at.
+        # 24:00 is 00:00 of the next day, at which a window that crosses midnight ends.
         end=_parse_clock(found["end"], last=DAY_MINUTES) % DAY_MINUTES,
         quota=_parse_guarantee(quota, accounting, dimensions),
     )
@@ -237,7 +237,7 @@ def _parse_clock(text: str, last: int) -> int:
 
 
 def parse_days(text: str) -> tuple[int, ...]:
-    """Parse days such as ``Mon-Fri,Sun`` (0 Monday … 6); none are all; raises ``InputError``."""
+    """Parse days such as ``Mon-Fri,Sun`` (0 Monday … 6); an empty result means all days. Raises ``InputError``."""
     if not text.strip():
         return _EVERY_DAY
     days: set[int] = set()
@@ -268,13 +268,13 @@ def _window_text(window: QuotaWindow) -> str:
 
 
 def days_text(days: tuple[int, ...]) -> str:
-    """Return days as ``parse_days`` reads them; empty if they are all."""
+    """Format days for ``parse_days``; empty if they are all."""
     if days == _EVERY_DAY:
         return ""
     parts = []
     for day in days:
         if (day - 1) % 7 in days:
-            continue  # inside a run
+            continue  # inside a range
         last = day
         while (last + 1) % 7 in days:
             last = (last + 1) % 7

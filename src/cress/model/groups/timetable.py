@@ -1,8 +1,8 @@
 """Quota timetables: the quota in force at a time, and its next change (G, last section).
 
-Windows are times of the local wall clock. A window belongs to the days on which it starts; where windows overlap
-the last written wins. When clocks are put forward, the skipped minutes do not happen; when they are put back, the
-repeated minutes happen twice, and the quota follows the wall clock both times.
+Windows are in local wall-clock time. A window belongs to the days on which it starts; where windows overlap the last
+one takes precedence. When the clocks are put forward, the skipped minutes do not happen. When they are put back,
+minutes happen twice, and the quota follows the wall clock both times.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ DAY_MINUTES = 24 * 60
 WEEK_MINUTES = 7 * DAY_MINUTES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Two changes of the offset that cancel each other never lie this close together, so comparing both ends is enough.
+# Two offset changes that cancel each other never lie this close together, so comparing both ends is enough.
 _HOP = 12 * HOUR
-# A week repeats itself unless clocks are changed; the change that swallows the only window of a week (or a whole
-# day, as on Samoa in 2011) is not repeated a week later.
+# A week repeats itself unless the clocks change. A change that swallows the only window of a week (or a whole day, as
+# on Samoa in 2011) is not repeated a week later.
 _HORIZON = 36 * DAY
 
 
 def quota_at(group: Group, local: datetime) -> Quota:
-    """The quota of ``group`` in force at this moment of the local wall clock."""
+    """Return the quota of ``group`` at this local wall-clock time."""
     starts, quotas = _week(group.quota, group.windows)
     return quotas[bisect.bisect_right(starts, _minute_of_week(local)) - 1]
 
 
 def quota_at_utc(group: Group, utc: int, zone: tzinfo) -> Quota:
-    """The quota in force ``utc`` microseconds after the epoch where clocks show ``zone``."""
+    """Return the quota of ``group`` at ``utc`` (µs since the epoch) in the time zone ``zone``."""
     return quota_at(group, local_time(utc, zone))
 
 
 def local_time(utc: int, zone: tzinfo) -> datetime:
-    """The wall clock of ``zone``, ``utc`` microseconds after the epoch (years 1 to 9999)."""
+    """Return the local time in ``zone`` at ``utc`` (µs since the epoch, years 1 to 9999)."""
     return (_EPOCH + timedelta(microseconds=utc)).astimezone(zone)
 
 
 def next_change(group: Group, utc: int, zone: tzinfo) -> int | None:
-    """The earliest moment after ``utc`` at which another quota is in force; None when there is none.
+    """Return the earliest moment after ``utc`` with another quota in force; None if there is none.
 
-    Both are microseconds since the epoch. A change of the clocks can change the quota by itself.
+    Both are µs since the epoch. A change of the clocks can change the quota by itself.
     """
     starts, quotas = _week(group.quota, group.windows)
     if len(quotas) == 1:
@@ -67,7 +67,8 @@ def next_change(group: Group, utc: int, zone: tzinfo) -> int | None:
 
 
 def weekly_quotas(group: Group) -> list[tuple[int, Quota]]:
-    """The quotas of a plain week as (minute of the week from Monday 00:00, quota from then on), ascending.
+    """Return the quotas of a week without clock changes as (minute of the week from Monday 00:00, quota from then on),
+    ascending.
 
     The first begins at minute 0; neighbours differ.
     """
@@ -76,14 +77,14 @@ def weekly_quotas(group: Group) -> list[tuple[int, Quota]]:
 
 @functools.lru_cache(maxsize=1024)
 def _week(quota: Quota, windows: tuple[QuotaWindow, ...]) -> tuple[tuple[int, ...], tuple[Quota, ...]]:
-    """Starts (minutes of the week) and quotas of the pieces of a week."""
-    # The window in force in each minute, from 1; a later one is painted over those before it.
+    """Return the starts (minutes of the week) and quotas of the sections of a week."""
+    # The window in force in each minute, from 1; later windows are painted over earlier ones.
     minutes = array("I", bytes(4 * WEEK_MINUTES))
     for number, window in enumerate(windows, 1):
         length = window.end - window.start + (0 if window.end > window.start else DAY_MINUTES)
         for day in window.days:
             start = day * DAY_MINUTES + window.start
-            for first in (start, start - WEEK_MINUTES):  # what begins on Sunday may end on Monday
+            for first in (start, start - WEEK_MINUTES):  # a window that begins on Sunday may end on Monday
                 begin, end = max(0, first), min(WEEK_MINUTES, first + length)
                 if begin < end:
                     minutes[begin:end] = array("I", (number,)) * (end - begin)
@@ -106,7 +107,7 @@ def _minute_of_week(local: datetime) -> int:
 
 
 def _until_next(starts: tuple[int, ...], local: datetime) -> int:
-    """Microseconds until the next piece of the week begins, by a clock that is not changed."""
+    """Return the time in µs until the next section of the week begins, on a clock without changes."""
     minute = _minute_of_week(local)
     following = bisect.bisect_right(starts, minute)
     edge = starts[following] if following < len(starts) else starts[0] + WEEK_MINUTES
@@ -114,7 +115,7 @@ def _until_next(starts: tuple[int, ...], local: datetime) -> int:
 
 
 def _first_with_other_offset(before: int, after: int, zone: tzinfo) -> int:
-    """The first moment after ``before``, at most ``after``, at which the clocks have been changed."""
+    """Return the first moment after ``before``, at most ``after``, at which the offset has changed."""
     offset = local_time(before, zone).utcoffset()
     while after - before > 1:
         middle = (before + after) // 2

@@ -1,4 +1,4 @@
-"""The tree of groups (design note 0030): who is in whom, quotas over the week, and what is wrong with a tree."""
+"""The tree of groups (design note 0030): parents, quotas over the week, and mistakes in a tree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Week: TypeAlias = list[tuple[int, Quota]]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in a group: in which of its keywords, what it is, and what would be right."""
+    """A mistake in a group: the keyword, the mistake, and the remedy."""
 
     group: str
     keyword: str
@@ -40,7 +40,7 @@ def inner_names(groups: Iterable[Group]) -> frozenset[str]:
 
 
 def leaf_names(groups: Iterable[Group]) -> set[str]:
-    """Return the names of the groups that take jobs, with that of the default group."""
+    """Return the names of the groups that take jobs, including the default group."""
     groups = list(groups)
     return ({group.name for group in groups} | {DEFAULT_GROUP}) - inner_names(groups)
 
@@ -60,7 +60,7 @@ def leaves_below(groups: Iterable[Group], name: str) -> list[str]:
 
 
 def children_of(groups: Iterable[Group]) -> dict[str, list[Group]]:
-    """Return the groups by the name of their parent; empty for those without one."""
+    """Return the groups by the name of their parent; the key is empty for those without one."""
     found: dict[str, list[Group]] = {}
     for group in groups:
         found.setdefault(group.parent, []).append(group)
@@ -68,7 +68,7 @@ def children_of(groups: Iterable[Group]) -> dict[str, list[Group]]:
 
 
 def from_the_leaves(groups: Iterable[Group]) -> list[Group]:
-    """Return the groups so that each comes after all that are below it."""
+    """Return the groups so that each comes after all groups below it."""
     children = children_of(groups)
     found: list[Group] = []
     open_ = list(children.get("", ()))
@@ -81,7 +81,7 @@ def from_the_leaves(groups: Iterable[Group]) -> list[Group]:
 
 
 def with_levels(groups: Iterable[Group]) -> list[tuple[int, Group]]:
-    """Return the groups depth first with their level, those of one parent by name."""
+    """Return the groups depth first with their level; siblings by name."""
     children = children_of(groups)
     found: list[tuple[int, Group]] = []
     open_ = [(0, group) for group in sorted(children.get("", ()), key=lambda child: child.name, reverse=True)]
@@ -94,9 +94,7 @@ def with_levels(groups: Iterable[Group]) -> list[tuple[int, Group]]:
 
 
 def weeks_of(groups: Iterable[Group]) -> dict[str, Week]:
-    """Return the quotas of all groups over a plain week; without one of its own a group has the sum of those below
-    it.
-    """
+    """Return the weekly quotas of all groups; a group without a quota has the sum of those below it."""
     groups = list(groups)
     children = children_of(groups)
     weeks: dict[str, Week] = {}
@@ -109,7 +107,7 @@ def weeks_of(groups: Iterable[Group]) -> dict[str, Week]:
 
 
 def sum_of(weeks: Iterable[Week]) -> Week:
-    """Return the sum of quotas of one kind at every moment of the week."""
+    """Return the sum of quotas of one form at every moment of the week."""
     changes: dict[int, dict[str, int]] = {0: {}}
     for week in weeks:
         before: dict[str, int] = {}
@@ -131,12 +129,12 @@ def sum_of(weeks: Iterable[Week]) -> Week:
 
 
 def amounts_of(quota: Quota) -> tuple[tuple[str, int], ...]:
-    """Return the amounts of a quota by dimension; a scalar one has the dimension ""."""
+    """Return the amounts of a quota by dimension; a scalar has the dimension ""."""
     return quota.amounts or (("", quota.scalar),)
 
 
 def problems(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions) -> list[Problem]:
-    """Return what is wrong with the tree of these groups: places first; quotas are looked at once all places are
+    """Return the mistakes in the tree of these groups: first parents; quotas are checked only once all parents are
     right.
     """
     by_name = {group.name: group for group in groups}
@@ -169,7 +167,7 @@ def problems(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions
 
 
 def _misplaced(group: Group, by_name: Mapping[str, Group]) -> Problem | None:
-    """Return what is wrong with the place of a group: its parent is unknown, or it is in itself."""
+    """Return the mistake in the place of a group: an unknown parent, or a cycle."""
     if not group.parent:
         return None
     name, parent = group.name, group.parent
@@ -186,7 +184,7 @@ def _misplaced(group: Group, by_name: Mapping[str, Group]) -> Problem | None:
         if path[-1] == name:
             return Problem(name, PARENT, f"group {name} is in itself: {' in '.join(path)}", "a group above it")
         if path[-1] in path[:-1]:
-            # The groups of the circle tell it.
+            # The groups of the cycle report it.
             return None
         if len(path) > MAX_LEVELS:
             return Problem(name, PARENT, f"group {name} is too deep in the tree", f"at most {MAX_LEVELS} levels")
@@ -194,8 +192,8 @@ def _misplaced(group: Group, by_name: Mapping[str, Group]) -> Problem | None:
 
 
 def _mixed(groups: Sequence[Group], by_name: Mapping[str, Group], inner: frozenset[str]) -> list[Problem]:
-    """Return the groups whose amounts are of another sort: in a tree all are numbers, or name the same dimensions;
-    kinds of nodes may differ.
+    """Return the groups whose amounts have another form: in a tree all are numbers, or have the same dimensions; kinds
+    of nodes may differ.
     """
     kinds: dict[str, tuple[str, ...]] = {}
     for group in groups:
@@ -240,7 +238,7 @@ def _said(kind: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    """An amount that is more than it may be, and from when in the week."""
+    """An amount above its maximum, and the time of the week from which it is."""
 
     name: str
     has: int
@@ -249,9 +247,9 @@ class _Over:
 
 
 def _first_over(week: Week, most: Week, *, bound: bool = False) -> _Over | None:
-    """Return the first amount of the week that is more than it may be.
+    """Return the first amount of the week above its maximum.
 
-    A ``bound`` leaves open the kinds of nodes that it does not name.
+    A ``bound`` does not limit the kinds of nodes that it does not name.
     """
     moments = sorted({moment for moment, _ in (*week, *most)})
     for moment in moments:
@@ -264,12 +262,12 @@ def _first_over(week: Week, most: Week, *, bound: bool = False) -> _Over | None:
 
 
 def quota_in(week: Week, moment: int) -> Quota:
-    """Return the quota of a week in a minute of it."""
+    """Return the quota of a week at a minute of it."""
     return week[bisect_right(week, moment, key=lambda entry: entry[0]) - 1][1]
 
 
 def say_amount(name: str, amount: int, *, accounting: str, dimensions: Dimensions) -> str:
-    """Return an amount of a quota in words; one of a number has the dimension ""."""
+    """Return an amount of a quota in words; a scalar has the dimension ""."""
     if name:
         return describe_measure(amount, name, dimensions)
     return f"{format_share(Decimal(amount) / SCALE[accounting])} {UNIT[accounting]}"

@@ -16,7 +16,7 @@ from cress.model.units import format_duration, one_of, parse_count, parse_durati
 
 CHECK_KEYS = ("port", "url", "on", "command", "every", "timeout", "delay", "failures")
 WAYS = ("port", "url", "command")
-# A check that is asked more often than this measures itself.
+# Minimum interval of checks: more frequent ones would mostly measure themselves.
 LEAST_INTERVAL = 100 * MILLISECOND
 MAX_FAILURES = 1_000
 
@@ -51,7 +51,7 @@ def check(value: object) -> Check:
 
 
 def port_of_check(made: Check, ports: Ports) -> InputError | None:
-    """Return the error in the port of a check of a job with these ports, if any."""
+    """Return the error in the port of a check for a job with these ports, if any."""
     if made.command:
         return None
     key, port = ("on", made.on) if made.url else ("port", made.port)
@@ -70,7 +70,7 @@ def port_of_check(made: Check, ports: Ports) -> InputError | None:
 
 
 def duration(least: int, most: int) -> Callable[[object], int]:
-    """Reads a duration between these, in µs."""
+    """Return a parser of durations between these bounds, in µs."""
 
     def read(value: object) -> int:
         found = parse_duration(as_number(value))
@@ -103,6 +103,6 @@ def _url(value: object) -> str:
     return text
 
 
-# The longest that anything about a service may take.
+# Maximum of all durations of services.
 MOST_WAIT = 30 * DAY
 LEAST_WAIT = SECOND

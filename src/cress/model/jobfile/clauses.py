@@ -1,7 +1,7 @@
 """Keys about nodes as texts of the constraint language (design note 0005, docs/constraints.md).
 
-Only their outer form is read here: a key such as ``network_adjacent`` becomes the clause that it stands for. The
-language reads the rest, each text by itself, so that a mistake is told with the key that it was made in.
+This module reads only their outer form: a key such as ``network_adjacent`` becomes its clause. The language parses the
+rest, each text by itself, so that a mistake is reported with its key.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.jobfile.values import as_text, as_word, raise_all, shown, truth
 
-# Characters of one text, as in the language (which counts those outside of lists once more); texts in a list; nodes in
-# one.
+# Maximum number of characters of a text, as in the language (which counts those outside of lists once more), of texts
+# in a list, and of nodes in a text.
 MAX_CHARACTERS = 65_536
 MAX_TEXTS = 2000
 MAX_NODES = 5_000
@@ -30,8 +30,8 @@ _JOB = re.compile(r"(?:[^\s\"'=&|()/]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 class ClauseText(msgspec.Struct, frozen=True, array_like=True):
     """A text of the constraint language made from the ``field`` of a job file.
 
-    Where the ``text`` was made of what somebody ``wrote``, ``copied`` says which parts of it are his own: where each
-    begins in the text, where in what he wrote, and its length.
+    Where ``text`` was made from the user's text ``wrote``, ``copied`` lists the parts copied from it: the start in
+    ``text``, the start in ``wrote``, and the length.
     """
 
     field: str
@@ -40,7 +40,9 @@ class ClauseText(msgspec.Struct, frozen=True, array_like=True):
     copied: tuple[tuple[int, int, int], ...] = ()
 
     def place_in_wrote(self, at: int) -> int:
-        """The place in ``wrote`` of character ``at`` of the text (both from 0); of what was put in, that behind it."""
+        """Return the place in ``wrote`` of character ``at`` of the text (both from 0); for inserted text, the place
+        after it.
+        """
         place = 0
         for begin, origin, length in self.copied:
             place = origin + min(max(0, at - begin), length)
@@ -49,12 +51,12 @@ class ClauseText(msgspec.Struct, frozen=True, array_like=True):
         return place
 
 
-# The texts that one key stands for; ``field`` is the place in its value: ``[1]`` in a list, else nothing.
+# The texts of one key; ``field`` is the place in its value: ``[1]`` in a list, else empty.
 Texts: TypeAlias = tuple[ClauseText, ...]
 
 
 def _written(value: object) -> str:
-    """The text of a value. Raises InputError if the language could never take it."""
+    """Return the text of a value. Raises InputError if it is too long for the language or not a text."""
     text = as_word(as_text(value))
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"{len(text)} characters are too many", hint=f"at most {MAX_CHARACTERS}")
@@ -62,19 +64,19 @@ def _written(value: object) -> str:
 
 
 def requirement(value: object) -> Texts:
-    """One text, or a list of texts that must all hold; the angle brackets of the source paper round it may stay."""
+    """Parse one text, or a list of texts that must all hold; the angle brackets of the source paper are optional."""
     return tuple(_inner(place, text) for place, text in _listed(value, 'such as "GCC >= 4.5 && Memory >= 8G"'))
 
 
 def rank(value: object) -> Texts:
-    """One text."""
+    """Parse one text."""
     made = _inner("", _written(value))
     _filled(made.text, 'such as "0.5 * CPU + 0.5 * IdleNetwork"')
     return (made,)
 
 
 def _truth_clause(attribute: str, meaning: str, value: object) -> Texts:
-    """``true``, ``false``, or ``true && f(x) = (…)``."""
+    """Parse ``true``, ``false``, or ``true && f(x) = (…)``."""
     wrote = "" if isinstance(value, bool) else _written(value)
     head, tail = _split(wrote)
     wanted = truth(value if isinstance(value, bool) else _without(head, attribute, "="), meaning)
@@ -84,7 +86,9 @@ def _truth_clause(attribute: str, meaning: str, value: object) -> Texts:
 
 
 def data_locality(value: object) -> Texts:
-    """The name of data, perhaps with an f(x): ``hdfs://namenode:8020/logs && f(x) = (…)``; or nodes as in ``nodes``."""
+    """Parse the name of data, optionally with an f(x): ``hdfs://namenode:8020/logs && f(x) = (…)``; or nodes as in
+    ``nodes``.
+    """
     if isinstance(value, (list, tuple)):
         if any(_DATA.match(path) for path in value if isinstance(path, str)):
             raise InputError("is a list with data in it", hint="one text; several clauses of `requirement` for several")
@@ -99,7 +103,7 @@ def data_locality(value: object) -> Texts:
 
 
 def _nodes_clause(attribute: str, value: object) -> Texts:
-    """A list of names and addresses, or a text with them: ``in (192.168.1.2-8, web-1) && f(x) = (…)``."""
+    """Parse a list of names and addresses, or a text with them: ``in (192.168.1.2-8, web-1) && f(x) = (…)``."""
     hint = "names and addresses, such as [web-1, 192.168.1.2-8]"
     if isinstance(value, (list, tuple)):
         _few(value, MAX_NODES)
@@ -117,7 +121,9 @@ def _nodes_clause(attribute: str, value: object) -> Texts:
 
 
 def job_dependency(value: object) -> Texts:
-    """A job, or a list of them: ``JobA``, ``DependedJob = JobA``, ``group/JobA``, each perhaps with an f(x)."""
+    """Parse a job, or a list of them: ``JobA``, ``DependedJob = JobA``, ``group/JobA``, each optionally
+    with an f(x).
+    """
     return tuple(_dependency(place, text) for place, text in _listed(value, "the name of a job"))
 
 
@@ -125,13 +131,13 @@ def _dependency(place: str, text: str) -> ClauseText:
     head, tail = _split(text)
     for attribute in ("DependedJob", "JobDependency"):
         head = _without(head, attribute, "=")
-    # Bare names are quoted: one with `-` in it would be a difference.
+    # Quote bare names: a name with `-` would be a difference.
     quote = '"' if _JOB.fullmatch(head) else ""
     return _made(place, text, f"JobDependency = {quote}", head, quote, tail)
 
 
 def issue_as_whole(value: object) -> Texts:
-    """``true && f(x) = (…)``, or with a least number ``4 && f(x) = (…)``; nothing without f(x)."""
+    """Parse ``true && f(x) = (…)``, or with a minimum number ``4 && f(x) = (…)``; without f(x) return no texts."""
     if not isinstance(value, str) or "&&" not in value:
         return ()
     wrote = _written(value)
@@ -161,7 +167,7 @@ def _made(place: str, wrote: str, before: str, head: str, after: str, tail: str)
 
 
 def _listed(value: object, hint: str) -> tuple[tuple[str, str], ...]:
-    """The texts of a value that is one or a list of them, each with its place."""
+    """Return the texts of a value, a single one or a list, each with its place."""
     if not isinstance(value, (list, tuple)):
         value = (as_text(value),)
         places = [""]
@@ -180,7 +186,7 @@ def _listed(value: object, hint: str) -> tuple[tuple[str, str], ...]:
 
 
 def _few(value: Sequence[object], most: int = MAX_TEXTS) -> None:
-    """Raise InputError if there are more texts than a requirement could have characters for."""
+    """Raise InputError if there are more texts than ``most``."""
     if len(value) > most:
         raise InputError(f"a list of {len(value):,} texts is too long", hint=f"at most {most:,}")
 
@@ -192,7 +198,7 @@ def _filled(text: str, hint: str) -> str:
 
 
 def _inner(place: str, text: str) -> ClauseText:
-    """Strip the angle brackets that the paper (E) writes round a requirement or rank."""
+    """Strip the optional angle brackets of the paper (E) around a requirement or rank."""
     stripped = text.strip()
     if stripped.startswith("<") and stripped.endswith(">"):
         return _made(place, text, "", stripped[1:-1].strip(), "", "")
@@ -200,7 +206,7 @@ def _inner(place: str, text: str) -> ClauseText:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Split at the first ``&&`` outside quotes; what follows it is ``f(x) = (…)``."""
+    """Split at the first ``&&`` outside quotes; the second part is ``f(x) = (…)``."""
     for found in re.finditer(r"&&|(?<=\s)and(?=\s)", text, re.IGNORECASE):
         head = text[: found.start()]
         if head.count('"') % 2 == 0 and head.count("'") % 2 == 0:
@@ -209,6 +215,6 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _without(text: str, attribute: str, operator: str) -> str:
-    """Strip the attribute from a value that is written as in the paper: ``ExclusiveDisk = True``."""
+    """Strip the attribute from a value in the form of the paper: ``ExclusiveDisk = True``."""
     name = "[_-]?".join(re.findall("[A-Z][a-z]*", attribute))
     return re.sub(rf"^{name}\s*{operator}\s*", "", text, count=1, flags=re.IGNORECASE).strip()

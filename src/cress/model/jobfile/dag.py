@@ -19,7 +19,7 @@ from cress.model.jobfile.values import MAX_NAME_LENGTH, NAME, as_text, raise_all
 from cress.model.resources import Dimensions
 from cress.model.units import one_of
 
-# Steps of a circle that an error names.
+# Maximum number of steps of a cycle in an error.
 MOST_SHOWN = 20
 
 _HINT = "steps: {load: {command: …}, train: {command: …, after: [load]}}"
@@ -28,7 +28,7 @@ _NO_STEPS: dict[str, Mapping[str, object]] = {}
 
 
 class _Step(msgspec.Struct):
-    """A step as written: its dependencies, and whether later steps go on when it fails."""
+    """A step as written: its dependencies, and the flag that later steps go on when it fails."""
 
     name: str
     after: tuple[tuple[str, Condition | None], ...]
@@ -39,7 +39,7 @@ class _Step(msgspec.Struct):
 def parse_dag(
     mapping: Mapping[str, object], *, dimensions: Dimensions, user: str, base: int
 ) -> tuple[list[JobSpec], list[InputError]]:
-    """A dag and its steps, which stand at ``base`` in the submit and behind it; and what is wrong with them."""
+    """Read a dag and its steps, which follow ``base`` in the submit; return them with all mistakes."""
     reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, JobType.DAG))
     reader.read("type", values.job_type, JobType.DAG)
     whole = read_spec(reader, JobType.DAG, dimensions=dimensions, user=user)
@@ -102,7 +102,7 @@ def _step(
     for key in {"environment", "secrets"} & reader.given.keys():
         _merge(reader, key)
     after = reader.read("after", _after, _NOTHING)
-    # Names of steps are no names of jobs.
+    # Names of steps are not names of jobs.
     reader.values["after"] = []
     goes_on = reader.read(
         "continue", lambda value: values.truth(value, "those behind it start however it ended"), False
@@ -118,14 +118,14 @@ def _step(
 
 
 def _merge(reader: Reader, key: str) -> None:
-    """Variables and secrets of the dag hold in a step that has some itself, unless they are among these."""
+    """Merge the dag's variables or secrets into those of a step; the step's take precedence."""
     ours, theirs = reader.values[key], reader.defaults.get(key)
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         reader.values[key] = {**theirs, **ours}
 
 
 def _after(value: object) -> tuple[tuple[str, Condition | None], ...]:
-    """Names of steps, each with its condition if it has one."""
+    """Parse names of steps, each with an optional condition."""
     if isinstance(value, (Mapping, list, tuple)) and len(value) > MAX_STEPS:
         raise InputError(f"{len(value):,} steps are too many", hint=f"at most {MAX_STEPS:,}")
     if isinstance(value, Mapping):
@@ -149,7 +149,7 @@ def _named(value: object) -> str:
 
 
 def _wrong_order(steps: Sequence[_Step]) -> list[InputError]:
-    """Find dependencies on unknown steps, and circles."""
+    """Return the errors of dependencies on unknown steps, and of cycles."""
     known = sorted(step.name for step in steps)
     names = set(known)
     missing = ((step.name, previous) for step in steps for previous, _ in step.after if previous not in names)
@@ -182,7 +182,7 @@ def _wrong_order(steps: Sequence[_Step]) -> list[InputError]:
 
 
 def _circle(left: Mapping[str, set[str]]) -> list[str]:
-    """One circle among steps each of which comes after another of them."""
+    """Return one cycle among steps, each of which comes after another one of them."""
     seen: dict[str, None] = {}
     name = next(iter(left))
     while name not in seen:
@@ -193,10 +193,10 @@ def _circle(left: Mapping[str, set[str]]) -> list[str]:
 
 
 def without_done(specs: Sequence[JobSpec], done: Iterable[str], resumed: int) -> list[JobSpec]:
-    """A dag and its steps as ``parse_jobs`` gives them (alone in their submit), less the steps that are ``done``.
+    """Return a dag and its steps, as ``parse_jobs`` gives them (alone in their submit), without the steps in ``done``.
 
-    Steps that could not start any more, because they wait for a step to fail that is done, are left out too, and those
-    that wait for these to succeed. ``resumed`` is the dag that went before.
+    Steps that can no longer start are left out too: those that wait for the failure of a finished step, and those that
+    wait for their success. ``resumed`` is the id of the earlier dag.
     """
     whole, *steps = specs
     assert isinstance(whole.job.plan, Dag)
@@ -237,6 +237,6 @@ def _cannot(place: int, condition: Condition, over: set[int], never: set[int]) -
 
 
 def _left_after(job: Job, moved: Mapping[int, int]) -> Job:
-    """The job after those that are left; what it came after outside of the dag is over."""
+    """Return the job with dependencies on the remaining steps; dependencies outside of the dag have ended."""
     after = tuple((-moved[-number], condition) for number, condition in job.after if -number in moved)
     return msgspec.structs.replace(job, after=after)

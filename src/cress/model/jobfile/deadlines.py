@@ -1,6 +1,4 @@
-"""Deadlines in job files: a time from the submission on, or a moment, in the zone of the cluster unless it names
-another.
-"""
+"""Deadlines in job files: a time after submission, or a moment, by default in the zone of the cluster."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 
 
 class WrittenDeadline(msgspec.Struct, frozen=True):
-    """A deadline as written: ``within`` so many µs of the submission, the ``moment`` (µs since the epoch), or what
-    ``clocks`` of the cluster show.
+    """A deadline as written: ``within`` µs of the submission, the ``moment`` (µs since the epoch), or ``clocks``, the
+    local time of the cluster.
     """
 
     within: int = 0
@@ -54,7 +52,7 @@ def deadline(value: object) -> WrittenDeadline:
 
 
 def moment_of(clocks: str, zone: tzinfo) -> int:
-    """Return the moment at which clocks of this zone show that, the first one if they do twice."""
+    """Return the moment of a local time in this zone, the first one if it happens twice."""
     return _utc(datetime.fromisoformat(clocks), zone)
 
 

@@ -1,4 +1,4 @@
-"""The default directory of a job: the current one of the user who submits it."""
+"""The default directory of a job: the current directory of its user."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ _OWN = frozenset({"directory", "dir", "files"})
 
 
 def needs_folder(mapping: Mapping[str, object]) -> bool:
-    """Return whether a job names neither a directory nor files (with files each attempt has its own directory)."""
+    """Return whether a job names neither a directory nor files (with files each attempt has a directory of its own)."""
     return not any(str(key).lower() in _OWN for key in mapping)
 
 
 def in_folder(mapping: Mapping[str, object], folder: str) -> dict[str, object]:
-    """The job in this directory, if it needs one. Of a dag with steps that have files, the other steps are."""
+    """Return the job with this directory, if it needs one. In a dag with steps that have files, the other
+    steps get it.
+    """
     if not needs_folder(mapping):
         return dict(mapping)
     for key, steps in mapping.items():
@@ -26,5 +28,5 @@ def in_folder(mapping: Mapping[str, object], folder: str) -> dict[str, object]:
 
 
 def _may_share(step: object) -> bool:
-    """Return whether a step may use the directory of its dag; a directory or files of its own take precedence."""
+    """Return whether a step may use the directory of its dag; its own directory or files take precedence."""
     return not isinstance(step, Mapping) or not any(str(key).lower() == "files" for key in step)

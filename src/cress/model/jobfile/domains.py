@@ -1,5 +1,4 @@
-"""Keys about domains, the values of an attribute: ``spread``, ``away_from``, ``near``, ``within``, and the labels of a
-job.
+"""Keys about domains, the values of an attribute: ``spread``, ``away_from``, ``near``, ``within``, and labels of jobs.
 
 Each becomes a clause of the requirement, such as ``spread(zone, 2) && f(x) = (Waittime > 5min)`` (docs/constraints.md).
 """
@@ -29,7 +28,7 @@ _RELAXED = re.compile(r"&&\s*(?=f\s*\(\s*x)|(?<=\s)and\s+(?=f\s*\(\s*x)", re.IGN
 _ATTRIBUTE = re.compile(r"`[^`]+`|[A-Za-z][\w.-]*")
 _PERCENT = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*%\s*")
 _DURATION = re.compile(r"[0-9.]+\s*[A-Za-zµμ]*(\s*[0-9.]+\s*[A-Za-zµμ]+)*")
-# What a condition of f(x) compares.
+# The quantities that conditions of f(x) compare.
 _OF_MOMENT = re.compile(r"wait[_-]?time|cluster[_-]?load", re.IGNORECASE)
 _WEIGHT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
@@ -41,7 +40,7 @@ _WITHIN_HINT = "switch, or {by: switch, soft: 10min}"
 
 
 def _listed(one: Callable[[object], ClauseText], hint: str, value: object) -> Texts:
-    """One clause, or a list of them."""
+    """Parse one clause, or a list of them."""
     if not isinstance(value, (list, tuple)):
         return (one(value),)
     if not 1 <= len(value) <= MOST_CLAUSES:
@@ -58,7 +57,7 @@ def _listed(one: Callable[[object], ClauseText], hint: str, value: object) -> Te
 
 
 def _split(value: object) -> tuple[str, str]:
-    """Split a text into what stands before an f(x), and the f(x)."""
+    """Split a text into the part before an f(x), and the f(x)."""
     text = as_word(as_text(value)).strip()
     found = _RELAXED.search(text)
     return (text, "") if found is None else (text[: found.start()].strip(), " && " + text[found.end() :].strip())
@@ -76,7 +75,7 @@ def _attribute(value: object) -> str:
 
 
 def _relaxation(reader: Reader) -> str:
-    """Read ``soft`` and ``weight``: ``soft: true``, a time of waiting, or a condition of f(x)."""
+    """Read ``soft`` and ``weight`` into an f(x): ``soft: true``, a waiting time, or a condition."""
     weight = reader.read("weight", _weight, "")
     soft = reader.read("soft", _soft, "")
     if "weight" in reader.given and not soft and not reader.errors:
@@ -124,7 +123,7 @@ def _spread(value: object) -> ClauseText:
 
 
 def _targets(value: object) -> str:
-    """Parse the shares of values: ``{a: 50%, b: 30%}``."""
+    """Parse the target shares of values: ``{a: 50%, b: 30%}``."""
     hint = "a share for each value: {a: 50%, b: 30%}; the others share the rest"
     shares = mapping_of(value, hint)
     if not 1 <= len(shares) <= MOST_TARGETS:
@@ -214,7 +213,7 @@ def labels(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def _label_text(value: object) -> str:
-    """The text of a label as people write it: true and numbers are texts here."""
+    """Return the text of a label as users write it: true and numbers are texts here."""
     if isinstance(value, (Mapping, list, tuple)):
         raise InputError(f"{shown(value)} is not the text of a label", hint="one text: a label has one value")
     return str(value).lower() if isinstance(value, bool) else as_number(value).strip()

@@ -1,6 +1,6 @@
 """Values of the keys of services, databases and cron jobs.
 
-Cron expressions and time zones are texts here; ``lifecycle.families.moments`` knows what they may be.
+Cron expressions and time zones are texts here; ``lifecycle.families.moments`` checks them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _E = TypeVar("_E", bound=Enum)
 
 
 def expression(value: object) -> str:
-    """The text of a cron expression, its fields with one space between them."""
+    """Return the text of a cron expression, with one space between its fields."""
     text = " ".join(as_word(as_text(value)).split())
     if not text or len(text) > MAX_EXPRESSION or not text.isprintable():
         raise InputError(f"{shown(value)} is not a cron expression", hint=_CRON_HINT)
@@ -32,7 +32,7 @@ def expression(value: object) -> str:
 
 
 def zone(value: object) -> str:
-    """The name of a time zone."""
+    """Parse the name of a time zone."""
     text = as_word(as_text(value)).strip()
     if not text or len(text) > 100 or not text.isprintable():
         raise InputError(f"{shown(value)} is not a time zone", hint="such as Europe/Berlin, or UTC")
@@ -40,7 +40,7 @@ def zone(value: object) -> str:
 
 
 def timetable(value: object) -> tuple[tuple[str, int], ...]:
-    """Moments, and the task counts that hold from them on."""
+    """Parse moments, and the task counts from these on."""
     if not isinstance(value, (list, tuple)) or not value:
         raise InputError(f"{shown(value)} is not a timetable" if value else "is empty", hint=_TIMETABLE_HINT)
     if len(value) > MAX_MOMENTS:
@@ -57,7 +57,7 @@ def timetable(value: object) -> tuple[tuple[str, int], ...]:
 
 
 def overlap(value: object) -> Overlap:
-    """Parse the rule for a run that is due while the previous one has not ended."""
+    """Parse the rule for a run that is due before the previous one has ended."""
     hint = "forbid: this run is left out; allow: both run; replace: the last one is cancelled"
     return _word(value, Overlap, hint)
 

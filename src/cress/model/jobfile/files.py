@@ -1,6 +1,6 @@
-"""Files in a job file: what is brought before a program starts, what is saved when it has succeeded.
+"""Files in a job file: those fetched before a program starts, and those saved after its success.
 
-Both are a list of mappings, or one mapping with a path on the left: ``data.csv: https://…/data.csv``.
+Both are a list of mappings, or one mapping by path: ``data.csv: https://…/data.csv``.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def files(value: object) -> tuple[File, ...]:
 
 
 def outputs(value: object) -> tuple[File, ...]:
-    """Parse the files that are saved when the program has succeeded."""
+    """Parse the files that are saved after the program has succeeded."""
     return _all(value, _output, "to", _OUTPUTS_HINT)
 
 
 def address(value: object) -> str:
-    """Parse the address of a file: an address with a scheme, or an absolute path on the node."""
+    """Parse the address of a file: a URL, or an absolute path on the node."""
     text = as_word(as_text(value)).strip()
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*(::|:)//?\S|/", text):
         raise InputError(f"{shown(value)} is not an address", hint=_ADDRESS_HINT)

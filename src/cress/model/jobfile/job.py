@@ -28,7 +28,7 @@ from cress.model.resources import Dimensions
 from cress.model.run import Check, Run
 from cress.model.vectors import parse_vector
 
-# Linux takes 2 MB of arguments and variables together by default.
+# Maximum size of arguments and variables together, in bytes: Linux takes 2 MB by default.
 MAX_RUN_BYTES = 1_000_000
 
 __all__ = ["KEYS", "JobSpec", "below", "default_name", "parse_job", "read_job"]
@@ -36,7 +36,7 @@ __all__ = ["KEYS", "JobSpec", "below", "default_name", "parse_job", "read_job"]
 _NO_JOBS: tuple[tuple[int | str, Condition], ...] = ()
 _NO_PORTS: Ports = ()
 _NO_PARTS: tuple[PartSpec, ...] = ()
-# Keys that are not given have the values of these.
+# Defaults of the keys.
 _DEFAULTS = {"job": Job(id=0, group=DEFAULT_GROUP, request=()), "run": Run(job=0, command=())}
 _FAMILIES: dict[JobType, Service | Database | Cron] = {
     JobType.SERVICE: Service(),
@@ -46,13 +46,12 @@ _FAMILIES: dict[JobType, Service | Database | Cron] = {
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One submitted job: what the scheduler sees of it, and how to run it. Both ids are 0: the center assigns them.
+    """One submitted job: the scheduler's part and the executors' part. Both ids are 0: the center assigns them.
 
-    ``behind`` are the jobs of the same submit on which it depends, by name; ``parse_jobs`` turns them into places.
-    ``clauses`` and ``ranks`` (one at most) become ``requirement`` and ``rank`` of the job once the language has read
-    them. ``part_clauses`` and ``part_ranks`` are those of its parts.
-    ``clocks`` is its deadline as clocks of the cluster show it, where that was given without a zone.
-    ``place`` is its place in the submit: ``jobs[2]``, ``jobs[0].steps.load``.
+    ``behind`` are its dependencies on jobs of the same submit, by name; ``parse_jobs`` turns them into places.
+    ``clauses`` and ``ranks`` (at most one) become ``requirement`` and ``rank`` of the job once the language has parsed
+    them. ``part_clauses`` and ``part_ranks`` are those of its parts. ``clocks`` is its deadline in local time of the
+    cluster, if given without a zone. ``place`` is its place in the submit: ``jobs[2]``, ``jobs[0].steps.load``.
     """
 
     job: Job
@@ -72,9 +71,9 @@ def type_of(mapping: Mapping[str, object]) -> JobType:
 
 
 def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> JobSpec:
-    """Read one job that is not a dag.
+    """Read one job other than a dag.
 
-    Raises InputError, or InputErrors with every mistake; ``field`` is the key as it was written.
+    Raises InputError, or InputErrors with every mistake; ``field`` is the key as written.
     """
     spec, errors = read_job(mapping, dimensions=dimensions, user=user)
     raise_all(errors)
@@ -82,7 +81,7 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
 
 
 def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> tuple[JobSpec, list[InputError]]:
-    """Read one job that is not a dag; return it with its mistakes."""
+    """Read one job other than a dag; return it with its mistakes."""
     type_ = type_of(mapping)
     reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_))
     reader.read("type", values.job_type, JobType.BATCH)
@@ -93,7 +92,7 @@ def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str
 
 
 def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
-    """A job as it was submitted, as JSON; that of a dag has its steps in their order, others are alike in any order."""
+    """Return a job as submitted, as JSON; a dag keeps the order of its steps, other keys are sorted."""
     try:
         return msgspec.json.encode(mapping, order=None if type_of(mapping) is JobType.DAG else "deterministic").decode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -103,8 +102,8 @@ def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
 
 
 def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: str) -> JobSpec:
-    """Read the keys of a job from a reader, which keeps the mistakes."""
-    # In the order of the guide, tasks and resource first: mistakes are reported in the order of reading.
+    """Read the keys of a job from a reader, which collects the mistakes."""
+    # In the order of the guide, tasks and resource first: mistakes are reported in this order.
     tasks, max_running = _tasks(reader, type_)
     default = parse_vector(DEFAULT_RESOURCE, dimensions)
     request = reader.read("resource", lambda value: values.resource(value, dimensions), default)
@@ -117,7 +116,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         reader.wrong("gang", "cannot be combined with a limit of running tasks", hint)
     if (read["gang"] or reader.has("parts")) and read["movable"]:
         reader.wrong("movable", "the tasks of a gang are not moved", "leave it out")
-    # The default request limits nothing: the user has not chosen it.
+    # The default request is no limit, since the user has not chosen it.
     limits = tuple((name, amount) for name, amount in zip(dimensions.names, request, strict=True) if amount)
     limits = limits if reader.has("resource") else ()
     given_parts = reader.read(
@@ -204,7 +203,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
 
 
 def _read_table(reader: Reader) -> dict[str, Any]:
-    """Read the keys that become fields of ``Job`` and ``Run`` of the same name."""
+    """Read the keys that become fields with the same name in ``Job`` and ``Run``."""
     read: dict[str, Any] = {}
     for key in TABLE:
         if key.read is not None and (into := next((struct for struct in key.into if struct in _DEFAULTS), None)):
@@ -233,7 +232,7 @@ def _whole(reader: Reader, tasks: int) -> Texts:
 
 
 def _in_parts(reader: Reader, texts: Texts) -> Texts:
-    """Return texts of a part with their fields below the key of the parts."""
+    """Return texts of a part with the parts key put before their fields."""
     return tuple(msgspec.structs.replace(text, field=f"{reader.given['parts']}.{text.field}") for text in texts)
 
 
@@ -278,10 +277,10 @@ def _check_port(reader: Reader, key: str, check: Check | None, given: Ports) -> 
 
 
 def default_name(command: Sequence[str]) -> str:
-    """The name of a job that has none: the last path component of its program, with odd characters as ``-``."""
+    """Return the default name of a job: the last path component of its program, with ``-`` for invalid characters."""
     words = list(command)
     if tuple(words[:2]) == SHELL and len(words) == 3:
-        # Of a shell text the first word that is no assignment.
+        # For a shell text, the first word that is not an assignment.
         words = [word for word in words[2][:4096].split() if "=" not in word]
     program = words[0].rstrip("/").rpartition("/")[2] if words else ""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", program).lstrip("._-")[:MAX_NAME_LENGTH].rstrip("-")

@@ -1,8 +1,7 @@
 """The table of job file keys.
 
-One row holds everything about a key: its values (schema and parser), the types of jobs in which it may stand, the
-structs that its value goes into, and its line in the documentation. Parser, JSON Schema, defaults and documentation are
-made from it.
+A row describes one key: its values (schema and parser), the types of jobs that may have it, the structs that get its
+value, and its documentation. Parser, JSON Schema, defaults and documentation are made from the table.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ ENDING = frozenset({BATCH, CRON, DAG})
 # Types whose tasks are replaced when they end.
 KEPT = frozenset({SERVICE, DATABASE})
 
-# The structs in which the value of a key is the field of the same name.
+# The structs in which the value of a key becomes the field with the same name.
 JOB, RUN, JOB_AND_RUN, FAMILY = ("job",), ("run",), ("job", "run"), ("family",)
 # Texts of the constraint language, which become the requirement or the rank of the job.
 CLAUSES, RANK = ("clauses",), ("rank",)
@@ -106,12 +105,12 @@ class Key(msgspec.Struct, frozen=True):
 
 
 def truth(meaning: str) -> Callable[[object], bool]:
-    """Parse true or false; ``meaning`` of true is the hint for anything else."""
+    """Return a parser of true and false; ``meaning`` of true is the hint for anything else."""
     return lambda value: values.truth(value, meaning)
 
 
 def minimum(value: object) -> int:
-    """Parse a number of tasks that may be 0."""
+    """Parse a number of tasks, which may be 0."""
     return parse_count(values.as_number(value), most=MAX_TASKS)
 
 
@@ -730,12 +729,12 @@ TABLE = (
 )
 BY_NAME = {key.name: key for key in TABLE}
 KEYS = tuple(BY_NAME)
-# What a dag says for all of its steps.
+# Keys of a dag that apply to all of its steps.
 INHERITED = tuple(key.name for key in TABLE if key.step and DAG in key.types and key.name != "after")
 
 
 def misplaced(key: str, type_: JobType | None) -> InputError | None:
-    """Return the error of a key that does not belong in a job of this type, or in a step of a dag (``None``)."""
+    """Return the error of a key that a job of this type, or a step of a dag (``None``), may not have."""
     known = BY_NAME[key]
     if type_ is None:
         if known.step and (BATCH in known.types or not known.types):
@@ -754,6 +753,6 @@ def misplaced(key: str, type_: JobType | None) -> InputError | None:
 
 
 def keys_table() -> str:
-    """The keys of a batch job as a Markdown table, for docs/commands.md."""
+    """Return the keys of a batch job as a Markdown table, for docs/commands.md."""
     rows = [f"| `{key.name}` | {key.about} | {key.default} |" for key in TABLE if misplaced(key.name, BATCH) is None]
     return "\n".join(["| key | meaning | default |", "|---|---|---|", *rows]) + "\n"

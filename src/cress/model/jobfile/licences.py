@@ -1,4 +1,4 @@
-"""Licences as people write them: ``{matlab: 1}``, ``matlab``, ``matlab=2``, or a list of such texts."""
+"""Text of licences: ``{matlab: 1}``, ``matlab``, ``matlab=2``, or a list of such texts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cress.model.errors import InputError
 from cress.model.jobfile.values import as_number, mistakes, raise_all, shown
 from cress.model.units import parse_count
 
-# Names and how many, by name.
+# Licences and their numbers, by name.
 Licences: TypeAlias = tuple[tuple[str, int], ...]
 
-# Licences of a job, and kinds of licences in a cluster.
+# Maximum number of licences of a job, and of kinds of licences in a cluster.
 MAX_LICENCES = 64
 MAX_KINDS = 10_000
 MAX_NAME = 64
@@ -79,7 +79,7 @@ def _amounts(pairs: list[tuple[object, object]], *, least: int) -> Licences:
 
 
 def named(value: object) -> str:
-    """The name of a licence."""
+    """Parse the name of a licence."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         hint = f"letters, digits, `_` and `-`, at most {MAX_NAME}, beginning with a letter or digit"
         raise InputError(f"{shown(value)} is not a name of a licence", hint=hint)

@@ -1,4 +1,4 @@
-"""Parts of a gang: kinds of tasks with their own number, request, program, requirement and rank (design note 0035)."""
+"""Parts of a gang: tasks with their own number, request, program, requirement and rank (design note 0035)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cress.model.run import RunPart
 MAX_PARTS = 16
 PART_KEYS = ("tasks", "resource", "command", "requirement", "rank")
 
-# Keys of the job about all tasks of one kind together.
+# Keys of jobs about all tasks of one part together.
 NOT_WITH_PARTS = ("network_adjacent", "spread", "away_from", "near", "max_per_rack", "max_running")
 
 _HINT = "parts: {driver: {tasks: 1, command: …}, workers: {tasks: 8, resource: …, command: …}}"
@@ -24,8 +24,8 @@ _NO_COMMAND: tuple[str, ...] = ()
 
 
 class PartSpec(msgspec.Struct, frozen=True):
-    """One part as submitted; ``clauses`` and ``ranks`` become its requirement and rank once the language has read them,
-    ``None``: those of the job.
+    """One part as submitted; ``clauses`` and ``ranks`` become its requirement and rank once the language has parsed
+    them; ``None``: those of the job.
     """
 
     part: JobPart
@@ -42,9 +42,9 @@ def parts(
     command: tuple[str, ...],
     of_job: tuple[str, ...] = PART_KEYS,
 ) -> tuple[PartSpec, ...]:
-    """Read the parts by name; what one does not say is as in the job: ``request`` with ``limits``, and ``command``.
+    """Read the parts by name; the job gives defaults: ``request`` with ``limits``, and ``command``.
 
-    ``of_job`` are all keys of a job: those that parts do not have belong to the whole job.
+    ``of_job`` are all keys of a job: keys that parts do not have belong to the whole job.
     """
     entries = mapping_of(value, _HINT)
     if not entries:
@@ -81,7 +81,7 @@ def _misplaced(key: str) -> InputError | None:
 
 
 def check_beside(reader: Reader, *, gang: bool) -> None:
-    """Note which keys of the job do not go with its parts; ``gang``: it is not said that it is none."""
+    """Note the keys of the job that do not go with its parts; ``gang``: the job does not exclude being a gang."""
     if "tasks" in reader.given:
         reader.wrong("tasks", "cannot be combined with parts, which have their own", "tasks: in each part")
     if not gang:
@@ -121,5 +121,5 @@ def _part(
 
 
 def _below(written: str, texts: Texts) -> Texts:
-    """Return texts with their fields below the part."""
+    """Return texts with the part put before their fields."""
     return tuple(msgspec.structs.replace(text, field=f"{written}.{text.field}") for text in texts)

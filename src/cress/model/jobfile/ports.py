@@ -1,4 +1,4 @@
-"""Ports in a job file: ``80``, ``dynamic``, or a name for each, ``{http: 8080, admin: dynamic}``."""
+"""Ports in a job file: ``80``, ``dynamic``, or a mapping by name, ``{http: 8080, admin: dynamic}``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cress.model.jobfile.values import as_number, raise_all, shown
 # Names and numbers; 0 is a dynamic one.
 Ports: TypeAlias = tuple[tuple[str, int], ...]
 
-# What the only port of a job is called when nobody gave it a name.
+# The name of the only port of a job if it has none.
 UNNAMED = "port"
 DYNAMIC = "dynamic"
 MAX_PORTS = 32
@@ -23,7 +23,7 @@ _HINT = f"1 to 65535, or {DYNAMIC}; of several each with a name: {{http: 8080, a
 
 
 def ports(value: object) -> Ports:
-    """The ports of each task."""
+    """Parse the ports of each task."""
     if not isinstance(value, Mapping):
         return ((UNNAMED, _number(value)),)
     if not value:
@@ -45,7 +45,7 @@ def ports(value: object) -> Ports:
 
 
 def named(names: Iterable[str], numbers: Sequence[int]) -> dict[str, int]:
-    """The ports of a task by name: those of its job in their order, then those of ``Port = …`` clauses."""
+    """Return the ports of a task by name: those of its job in order, then those of ``Port = …`` clauses."""
     known = list(names)[: len(numbers)]
     more = numbers[len(known) :]
     found = dict(zip(known, numbers, strict=False))
@@ -68,7 +68,7 @@ def _number(value: object) -> int:
 
 
 def _name(name: object) -> str:
-    # It becomes part of the name of a variable, CRESS_PORT_name.
+    # The name becomes part of a variable's name, CRESS_PORT_name.
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         hint = f"letters, digits and `_`, beginning with a letter, at most {MAX_NAME}"
         raise InputError(f"{shown(name)} is not a name of a port", hint=hint)

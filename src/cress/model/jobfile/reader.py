@@ -1,6 +1,6 @@
 """Reader of a mapping, value by value, that collects all mistakes instead of stopping at the first.
 
-Keys are read without regard to capitals, ``_`` and ``-``: ``time_limit``, ``TimeLimit`` and ``time-limit`` are one.
+Case, ``_`` and ``-`` in keys are ignored: ``time_limit``, ``TimeLimit`` and ``time-limit`` are the same key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cress.model.jobfile.clauses import ClauseText, Texts
 from cress.model.jobfile.values import MAX_NAME_LENGTH, mistakes, shown
 from cress.model.units import one_of
 
-# Of more keys than this nobody reads a list.
+# Maximum number of keys that a hint lists.
 MOST_LISTED = 12
 # Unknown keys of one mapping for which a similar key is searched.
 MOST_GUESSED = 10
@@ -27,18 +27,18 @@ _T = TypeVar("_T")
 
 
 def plain(key: str) -> str:
-    """A key without what does not count in it."""
+    """Return the normalized form of a key: lower case, without ``_`` and ``-``."""
     return key.lower().replace("_", "").replace("-", "")
 
 
 @lru_cache(maxsize=64)
 def _by_plain(keys: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Return the key for each normalized spelling; cached, as only our own tables are passed."""
+    """Return the key for each normalized spelling; cached, since only tables of the project are passed."""
     return {plain(key): key for key in keys} | {plain(alias): key for alias, key in aliases}
 
 
 def below(error: InputError, field: str) -> InputError:
-    """Return the error with its field put below ``field``: ``resource`` and ``memory`` make ``resource.memory``."""
+    """Return the error with ``field`` put before its own: ``resource`` and ``memory`` make ``resource.memory``."""
     if isinstance(error, MoreErrors):
         return error
     inner = f"{'' if error.field.startswith('[') else '.'}{error.field}" if error.field else ""
@@ -47,7 +47,7 @@ def below(error: InputError, field: str) -> InputError:
 
 
 def mapping_of(value: object, hint: str) -> Mapping[str, object]:
-    """The value, which must be a mapping."""
+    """Return the value, which must be a mapping. Raises InputError with the hint."""
     if not isinstance(value, Mapping):
         raise InputError(f"{shown(value)} is not a mapping", hint=hint)
     return value
@@ -56,9 +56,9 @@ def mapping_of(value: object, hint: str) -> Mapping[str, object]:
 class Reader:
     """Takes the values of a mapping one by one; ``errors`` are all mistakes so far, ``given`` the keys as written.
 
-    ``known`` are the keys that it may have, ``aliases`` what stands for one of them. ``misplaced`` says what is wrong
-    with a key of ``known`` that does not belong here; ``None``: nothing. ``defaults`` are values by key that hold where
-    the mapping has none; their mistakes are told elsewhere.
+    ``known`` are the allowed keys, ``aliases`` other words for them. ``misplaced`` returns the error of a key of
+    ``known`` that does not belong here, or ``None``. ``defaults`` are values by key for keys that are missing; their
+    mistakes are reported elsewhere.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Reader:
             self.errors.append(MoreErrors(unknown - MAX_ERRORS))
 
     def has(self, key: str) -> bool:
-        """Return whether there is a value, given or by default."""
+        """Return whether a key has a value, given or by default."""
         return key in self.given or key in self.defaults
 
     def read(self, key: str, parse: Callable[[object], _T], default: _T) -> _T:
-        """Parse the value of ``key`` with ``parse``; return ``default`` if there is none or it is wrong."""
+        """Parse the value of ``key`` with ``parse``; return ``default`` if it is missing or wrong."""
         if key not in self.given:
             try:
                 return parse(_present(self.defaults[key])) if key in self.defaults else default
@@ -116,17 +116,19 @@ class Reader:
             return default
 
     def texts(self, key: str, parse: Callable[[object], Texts]) -> tuple[ClauseText, ...]:
-        """The texts of the constraint language that ``parse`` makes of the value of ``key``, each with its field."""
+        """Return the texts of the constraint language that ``parse`` makes from the value of ``key``, each with its
+        field.
+        """
         made = self.read(key, parse, _NO_TEXTS)
         return tuple(msgspec.structs.replace(error, field=self.given.get(key, key) + error.field) for error in made)
 
     def wrong(self, key: str, what: str, hint: str, *, inner: str = "") -> None:
-        """Remember what is wrong with the value of a key, seen beside the others."""
+        """Note an error in the value of a key that follows from other values."""
         self.errors.append(InputError(what, hint=hint, field=self.given.get(key, key) + inner))
 
 
 def _nothing(key: str) -> None:
-    """Nothing is wrong with a key."""
+    """Return None: nothing is misplaced."""
 
 
 def _present(value: object) -> object:
@@ -141,7 +143,7 @@ def _unknown(written: object, known: list[str], *, guess: bool) -> InputError:
         return InputError(f"{shown(written)} is not a key", hint=listed)
     elsewhere = key_for(written)
     near = one_of(written[:MAX_NAME_LENGTH], known) if guess else ""
-    # Some keys are for other types of jobs: the next mistake says so.
+    # Some keys belong to other types of jobs: the next mistake reports it.
     if guess and elsewhere and (elsewhere in known or "resource" in known):
         near = f"did you mean {elsewhere}?"
     hint = near if near.startswith("did you mean") else listed

@@ -1,7 +1,7 @@
 """JSON Schema (2020-12) of job files, made from the table of keys, for editors and programs that write job files.
 
-It says which keys there are and what their values look like. What it refuses is refused when it is read too; the
-language of constraints, moments of clocks and what a cluster has are for the center to say.
+It describes the keys and the form of their values. All that it refuses is refused by the reader too. The constraint
+language, local times and the contents of a cluster are checked by the center.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from cress.model.jobfile.keys import ALIASES, TABLE, Key, misplaced
 from cress.model.jobfile.schemas import Schema, needed, pattern_of
 
 _ABOUT = "Jobs of Cress: what `cress submit`, `cress apply` and the API take (docs/jobs.md)."
-# Jobs with one of these have a program.
+# Jobs with one of these keys have a program.
 _PROGRAM = {"anyOf": [needed("command"), needed("parts")]}
-# Of each type what it cannot do without.
+# The required keys of each type.
 _NEEDED = {
     JobType.BATCH: (),
     JobType.SERVICE: ("command",),
@@ -26,7 +26,7 @@ _NEEDED = {
 
 
 def job_schema() -> Schema:
-    """The schema of a file: a job, or a list of jobs."""
+    """Return the schema of a file: a job, or a list of jobs."""
     definitions: dict[str, Schema] = {type_.value: _mapping(type_) for type_ in JobType}
     definitions["step"] = _mapping(None)
     definitions["job"] = _by_type()
@@ -43,17 +43,17 @@ def job_schema() -> Schema:
 
 
 def schema_text() -> str:
-    """The schema as JSON, indented."""
+    """Return the schema as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(job_schema()), indent=2).decode()
 
 
 def keys_of(type_: JobType | None) -> list[Key]:
-    """The keys that a job of this type may have, or a step of a dag (``None``)."""
+    """Return the keys of a job of this type, or of a step of a dag (``None``)."""
     return [key for key in TABLE if misplaced(key.name, type_) is None]
 
 
 def _mapping(type_: JobType | None) -> Schema:
-    """A job of one type, or a step: its keys as people write them most, and in every other spelling."""
+    """Return the schema of a job of one type, or of a step: its keys in the usual spelling, and in every other one."""
     properties: dict[str, Schema] = {}
     patterns: dict[str, Schema] = {}
     for key in keys_of(type_):
@@ -72,7 +72,7 @@ def _mapping(type_: JobType | None) -> Schema:
 
 
 def _by_type() -> Schema:
-    """The keys go with the type; without one it is a batch job."""
+    """Return the schema that selects the keys by type; without a type it is a batch job."""
     chosen: Schema = {"$ref": f"#/$defs/{JobType.BATCH.value}"}
     for type_ in reversed([job_type for job_type in JobType if job_type is not JobType.BATCH]):
         letters = "".join(f"[{letter}{letter.upper()}]" for letter in type_.value)

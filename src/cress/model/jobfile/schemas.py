@@ -1,6 +1,6 @@
 """JSON Schemas of the values of job file keys.
 
-A schema is never narrower than what is read: whatever it refuses is refused on reading too.
+A schema is never narrower than the reader: all that it refuses is refused by the reader too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PATH: Schema = {"type": "string", "pattern": "^/"}
 
 
 def count(least: int, most: int) -> Schema:
-    """A whole number between these."""
+    """Return the schema of a whole number between these bounds."""
     return {
         "anyOf": [
             {"type": "integer", "minimum": least, "maximum": most},
@@ -54,7 +54,7 @@ ARRAY: Schema = {"anyOf": [*count(1, MAX_TASKS)["anyOf"], _ARRAY]}
 
 
 def words(*known: str) -> Schema:
-    """One of these words, with or without capitals."""
+    """Return the schema of one of these words, in any case."""
     return {
         "anyOf": [
             {"enum": list(known)},
@@ -64,7 +64,7 @@ def words(*known: str) -> Schema:
 
 
 def mapping(keys: dict[str, Schema], *required: str) -> Schema:
-    """A mapping with these keys and no others; ``pattern_of`` says how else they may be written."""
+    """Return the schema of a mapping with these keys and no others; ``pattern_of`` gives their other spellings."""
     return {
         "type": "object",
         "properties": keys,
@@ -75,14 +75,14 @@ def mapping(keys: dict[str, Schema], *required: str) -> Schema:
 
 
 def needed(*keys: str) -> Schema:
-    """These keys are there, in whatever spelling."""
+    """Return the schema that requires these keys in any spelling."""
     return (
         {"allOf": [{"not": {"propertyNames": {"not": {"pattern": pattern_of(key)}}}} for key in keys]} if keys else {}
     )
 
 
 def pattern_of(key: str) -> str:
-    """A regular expression for all spellings of a key: capitals, ``_`` and ``-`` do not count."""
+    """Return a regular expression for all spellings of a key: case, ``_`` and ``-`` are ignored."""
     letters = [_any_case(letter) for letter in key.replace("_", "")]
     return "^[_-]*" + "[_-]*".join(letters) + "[_-]*$"
 
@@ -135,7 +135,7 @@ _DOMAIN_VALUES: dict[str, Schema] = {
 
 
 def _over_domains(keys: tuple[str, ...], **aliases: str) -> Schema:
-    """A clause over domains: a text, a mapping with these keys, or a list of both."""
+    """Return the schema of a clause over domains: a text, a mapping with these keys, or a list of both."""
     known = {key: _DOMAIN_VALUES[key] for key in keys} | {key: _DOMAIN_VALUES[of] for key, of in aliases.items()}
     one: Schema = {"anyOf": [TEXT, mapping(known)]}
     return {"anyOf": [*one["anyOf"], {"type": "array", "items": one, "minItems": 1, "maxItems": domains.MOST_CLAUSES}]}
@@ -182,7 +182,7 @@ _BY_PATH: Schema = {"type": "object", "additionalProperties": WORD}
 
 
 def file_list(keys: tuple[str, ...], *required: str) -> Schema:
-    """Files as a list of mappings with these keys, or as one mapping by path."""
+    """Return the schema of files: a list of mappings with these keys, or one mapping by path."""
     entry = mapping({key: _FILE_VALUES[key] for key in keys}, *required)
     return {"anyOf": [{"type": "array", "items": entry, "maxItems": files.MAX_FILES}, _BY_PATH]}
 
@@ -193,7 +193,7 @@ TIMETABLE: Schema = {
     "minItems": 1,
     "maxItems": families.MAX_MOMENTS,
 }
-# Their own mapping, whose keys are those of a step; the schema of the whole refers to it.
+# A mapping of its own with the keys of a step, to which the whole schema refers.
 PARTS: Schema = {
     "type": "object",
     "additionalProperties": mapping(

@@ -1,7 +1,6 @@
-"""Secrets in a job file: ``{DB_PASSWORD: db}`` for an environment variable, ``{key.pem: {secret: db, as: file}}`` for a
-file.
+"""Secrets in a job file: ``{DB_PASSWORD: db}`` for a variable, ``{key.pem: {secret: db, as: file}}`` for a file.
 
-A list of names, ``[db, mail]``, means a file of the same name for each.
+A list of names, ``[db, mail]``, means a file with the same name for each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The jobs of one submit, read together: several job files, dags with their steps, jobs that depend on each other by
-name.
-"""
+"""The jobs of one submit, read together: several job files, dags with their steps, dependencies by name."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from cress.model.jobfile.values import raise_all, shown
 from cress.model.resources import Dimensions
 from cress.model.units import one_of
 
-# Jobs that are submitted together, including the steps of dags; the jobs that they come after, counted for each.
+# Maximum number of jobs in one submit, including the steps of dags, and of all their dependencies.
 MAX_JOBS = 10_000
 MAX_DEPENDENCIES = 20_000
 
@@ -33,7 +31,7 @@ def parse_jobs(entries: object, *, dimensions: Dimensions, user: str) -> list[Jo
 
 
 def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[list[JobSpec], list[InputError]]:
-    """Read the jobs of one submit and return them with all mistakes; a value that is wrong counts as not given."""
+    """Read the jobs of one submit and return them with all mistakes; a wrong value counts as missing."""
     hint = "a list of mappings, one for each job"
     if not isinstance(entries, (list, tuple)):
         return [], [InputError(f"{shown(entries)} is not a list", hint=hint, field="jobs")]
@@ -72,7 +70,7 @@ def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[li
 
 
 def _dependencies(specs: list[JobSpec]) -> int:
-    """Return the number of jobs that these jobs come after; each step comes after what its dag comes after."""
+    """Return the number of dependencies of these jobs; a step also has those of its dag."""
     number = 0
     for spec in specs:
         dag = specs[-spec.job.family - 1] if spec.job.family else None
@@ -87,7 +85,7 @@ def _too_many(number: int) -> InputError:
 
 
 def _resolved(specs: list[JobSpec]) -> tuple[list[JobSpec], list[InputError]]:
-    """Replace names of jobs of this submit by their places, as in ``Job.after``: ``-1`` is the first job."""
+    """Replace names of jobs of this submit with their places, as in ``Job.after``: ``-1`` is the first job."""
     places: dict[str, list[int]] = {}
     for position, spec in enumerate(specs):
         places.setdefault(spec.job.name, []).append(position)

@@ -17,28 +17,28 @@ from cress.model.times import DAY, HOUR
 from cress.model.units import format_duration, one_of, parse_amount, parse_count, parse_duration
 from cress.model.vectors import parse_vector
 
-# What a task gets that asks for nothing; it is accounted for and no limit for the task's memory.
+# The default request of a task; it is accounted, but does not limit the task's memory.
 DEFAULT_RESOURCE = "<1, 512M>"
 MAX_TASKS = 10_000_000
-# Tasks of a service, each of which is a job, and of a database, whose tasks are looked at together.
+# Maximum number of tasks of a service, each of which is a job, and of a database, whose tasks are processed together.
 MAX_REPLICAS, MAX_DATABASE = 10_000, 1_000
 MAX_PRIORITY = 1_000_000
 MAX_NAME_LENGTH = 128
 MAX_VARIABLE_LENGTH = 1000
-MAX_DIRECTORY_LENGTH = 4095  # PATH_MAX of Linux, without the zero at the end
+MAX_DIRECTORY_LENGTH = 4095  # PATH_MAX of Linux, without the NUL byte at the end
 MAX_STOP_GRACE = HOUR
 MAX_RETRIES = 1_000
 MAX_BACKOFF = DAY
 MAX_AFTER = 1_000
-MAX_PIDS = 2**22  # as many as Linux has
+MAX_PIDS = 2**22  # the maximum of Linux
 LEAST_LOG = 4096
-# Linux takes no argument and no variable of 128 KiB or more (MAX_ARG_STRLEN).
+# Maximum length of an argument or variable: Linux refuses 128 KiB or more (MAX_ARG_STRLEN).
 MAX_WORD_BYTES = 128 * 1024 - 1
-# Words of a command and variables of an environment; MAX_RUN_BYTES bounds their length together.
+# Maximum number of words of a command and of variables; MAX_RUN_BYTES bounds their total length.
 MAX_WORDS = 100_000
 MAX_VARIABLES = 10_000
 SHELL = ("/bin/sh", "-c")
-# Variables that Cress itself sets for a task.
+# Variables that Cress sets for a task.
 RESERVED_PREFIX = "CRESS_"
 RUNTIMES = ("process", "container")
 COMMAND_HINT = 'a list such as ["python3", "train.py"], or one text for the shell'
@@ -51,7 +51,7 @@ _WORDS = {True: ("true", "yes", "on"), False: ("false", "no", "off")}
 
 
 def command(value: object) -> tuple[str, ...]:
-    """The program and its arguments; of one text, the shell and the text."""
+    """Parse the program and its arguments; a single text becomes the shell with that text."""
     if isinstance(value, str):
         if not value.strip():
             raise InputError("is empty", hint=COMMAND_HINT)
@@ -80,7 +80,7 @@ def command(value: object) -> tuple[str, ...]:
 
 
 def name(value: object) -> str:
-    """The name of a job, or of an application."""
+    """Parse the name of a job or application."""
     text = as_text(value)
     if len(text) > MAX_NAME_LENGTH:
         raise InputError(f"a name of {len(text)} characters is too long", hint=f"at most {MAX_NAME_LENGTH}")
@@ -102,7 +102,7 @@ def job_type(value: object) -> JobType:
 
 
 def group(value: object) -> str:
-    """The name of a group, which may be any text."""
+    """Parse the name of a group, which may be any text."""
     found = as_text(value)
     if not found.strip() or len(found) > MAX_GROUP_NAME_LENGTH or not found.isprintable():
         raise InputError(
@@ -113,17 +113,17 @@ def group(value: object) -> str:
 
 
 def tasks(value: object) -> int:
-    """A number of tasks."""
+    """Parse a number of tasks."""
     return parse_count(as_number(value), least=1, most=MAX_TASKS)
 
 
 def most_tasks(type_: JobType) -> int:
-    """Return how many tasks a job of this type may have."""
+    """Return the maximum number of tasks of a job of this type."""
     return {JobType.SERVICE: MAX_REPLICAS, JobType.DATABASE: MAX_DATABASE}.get(type_, MAX_TASKS)
 
 
 def array(value: object) -> tuple[int, int]:
-    """A number of tasks, and how many of them may run at once: ``100%10``; 0: any number."""
+    """Parse a number of tasks, and the number that may run at once: ``100%10``; 0: any number."""
     if not isinstance(value, str) or "%" not in value:
         return tasks(value), 0
     number, _, most = value.partition("%")
@@ -154,7 +154,7 @@ def resource(value: object, dimensions: Dimensions) -> ResourceVector:
 
 
 def priority(value: object) -> int:
-    """A whole number; higher goes first."""
+    """Parse a priority, a whole number; a higher one goes first."""
     text = as_number(value).strip()
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if not re.fullmatch(r"[0-9]{1,12}", digits) or int(digits) > MAX_PRIORITY:
@@ -164,7 +164,7 @@ def priority(value: object) -> int:
 
 
 def time_limit(value: object) -> int | None:
-    """Microseconds."""
+    """Parse a time limit above 0; return µs."""
     limit = parse_duration(as_number(value))
     if not limit:
         raise InputError("a limit of 0 leaves no time to run", hint="leave it out for no limit")
@@ -172,7 +172,7 @@ def time_limit(value: object) -> int | None:
 
 
 def stop_grace(value: object) -> int:
-    """Microseconds."""
+    """Parse the time between SIGTERM and SIGKILL; return µs."""
     grace = parse_duration(as_number(value))
     if grace > MAX_STOP_GRACE:
         raise InputError(f"{format_duration(grace)} is too long", hint=f"at most {format_duration(MAX_STOP_GRACE)}")
@@ -180,7 +180,7 @@ def stop_grace(value: object) -> int:
 
 
 def on_partition(value: object) -> OnPartition:
-    """Stop or keep."""
+    """Parse ``stop`` or ``keep``."""
     known = [choice.value for choice in OnPartition]
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:
@@ -191,7 +191,7 @@ def on_partition(value: object) -> OnPartition:
 
 
 def environment(value: object) -> tuple[tuple[str, str], ...]:
-    """Variables and their values."""
+    """Parse environment variables and their values."""
     if not isinstance(value, Mapping):
         raise InputError(f"{shown(value)} is not a mapping", hint="NAME: value for each variable")
     if len(value) > MAX_VARIABLES:
@@ -211,7 +211,7 @@ def environment(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def variable(name: object) -> str:
-    """The name of an environment variable."""
+    """Parse the name of an environment variable."""
     if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
         hint = "letters, digits and `_`, not beginning with a digit"
         raise InputError(f"{shown(name)} is not a name of a variable", hint=hint)
@@ -223,7 +223,7 @@ def variable(name: object) -> str:
 
 
 def directory(value: object) -> str:
-    """An absolute path."""
+    """Parse an absolute path."""
     path = as_word(as_text(value))
     if not path.startswith("/"):
         raise InputError(f"{shown(path)} is not absolute", hint="a path that begins with /")
@@ -233,7 +233,7 @@ def directory(value: object) -> str:
 
 
 def runtime(value: object) -> str:
-    """In what the tasks run."""
+    """Parse the name of a runtime."""
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in RUNTIMES:
         hint = one_of(text, RUNTIMES) if isinstance(text, str) else "one of " + ", ".join(RUNTIMES)
@@ -242,12 +242,12 @@ def runtime(value: object) -> str:
 
 
 def pids(value: object) -> int:
-    """A number of processes."""
+    """Parse a number of processes."""
     return parse_count(as_number(value), least=1, most=MAX_PIDS)
 
 
 def run_as(value: object) -> str:
-    """The name of an account of the nodes."""
+    """Parse the name of an account of the nodes."""
     text = as_text(value)
     if not _ACCOUNT.fullmatch(text):
         raise InputError(f"{shown(text)} is not a name of an account", hint="as in /etc/passwd of the nodes")
@@ -255,7 +255,7 @@ def run_as(value: object) -> str:
 
 
 def log_size(value: object) -> int:
-    """Bytes."""
+    """Parse the size of kept output; return bytes."""
     size = parse_amount(as_number(value), Measure.BYTES)
     if size < LEAST_LOG:
         raise InputError(f"{shown(value)} is too little", hint="at least 4K")
@@ -263,7 +263,7 @@ def log_size(value: object) -> int:
 
 
 def truth(value: object, meaning: str) -> bool:
-    """True or false, in words too; ``meaning`` of true is told to who writes neither."""
+    """Parse true or false, also as words; ``meaning`` of true is the hint for anything else."""
     if isinstance(value, bool):
         return value
     for answer, words in _WORDS.items():
@@ -273,7 +273,7 @@ def truth(value: object, meaning: str) -> bool:
 
 
 def gang(value: object) -> bool:
-    """True or false; with f(x), which becomes a clause, it is true."""
+    """Parse true or false; with f(x), which becomes a clause, the value is true."""
     if isinstance(value, str) and "&&" in value:
         return True
     return truth(value, "all tasks start at once, or none")
@@ -285,7 +285,7 @@ def retries(value: object) -> int:
 
 
 def backoff(value: object) -> int:
-    """Microseconds."""
+    """Parse the wait before a retry; return µs."""
     wait = parse_duration(as_number(value))
     if wait > MAX_BACKOFF:
         raise InputError(f"{format_duration(wait)} is too long", hint=f"at most {format_duration(MAX_BACKOFF)}")
@@ -293,7 +293,7 @@ def backoff(value: object) -> int:
 
 
 def after(value: object) -> tuple[tuple[int | str, Condition], ...]:
-    """Ids and names of jobs, each with its condition."""
+    """Parse ids and names of jobs, each with its condition."""
     if isinstance(value, (Mapping, list, tuple)) and len(value) > MAX_AFTER:
         raise InputError(f"{len(value):,} jobs are too many", hint=f"at most {MAX_AFTER:,}")
     if isinstance(value, Mapping):
@@ -308,7 +308,7 @@ def after(value: object) -> tuple[tuple[int | str, Condition], ...]:
 
 
 def tolerates(value: object) -> tuple[str, ...]:
-    """Names by which nodes may repel: one, or a list."""
+    """Parse the names of tolerated repulsions: one, or a list."""
     given = value if isinstance(value, (list, tuple)) else as_text(value).split(",")
     names = tuple(as_text(word).strip() for word in given)
     check_tolerances(names, "")
@@ -316,7 +316,7 @@ def tolerates(value: object) -> tuple[str, ...]:
 
 
 def first_twice(names: Sequence[_T]) -> _T | None:
-    """Return the first of these names that stands among them more than once, if any."""
+    """Return the first name that occurs more than once, if any."""
     counts = Counter(names)
     return next((entry for entry, count in counts.items() if count > 1), None)
 
@@ -344,7 +344,7 @@ def condition(value: object) -> Condition:
 
 
 def as_text(value: object) -> str:
-    """A text, or a whole number as the text that a person has written."""
+    """Return a text, or a whole number as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
@@ -353,7 +353,7 @@ def as_text(value: object) -> str:
 
 
 def as_number(value: object) -> str:
-    """A number as text, never with an exponent; a text as it is."""
+    """Return a number as text without an exponent; a text stays as it is."""
     if isinstance(value, float) and -1e18 < value < 1e18:
         return format(Decimal(repr(value)), "f").removesuffix(".0")
     if isinstance(value, (str, int)) and not isinstance(value, bool):
@@ -362,7 +362,7 @@ def as_number(value: object) -> str:
 
 
 def as_word(text: str, room: int = MAX_WORD_BYTES) -> str:
-    """A text that can be handed to a program: no zero byte, no broken characters, not too long."""
+    """Return a text that is valid as an argument of a program: no NUL byte, no broken characters, not too long."""
     if "\0" in text:
         raise InputError("has a zero byte in it", hint="no program can be given one")
     try:
@@ -375,7 +375,7 @@ def as_word(text: str, room: int = MAX_WORD_BYTES) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as people see it in an error: short, and never a mystery of types."""
+    """Return a short form of a value for errors, without names of Python types."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, Mapping):
@@ -389,11 +389,11 @@ def shown(value: object) -> str:
 
 
 def mistakes(error: InputError) -> list[InputError]:
-    """The mistakes in an error, one by one."""
+    """Return the mistakes in an error, one by one."""
     return error.errors if isinstance(error, InputErrors) else [error]
 
 
 def raise_all(errors: list[InputError]) -> None:
-    """Raise what was found wrong, if anything was."""
+    """Raise the collected mistakes, if there are any."""
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)

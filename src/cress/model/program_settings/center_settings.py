@@ -1,4 +1,4 @@
-"""Settings of ``cress center``, and those that ``cress up`` shares with it."""
+"""Settings of ``cress center``, and those shared with ``cress up``."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ CENTER_SETTINGS = (
         name="store",
         about="Store that several centers share (docs/store.md): zookeeper://HOST,HOST,HOST/PATH or "
         "postgresql://USER@HOST/DATABASE. Default: a file.",
-        programs=ONE,  # several centers are on several machines
+        programs=ONE,  # each center is on a machine of its own
         metavar="URL",
         variable="CRESS_STORE",
     ),

@@ -1,4 +1,4 @@
-"""Settings of ``cress executor``, and those that ``cress up`` shares with it, for all its executors."""
+"""Settings of ``cress executor``, and those shared with ``cress up`` for all its executors."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ EXECUTOR_SETTINGS = (
     Setting(
         name="ports",
         about="Ports for tasks that ask for any port.",
-        programs=ONE,  # the executors of `cress up` share the usual ones
+        programs=ONE,  # the executors of `cress up` share the default ones
         metavar="FIRST-LAST",
         default=f"{DYNAMIC_PORTS[0]}-{DYNAMIC_PORTS[1]}",
         read=readers.ports,
@@ -187,7 +187,7 @@ EXECUTOR_SETTINGS = (
     Setting(
         name="egress",
         about="Limit the egress of containers on this interface. Cress replaces its queueing discipline.",
-        programs=ONE,  # one queue cannot be that of several executors
+        programs=ONE,  # several executors cannot share one queue
         metavar="INTERFACE",
     ),
     Setting(
@@ -201,7 +201,7 @@ EXECUTOR_SETTINGS = (
     Setting(
         name="no-overload",
         about="Accept tasks even if the node is overloaded; its load is only reported.",
-        programs=ONE,  # of `cress up` always: what is measured of the machine says nothing of any one executor
+        programs=ONE,  # always on in `cress up`: measurements of the machine do not describe a single executor
         value_type=SWITCH,
         field="judged",
         read=readers.opposite,
@@ -225,7 +225,7 @@ EXECUTOR_SETTINGS = (
     Setting(
         name="no-discovery",
         about="Do not detect disks and GPUs; offer only those in --devices.",
-        programs=ONE,  # of `cress up` always: two executors would offer the same device
+        programs=ONE,  # always on in `cress up`: two executors would offer the same device
         value_type=SWITCH,
         field="discover",
         read=readers.opposite,

@@ -1,4 +1,4 @@
-"""Readers of the values of settings: a text in, the value of a field out, or InputError."""
+"""Parsers of the values of settings; each takes a text and returns the value of a field, or raises InputError."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ RUNTIMES = ("process", "container", "auto")
 
 
 def duration(text: str) -> int:
-    """The microseconds in ``90d``."""
+    """Parse ``90d``; return µs."""
     return parse_duration(text)
 
 
 def seconds(text: str) -> float:
-    """The seconds in ``90d``."""
+    """Parse ``90d``; return seconds."""
     return parse_duration(text) / 1e6
 
 
 def size(text: str) -> int:
-    """The bytes in ``1G``."""
+    """Parse ``1G``; return bytes."""
     return parse_amount(text, Measure.BYTES)
 
 
 def names(text: str) -> tuple[str, ...]:
-    """The names in ``alice,postgres``; none in an empty text."""
+    """Parse a list of names such as ``alice,postgres``; return none for an empty text."""
     found = tuple(word.strip() for word in text.split(",")) if text else ()
     if not all(found) or any(" " in word for word in found):
         raise InputError(f"{text!r} is not a list of names", hint="with commas between them: alice,postgres")
@@ -36,34 +36,34 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def dimensions(declared: tuple[str, ...]) -> Dimensions:
-    """The dimensions of a cluster that declares these."""
+    """Return the dimensions of a cluster that declares these."""
     return Dimensions(declared)
 
 
 def labels(texts: tuple[str, ...]) -> dict[str, Value]:
-    """The labels in ``ssd=true`` and the like."""
+    """Parse labels such as ``ssd=true``."""
     return parse_labels(texts)
 
 
 def ports(text: str) -> tuple[int, int]:
-    """The first and the last port of ``20000-32767``."""
+    """Parse ``20000-32767`` into the first and the last port."""
     return parse_ports(text)
 
 
 def runtime(text: str) -> str:
-    """The name of a runtime."""
+    """Parse the name of a runtime."""
     if text not in RUNTIMES:
         raise InputError(f"{text!r} is not a runtime", hint=one_of(text, RUNTIMES))
     return text
 
 
 def role(text: str) -> Role:
-    """The role of a name."""
+    """Return the role with this name."""
     return role_of(text, "")
 
 
 def zone(name: str) -> str:
-    """The name of a time zone; empty: none was given."""
+    """Check the name of a time zone, and return it; empty: none was given."""
     if not name:
         return ""
     from cress.model.zones import zone_of
@@ -75,7 +75,7 @@ def zone(name: str) -> str:
 
 
 def inherited(variables: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of variables that tasks inherit from their executor."""
+    """Check the names of variables that tasks inherit from their executor, and return them."""
     for name in variables:
         if not name.isidentifier() or name.startswith("CRESS_"):
             raise InputError(
@@ -86,10 +86,10 @@ def inherited(variables: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def once_each(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The different texts, sorted."""
+    """Return the distinct texts, sorted."""
     return tuple(sorted(set(texts)))
 
 
 def opposite(on: bool) -> bool:
-    """The value of a field that the setting switches off."""
+    """Return the value of a field that the setting switches off."""
     return not on

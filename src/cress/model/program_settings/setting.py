@@ -14,7 +14,7 @@ CENTER, EXECUTOR, UP = "center", "executor", "up"
 
 
 class ValueType(Enum):
-    """The type of a value: texts and paths are texts in a file, a switch is true or false."""
+    """The type of a value: texts and paths are texts in a file, a switch is true or false there."""
 
     TEXT = "text"
     PATH = "path"
@@ -26,13 +26,12 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """One setting of a program.
 
     ``name`` is the key of the configuration file; the option is ``--name``, the environment variable
-    ``CRESS_PROGRAM_NAME``. ``variable`` is an older variable, which comes before that one. ``programs`` are the
-    commands that have the setting, ``about`` is its help text. ``default`` has the form of a value in a file; None:
-    empty, or false. ``many``: the setting is a list, and its option may be given several times. ``choices`` are the
-    allowed values, if they are few; ``least`` and ``most`` bound a number. ``needed``: the program does not start
-    without it.
+    ``CRESS_PROGRAM_NAME``. ``variable`` is an older variable, which has precedence over that one. ``programs`` are the
+    commands with the setting, ``about`` is its help text. ``default`` has the form of a value in a file; None: empty,
+    or false. ``many``: the setting is a list, and its option may be given several times. ``choices`` are the allowed
+    values, if they are few; ``least`` and ``most`` bound a number. ``needed``: the program does not start without it.
 
-    ``field`` is the field of the program's ``Settings`` struct, if it is not the name. ``read`` turns a value, or the
+    ``field`` is the field of the program's ``Settings`` struct, by default the name. ``read`` turns a value, or the
     list of values, into that of the field, or raises InputError. A setting whose ``field`` is empty is read by its
     program, together with others or with the state of the machine.
     """
@@ -63,13 +62,13 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return f"--{self.name}"
 
     def variables(self, program: str) -> tuple[str, ...]:
-        """Return the environment variables of the setting, the one that counts first; ``up`` has older ones only."""
+        """Return the environment variables of the setting, by precedence; ``up`` has older ones only."""
         older = (self.variable,) if self.variable else ()
         return older if program == UP else (*older, f"CRESS_{program}_{self.parameter}".upper())
 
     @property
     def target(self) -> str:
-        """The field of the ``Settings`` struct; empty: its program reads the setting."""
+        """The field of the ``Settings`` struct; empty: the program reads the setting itself."""
         return self.parameter if self.field is None else self.field
 
     @property
@@ -79,7 +78,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_joined(self) -> bool:
-        """Flag: the text is a list with commas, for which a file may have a list."""
+        """Flag: the text is a list with commas; a file may have a list instead."""
         return not self.many and "," in (self.metavar or "")
 
     @property
@@ -97,7 +96,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unset(self) -> Any:
-        """The value of a setting that is given nowhere."""
+        """The value of a setting that is not given."""
         if self.many:
             return None
         if self.default is None:
@@ -105,7 +104,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return self.default
 
     def value(self, given: Any) -> Any:
-        """Return the value of the field. Raises InputError, which names the option."""
+        """Return the value of the field. Raises InputError with the option as the field."""
         if self.many:
             given = tuple(given or ())
         if self.read is None:
@@ -116,7 +115,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             raise error.at(field=self.flag) from None
 
     def arguments(self, given: Any) -> list[str]:
-        """Return the arguments of a command line that give the setting this value."""
+        """Return the command-line arguments that set this value."""
         if self.value_type is ValueType.SWITCH:
             return [self.flag] if given else []
         values = (given or ()) if self.many else (given,)
@@ -126,13 +125,13 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 def fields(settings: Iterable[Setting], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a ``Settings`` struct from given values by parameter.
 
-    Settings that programs read themselves are left out. Raises InputError for the first value that is wrong.
+    Settings that programs read themselves are left out. Raises InputError for the first wrong value.
     """
     return {setting.target: setting.value(given[setting.parameter]) for setting in settings if setting.target}
 
 
 class Defaults:
-    """The defaults of settings, as attributes with the names of their parameters, in the form that fields have."""
+    """The defaults of settings: attributes with the names of their parameters, in the form of fields."""
 
     def __init__(self, settings: Iterable[Setting]) -> None:
         self._settings = {setting.parameter: setting for setting in settings}

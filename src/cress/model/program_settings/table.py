@@ -1,7 +1,7 @@
 """The whole table, and the settings of each program.
 
 Options, keys of configuration files, environment variables, defaults and the tables in docs/configuration.md are made
-from it (design note 0037).
+from the table (design note 0037).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The commit loop: steps the machine, has the step stored, and only then lets its effects out.
+"""The commit loop: steps the machine, has the step stored, and only then releases its effects.
 
-A driver asks ``next`` what to do, does it, and reports the result; the answers are effects to carry out in order.
-When a commit fails the machine is ahead of the store: every caller is refused, and the state is loaded again. When a
-step fails because of an input, that input is set aside, and all others go on.
+A driver asks ``next`` for the next action, performs it, and reports the result; the answers are effects to carry out in
+order. When a commit fails the machine is ahead of the store: every caller is refused, and the state is loaded again.
+When a step fails because of an input, that input is set aside, and all others continue.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from cress.shell.center.log_entries import pack
 from cress.shell.center.runs import Runs, encode_run, new_runs, same_run
 from cress.store.base import Batch
 
-# Time between two attempts to load the state.
+# Time (µs) between two attempts to load the state.
 RETRY = SECOND
 
 
@@ -65,7 +65,7 @@ class CommitLimits:
 
 
 def work_of(what: Input) -> int:
-    """Return the work that an input makes: its jobs, or what it reports."""
+    """Return the work of an input: the number of its jobs or reports, at least 1."""
     match what:
         case Submit():
             return len(what.jobs)
@@ -80,7 +80,7 @@ def work_of(what: Input) -> int:
 class InputCall:
     """An input, and the receiver of its reply.
 
-    ``runs`` go with the jobs of a ``Submit``, in their order. ``then`` is called with the reply once it is stored,
+    ``runs`` belong to the jobs of a ``Submit``, in their order. ``then`` is called with the reply once it is stored,
     before any order of the step goes out, and never if it is not stored; the effects that it returns are carried out.
     ``caller`` gets the reply by ``AnswerCaller``, after the orders, or by ``Refuse``.
     """
@@ -92,11 +92,11 @@ class InputCall:
 
 
 class Opened(msgspec.Struct, kw_only=True):
-    """A machine that continues from the stored state, and the amount that was read.
+    """A machine that continues from the stored state, and the amount of data that was read.
 
     ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of
     these. ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: an older release wrote the
-    snapshot, or records without facts; they were converted and stepped through, and a snapshot has to take their place.
+    snapshot, or records without facts; they were converted and stepped through, and a snapshot must replace them.
     """
 
     machine: Machine
@@ -120,7 +120,7 @@ class Uncommitted:
         self._attempts_seen = self._jobs_seen = 0
 
     def add(self, step: StepResult) -> None:
-        """Add what a step has finished since the last time."""
+        """Add the work that a step has finished since the last call."""
         for job in step.jobs[self._jobs_seen :]:
             self.jobs[job.id] = job
         for attempt in step.attempts[self._attempts_seen :]:
@@ -139,12 +139,12 @@ class _Round:
 
 
 def _node_of(what: Input) -> str:
-    """Return the node that an input came from; empty if it came from none."""
+    """Return the node from which an input came; empty if there is none."""
     return what.node if isinstance(what, Reported) else what.node.name if isinstance(what, NodeJoined) else ""
 
 
 class SetAsideError(NotAccepted):
-    """The center cannot work on an input: it makes each step fail, was set aside, and is not tried again."""
+    """The center cannot process an input: it makes each step fail, and was set aside for good."""
 
     def __init__(self, why: str) -> None:
         what = f"the center cannot process this because of a defect ({why}); it was set aside and changed nothing"
@@ -152,13 +152,13 @@ class SetAsideError(NotAccepted):
 
 
 class CommitLoop:
-    """Owns the machine. Inputs come in by ``post``; ``next`` returns the next action of the driver.
+    """Owner of the machine. Inputs come in by ``post``; ``next`` returns the next action of the driver.
 
-    ``problem`` is the reason why nothing can be stored, else empty. ``cluster`` is the id of the cluster,
-    ``number`` that of the last record. ``present`` are the sessions that hold the name of their node, ``joined`` those
-    of them that were welcomed. When nothing can be stored they move to ``terms_only``, where those join them that
-    connect meanwhile: their terms are confirmed, so that what runs goes on, and they get no orders. ``read_run`` reads
-    a run from the store, ``save_clock`` returns the data from which the clock can continue (machine time, wall clock).
+    ``problem`` is the reason why nothing can be stored, else empty. ``cluster`` is the id of the cluster, ``number``
+    that of the last record. ``present`` are the sessions that hold the name of their node, ``joined`` the welcomed ones
+    among them. While nothing can be stored they are in ``terms_only``, together with sessions that connect meanwhile:
+    their terms are confirmed, so that running tasks go on, and they get no orders. ``read_run`` reads a run from the
+    store. ``save_clock`` returns the data from which the clock can continue (machine time, wall clock).
     """
 
     machine: Machine
@@ -185,19 +185,19 @@ class CommitLoop:
         self._queue: list[InputCall] = []
         self._calls: list[InputCall] = []  # of the step under way
         self._suspects: list[InputCall] = []  # of a step that failed: each is tried once more, alone
-        self._alone = False  # whether the call of the step under way is such a one
-        self._rebuilding = False  # whether the store is read again, since the machine is ahead of it
-        self._ahead = False  # whether the machine shows what is not stored
-        self._readers: list[object] = []  # who have seen that, and want to know whether it is stored
+        self._alone = False  # the step under way has only one of the suspects
+        self._rebuilding = False  # the store is read again, since the machine is ahead of it
+        self._ahead = False  # the machine shows data that is not stored
+        self._readers: list[object] = []  # readers who have seen such data and wait until it is stored
         self._notes: list[EventView] = []  # events that go with the next step
         self._round: _Round | None = None
-        self._given_up = 0  # how often what was under way was given up
+        self._given_up = 0  # the number of times that the work under way was given up
         self._loading = True
         self._retry_at = 0
         self._replaced = ""
-        self._aside = False  # another center leads, and what it stores is shown
+        self._aside = False  # another center leads, and its stored state is shown
         self._snapshot_size = self._log_size = self._log_count = 0
-        self._least_records = 0  # of the log, before a snapshot is tried again
+        self._least_records = 0  # minimum length of the log before a snapshot is tried again
         self._covered: tuple[TakeSnapshot, int, int] | None = (
             None  # the snapshot under way, the records and bytes of it
         )
@@ -222,9 +222,7 @@ class CommitLoop:
         return True
 
     def when_stored(self, reader: object) -> list[Effect]:
-        """Have a reader answered once all that it can have seen by now is stored, or refused if that is never
-        stored.
-        """
+        """Answer a reader once all data that it can have seen is stored, or refuse it if that never happens."""
         if not self._ahead:
             return [AnswerCaller(reader, ())]
         if self._loading or self._rebuilding or self._aside:
@@ -233,9 +231,9 @@ class CommitLoop:
         return []
 
     def compared(self, update: Update, run: Run) -> tuple[Update, list[Run]]:
-        """Return an update with the flag whether its run equals that of the family, and its run.
+        """Return an update with the flag that its run equals that of the family, and its run.
 
-        Tasks whose run does not change need not be replaced. An equal run keeps its first user.
+        Tasks with an unchanged run need not be replaced. An equal run keeps its first user.
         """
         family = self.machine.families.get(update.job)
         old = self.runs.template(family.template) if family is not None else None
@@ -245,12 +243,14 @@ class CommitLoop:
         return msgspec.structs.replace(update, same_as=family.template), [same]
 
     def run_of(self, job: int) -> Run | None:
-        """Return how to run a job that is alive or is being committed; a member of a family by its template."""
+        """Return the run of a job that is unfinished or being committed; for a member of a family, that of its
+        template.
+        """
         known = self.machine.jobs.get(job) or self.machine.families.get(job) or self.uncommitted.jobs.get(job)
         return self.runs.template(job) if known is None else self.resolved(known)
 
     def resolved(self, job: LiveJob | JobRecord | Family) -> Run | None:
-        """Return how to run this job."""
+        """Return the run of this job."""
         owner = self.machine.families.get(job.job.family) if isinstance(job, LiveJob) else None
         return self.runs.of(job, owner)
 
@@ -259,13 +259,13 @@ class CommitLoop:
     def next(self, now: int, utc: int, *, snapshot: bool = False) -> Work:
         """Return the action that is due now.
 
-        A step is made here; if that raises, the driver answers with ``defect``. ``snapshot``: make
-        a snapshot as soon as the log has a record.
+        A step is made here; if that raises, the driver answers with ``defect``. ``snapshot``: make a snapshot as soon
+        as the log has a record.
         """
         return whole(self.slices(now, utc, snapshot=snapshot))
 
     def slices(self, now: int, utc: int, *, snapshot: bool = False) -> Slices[Work]:
-        """Do ``next`` in slices: at a pause inputs may be posted, and everything may be read."""
+        """Do ``next`` in slices: at a pause inputs may be posted, and all state may be read."""
         assert self._round is None
         if self._aside:
             return Wait(None)
@@ -293,9 +293,7 @@ class CommitLoop:
         return (yield from self._unless_given_up(self._commit(now, utc, self._calls), now))
 
     def _unless_given_up(self, step: Slices[Commit], now: int) -> Slices[Work]:
-        """Go on with a step unless it is given up at a pause: its callers are refused then, and it must not be
-        stored.
-        """
+        """Continue a step unless it is given up at a pause: then its callers are refused, and it must not be stored."""
         before = self._given_up
         while True:
             try:
@@ -309,7 +307,7 @@ class CommitLoop:
                 return Wait(now)
 
     def snapshot(self) -> TakeSnapshot:
-        """Return the order to store the state as it is now, between two steps."""
+        """Return the order to store the present state, between two steps."""
         work = TakeSnapshot(self.number, {"events": self.events.save()})
         self._covered = work, self._log_count, self._log_size
         return work
@@ -355,7 +353,7 @@ class CommitLoop:
         )
 
     def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[StepResult]:
-        """Make a step; at each pause readers find what has ended so far among what is uncommitted."""
+        """Make a step; at each pause ``uncommitted`` has all work that has finished so far."""
         assert not self._ahead, "a step begins before the one before it is stored"
         self.uncommitted = Uncommitted()
         self._ahead = True
@@ -376,7 +374,7 @@ class CommitLoop:
         """Note that the batch is durable; return the effects of its step."""
         done, self._round, self._calls = self._round, None, []
         if done is None:
-            return []  # it was given up meanwhile; what is stored will be loaded
+            return []  # it was given up meanwhile; the stored state will be loaded
         self.number += 1
         self._log_size += done.size
         self._log_count += 1
@@ -417,11 +415,10 @@ class CommitLoop:
         )
 
     def defect(self, why: str) -> list[Effect]:
-        """Note that a step failed, and not because of the disk: find the input that causes it, and set that aside.
+        """Note that a step failed for another reason than the disk: find the input that causes it, and set it aside.
 
-        Each input of the step is tried again, alone; one that fails once more is the cause. Nothing of the step is
-        stored, so the stored state is read again each time, in the same epoch: executors stay connected, and other
-        inputs wait.
+        Each input of the step is tried again, alone; one that fails again is the cause. Nothing of the step is stored,
+        so the stored state is read again each time, in the same epoch: executors stay connected, and other inputs wait.
         """
         calls, self._calls, self._round = self._calls, [], None
         if not calls or self._loading:
@@ -454,7 +451,7 @@ class CommitLoop:
     def commit_failed(self, why: str) -> list[Effect]:
         """Note that a step failed or was not stored: refuse every caller and load the state again.
 
-        Executors that were welcomed stay connected: what runs there is stored, and its terms need no commit.
+        Welcomed executors stay connected: their running tasks are stored, and their terms need no commit.
         """
         self._round = None
         self._given_up += 1
@@ -464,7 +461,7 @@ class CommitLoop:
         self._loading = True
         self._retry_at = 0
         self._covered = None
-        # The machine is ahead until the state is loaded: what it has ended stays visible for as long.
+        # The machine is ahead until the state is loaded: the work that it has finished stays visible until then.
         self.runs.clear()
         refused = [Refuse(call.caller, why) for call in waiting if call.caller is not None]
         self.terms_only.update(self.joined)
@@ -477,7 +474,7 @@ class CommitLoop:
         return [Refuse(reader, why) for reader in readers]
 
     def step_back(self, why: str) -> list[Effect]:
-        """Give no orders and take no input any more, since another center leads.
+        """Stop giving orders and taking inputs, since another center leads.
 
         The stored state can be read.
         """
@@ -496,14 +493,14 @@ class CommitLoop:
         return bool(self._replaced)
 
     def stand_by(self, opened: Opened) -> None:
-        """Show a state that was loaded, without an epoch for it: another center leads."""
+        """Show a loaded state without a new epoch, since another center leads."""
         self.restored(opened.machine)
         self.events = opened.events
         self._loading = False
         self.problem = self._replaced
 
     def step_aside(self, why: str) -> list[Effect]:
-        """Give no orders and take no input until ``began``; ``show`` is told what another center stores."""
+        """Stop giving orders and taking inputs until ``began``; ``show`` gets the state that another center stores."""
         effects = [*self.commit_failed(why), *self.step_back(why)]
         self._aside, self._loading = True, False
         return effects
@@ -521,13 +518,13 @@ class CommitLoop:
         self.runs.clear()
 
     def restored(self, machine: Machine) -> None:
-        """Take over the stored state, before it is known whether it can be added to."""
+        """Take over the stored state, before it is known whether it can be extended."""
         self.machine = machine
         self.uncommitted = Uncommitted()
         self._ahead = False
 
     def started_read_only(self, opened: Opened, why: str, now: int) -> None:
-        """Show a state that was loaded, and confirm terms in its last epoch; a new one is tried again soon."""
+        """Show a loaded state, and confirm terms in its last epoch; a new epoch is tried again soon."""
         self.restored(opened.machine)
         self.events = opened.events
         self.epoch = opened.epoch
@@ -535,10 +532,10 @@ class CommitLoop:
         self.load_failed(why, now)
 
     def began(self, opened: Opened) -> list[Effect]:
-        """Continue with a state that was loaded and whose epoch has begun.
+        """Continue with a loaded state whose epoch has begun.
 
-        Executors that were connected before register anew. In the new state their terms have begun again, so what was
-        granted meanwhile is covered.
+        Executors that were connected register again. In the new state their terms have begun again, which covers all
+        terms granted meanwhile.
         """
         assert opened.epoch > self.epoch, f"epoch {opened.epoch} begins after {self.epoch}"
         self.restored(opened.machine)
@@ -562,7 +559,7 @@ class CommitLoop:
         self._retry_at = now + RETRY
 
     def snapshot_stored(self, work: TakeSnapshot, size: int) -> None:
-        """Note that the snapshot has taken the place of the records that it covers."""
+        """Note that the snapshot has replaced the records that it covers."""
         if self._covered is not None and self._covered[0] is work:
             _, count, length = self._covered
             self._log_count -= count
@@ -572,7 +569,7 @@ class CommitLoop:
             self._least_records = 0
 
     def snapshot_failed(self, work: TakeSnapshot) -> None:
-        """Note that the log stays as it is; a snapshot is tried again when it is longer by half of the limit."""
+        """Note that the log stays unchanged; a snapshot is tried again when it is longer by half of the limit."""
         if self._covered is not None and self._covered[0] is work:
             self._covered = None
             self._least_records = self._log_count + self.limits.most_records // 2

@@ -52,7 +52,8 @@ def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of:
     return Launches(
         epoch=epoch,
         runs=tuple(run for run in runs.values() if _is_known(run, version)),
-        # A launch without a run is refused by the executor with a reason; without the launch its task waits for ever.
+        # A launch without a run is refused by the executor with a reason; without the launch its task would wait for
+        # ever.
         launches=tuple(
             messages.Launch(launch.attempt, launch.job, launch.task, launch.ports, launch.devices)
             for launch in launches
@@ -64,9 +65,7 @@ def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of:
 
 
 def _is_known(run: Run, version: Version) -> bool:
-    """Return whether an executor runs such a job rightly: an older one would start a program without its secrets, or
-    the same one for all parts.
-    """
+    """Return whether an executor can run this job: an older one would ignore its secrets or its parts."""
     return (not run.needs_material or version >= MATERIAL_SINCE) and (not run.parts or version >= PARTS_SINCE)
 
 

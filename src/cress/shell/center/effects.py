@@ -22,8 +22,8 @@ class Session:
     ``terms``: its tasks run from term to term; ``granted`` is the end of the last term, on the center's clock (0: none
     yet). ``leaving``: no more terms are granted. ``rack`` is the rack that the executor itself names. Nothing is sent
     over a session that is ``closed``. ``dialect`` has the version of the protocol that the executor speaks.
-    ``has_sent_token``: instead of a proof that it knows the token. ``certified`` are the nodes that the executor's
-    certificate stands for; None: it has proven that it knows the token, and may speak for any node.
+    ``has_sent_token``: it sent the token instead of a proof. ``certified`` are the nodes in the executor's certificate;
+    None: it has proven that it knows the token, and may speak for any node.
     """
 
     __slots__ = (
@@ -76,9 +76,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class TakeSnapshot:
-    """Export the machine now, and store it beside the commits that follow.
+    """Export the machine now, and store it in parallel with the commits that follow.
 
-    The state is that behind record ``number``. Answered with ``snapshot_stored`` or ``snapshot_failed``.
+    The state is that after record ``number``. Answered with ``snapshot_stored`` or ``snapshot_failed``.
     """
 
     number: int
@@ -105,7 +105,7 @@ Work: TypeAlias = TakeOver | Commit | TakeSnapshot | Rebuild | Wait
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a message over a session, behind those before it."""
+    """Send a message over a session, after those before it."""
 
     session: Session
     message: FromCenter
@@ -113,9 +113,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close the connection of a session, behind the messages before. ``retry``: the executor should try again at once.
+    """Close the connection of a session, after the messages before. ``retry``: the executor should try again at once.
 
-    ``refused``: it broke the rules of the protocol. ``abort``: nobody answers there, so do not wait for its goodbye.
+    ``refused``: it broke the rules of the protocol. ``abort``: the other side does not answer, so skip the closing
+    handshake.
     """
 
     session: Session
@@ -144,7 +145,7 @@ class AskEpoch:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCaller:
-    """Tell the caller ``caller`` the reply to its input, which is stored."""
+    """Send the caller ``caller`` the reply to its input, which is stored."""
 
     caller: object
     reply: Reply
@@ -152,7 +153,7 @@ class AnswerCaller:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Tell the caller ``caller`` that its input was not stored, and why."""
+    """Tell the caller ``caller`` that its input was not stored, with the reason."""
 
     caller: object
     why: str
@@ -160,7 +161,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """A step was stored and its effects are carried out: notify those who watch jobs or events."""
+    """A step was stored and its effects are carried out: notify watchers of jobs and events."""
 
     inputs: Sequence[Input]
     step: StepResult
@@ -183,7 +184,7 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Keep an input that makes each step fail, for those who look into it; it is not tried again.
+    """Keep an input that makes each step fail, for inspection; it is not tried again.
 
     ``why`` is the error.
     """

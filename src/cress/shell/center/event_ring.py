@@ -1,7 +1,7 @@
-"""The latest events in little memory: encoded in parts, all but the newest.
+"""The latest events in compact form: all except the newest are encoded in parts.
 
-As objects they would be hundreds of thousands, made at as many moments among the objects of jobs: small ones that stay
-keep the memory of large numbers that are gone from being given back.
+As objects they would be hundreds of thousands, created over time among the objects of jobs: small objects that stay
+keep the memory of freed ones from being returned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from cress.protocol.cluster_views import EventView
 
-# Events that are encoded together.
+# Number of events that are encoded together.
 PART = 256
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -1,6 +1,7 @@
-"""Events for people and programs: derived from the machine's steps, numbered, the latest kept for readers who resume.
+"""Events for people and programs: derived from the machine's steps, numbered; the latest are kept for readers who
+resume.
 
-The numbers are those of the steps' order: a state that is read again from the store's log gives the same numbers.
+The numbers follow the order of the steps: a state that is read again from the store's log gives equal numbers.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from cress.protocol.cluster_views import EventView
 from cress.shell.center.event_ring import EventRing
 from cress.shell.center.observations import of_licences, of_notice
 
-# The numbers of events kept in memory, and over a clean stop or a snapshot.
+# Numbers of events kept in memory, and over a clean stop or a snapshot.
 KEPT, SAVED = 20_000, 2_000
-# Nodes of a reservation that an event names.
+# Maximum number of a reservation's nodes that an event names.
 MOST_NAMED = 10
 
 
@@ -57,7 +58,7 @@ _decode = msgspec.msgpack.Decoder(_SavedEvents).decode
 _decode_list = msgspec.msgpack.Decoder(list[EventView]).decode
 
 
-# Members of such families are their tasks.
+# In these families the members are the tasks.
 _TASKS = (JobType.SERVICE.value, JobType.DATABASE.value)
 
 
@@ -70,7 +71,7 @@ class Events:
 
     @property
     def first(self) -> int:
-        """The number of the oldest event that is kept; one more than ``last`` when there is none."""
+        """The number of the oldest kept event; one more than ``last`` if there is none."""
         return self.last + 1 - len(self._ring)
 
     def save(self) -> bytes:
@@ -86,7 +87,7 @@ class Events:
         self._ring.add(saved.events)
 
     def skip_to(self, last: int) -> None:
-        """Forget the events and continue behind number ``last``: readers who resume are told of a gap."""
+        """Forget the events and continue after number ``last``: readers who resume are told of a gap."""
         self.last = last
         self._ring.clear()
 
@@ -109,7 +110,7 @@ class Events:
 
     @staticmethod
     def encode(events: Sequence[EventView]) -> bytes:
-        """Return events as they are stored with their step: as many as are kept over a restart."""
+        """Return events in the form that is stored with their step: as many as are kept over a restart."""
         return _encode(events[-SAVED:]) if events else b""
 
     def replay(self, stored: bytes) -> None:
@@ -118,7 +119,7 @@ class Events:
             self.add(_decode_list(stored))
 
     def after(self, number: int, most: int) -> list[EventView]:
-        """Return at most ``most`` of the kept events behind ``number``, in order."""
+        """Return at most ``most`` of the kept events after ``number``, in order."""
         return self._ring.some(number + 1 - self.first, most)
 
 
@@ -262,7 +263,7 @@ def _of_tasks(machine: Machine, step: StepResult, groups: _Groups) -> Iterator[E
         )
     for launch in step.launches:
         attempt = machine.attempts.get(launch.attempt)
-        # An order that is repeated to a node that came back is no news.
+        # An order repeated to a node that came back is not news.
         if attempt is not None and attempt.placed == machine.utc:
             text = "" if attempt.leader is None else f"together with job {attempt.leader}"
             yield _of_task("task.placed", machine.utc, launch.attempt, attempt, groups, text=text)
@@ -293,7 +294,7 @@ def _of_task(
     code: int | None = None,
     text: str = "",
 ) -> EventView:
-    """Return the event of an attempt at ``utc``, in microseconds."""
+    """Return the event of an attempt at ``utc``, in µs."""
     return EventView(
         at=utc / SECOND,
         kind=kind,

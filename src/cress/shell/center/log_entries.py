@@ -1,6 +1,6 @@
-"""Entries of the store's log: a record, and the events for people that its step led to.
+"""Entries of the store's log: a record, and the events for people from its step.
 
-Events follow from a step, not from its facts: without them a center that applies facts would have a gap to show.
+Events follow from a step, not from its facts: without stored events a center that applies facts would have a gap.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ MARK = b"\xc1"
 
 
 class LogEntry(msgspec.Struct, frozen=True, array_like=True):
-    """A record as bytes, and its events as ``Events.encode`` gives them (empty in logs of older releases)."""
+    """A record as bytes, and its events as ``Events.encode`` returns them (empty in logs of older releases)."""
 
     record: bytes
     events: bytes = b""
@@ -23,7 +23,7 @@ _decode = msgspec.msgpack.Decoder(LogEntry).decode
 
 
 def pack(record: bytes, events: bytes) -> bytes:
-    """Return an entry as it is stored."""
+    """Return an entry in its stored form."""
     return MARK + _encode(LogEntry(record, events))
 
 

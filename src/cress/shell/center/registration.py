@@ -1,4 +1,4 @@
-"""Registration: the node that an executor offers, checked, since it is outside input."""
+"""Registration: checks of the node that an executor offers, which is outside input."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from cress.protocol.versions import agreed
 MOST_NAME = 253
 MOST_SENTENCES, MOST_SENTENCE = 20, 500
 MOST_MODEL = 128
-# Paths of data that a node may have, and characters of one.
+# Maximum number of data paths of a node, and length of one in characters.
 MOST_DATA, MOST_PATH = 1_000, 4_096
-# Most kinds of devices in one line of the log.
+# Maximum number of device kinds in one line of the log.
 MOST_TOLD = 5
 
 
@@ -30,8 +30,8 @@ def node_of(
 ) -> Node:
     """Return the node that an executor offers. Raises InputError.
 
-    ``racks`` by node are for executors that do not name their own. ``warnings`` lists the parts that are left out, and
-    names in ``accepts`` that mean nothing yet.
+    ``racks`` by node are for executors that name none themselves. ``warnings`` lists omitted parts, and names in
+    ``accepts`` without a meaning yet.
     """
     warnings = [] if warnings is None else warnings
     if not isinstance(hello, Hello):
@@ -64,15 +64,13 @@ def node_of(
     try:
         check_names(node, dimensions)
     except InputError as error:
-        # Another node may be the first to offer such a resource, and the center may set such a label.
+        # Another node may be the first to offer this resource, and the center may set this label.
         warnings.append(f"node {hello.name}: {error}; until there is one it may take no job")
     return node
 
 
 def undeclared(hello: FromAgent | None, dimensions: Dimensions) -> tuple[str, ...]:
-    """Return the kinds of resources that an executor offers and the cluster does not know yet, as far as it can have
-    them.
-    """
+    """Return the new kinds of resources that an executor offers, up to the maximum of the cluster."""
     if not isinstance(hello, Hello):
         return ()
     new: tuple[str, ...] = ()
@@ -135,7 +133,7 @@ def _capacity(resource: str, devices: tuple[Device, ...], dimensions: Dimensions
 
 
 def _facts(devices: Iterable[Device], dimensions: Dimensions) -> dict[str, Value]:
-    """Return the attributes of devices, except those named like a resource (``gpus``, say)."""
+    """Return the attributes of devices, except those with the name of a resource (such as ``gpus``)."""
     facts: dict[str, Value] = {}
     for name, value in facts_of(devices).items():
         try:

@@ -20,7 +20,7 @@ from cress.model.run import Run
 encode_run = msgspec.msgpack.Encoder().encode
 decode_run = msgspec.msgpack.Decoder(Run).decode
 
-# Runs in memory; the others are read from the store.
+# Maximum number of runs in memory; others are read from the store.
 MOST_KEPT = 2_048
 
 
@@ -40,7 +40,7 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
         tasks = job.tasks
     count = run.tasks if tasks is None else tasks
     family = 0 if isinstance(job, Family) else spec.family
-    # The default of its group, unless the job gave one.
+    # The default of its group, unless the job has its own.
     limit = spec.time_limit if run.time_limit is None else run.time_limit
     if (run.job, run.family, run.tasks, run.time_limit) == (spec.id, family, count, limit):
         return run
@@ -50,8 +50,8 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
 def new_runs(
     calls: Sequence[tuple[Input, Sequence[Run]]], step: StepResult
 ) -> Slices[tuple[list[Run], dict[int, int]]]:
-    """Return the accepted runs of a step's inputs with their ids, and the families of new templates by id; in
-    slices.
+    """Return the accepted runs of a step's inputs with their ids, and the families of new templates by
+    id; in slices.
     """
     runs: list[Run] = []
     templates: dict[int, int] = {}
@@ -77,10 +77,10 @@ def same_run(one: Run, other: Run) -> bool:
 
 
 class Runs:
-    """The stored runs, the most recently used in memory.
+    """The stored runs; the most recently used ones are in memory.
 
-    ``read`` returns a run as it is stored, None when there is none. ``uncommitted`` are those of the batch that is
-    being committed, by job.
+    ``read`` returns a run as stored, None if it is missing. ``uncommitted`` are those of the batch that is being
+    committed, by job.
     """
 
     def __init__(self, read: Callable[[int], bytes | None]) -> None:
@@ -103,7 +103,7 @@ class Runs:
         return run
 
     def of(self, job: LiveJob | JobRecord | Family, owner: Family | None) -> Run | None:
-        """Return the run of a job; ``owner`` is its family, while that is alive."""
+        """Return the run of a job; ``owner`` is its family, if unfinished."""
         run = self.template(template_of(job))
         if run is None:
             return None
@@ -117,10 +117,10 @@ class Runs:
             self._kept.popitem(last=False)
 
     def forget(self, job: int) -> None:
-        """Forget the run of a job that is over."""
+        """Forget the run of an ended job."""
         self._kept.pop(job, None)
 
     def clear(self) -> None:
-        """Forget runs that may not be stored."""
+        """Forget all runs, since some may not be stored."""
         self._kept.clear()
         self.uncommitted = {}

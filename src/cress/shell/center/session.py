@@ -35,18 +35,18 @@ from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Reply, Sen
 from cress.shell.center.registration import data_of, node_of, undeclared
 from cress.store.base import Fenced
 
-# Reports of one input: more would make a long step.
+# Maximum number of reports in one input: more would make a long step.
 MOST_REPORTS = 128
 CANNOT_STORE = "the center cannot store it; try again"
 NOT_TO_START = "no attempt of this number is to start on this node"
 # The first major version of the protocol whose executors prove that they know the token.
 PROVEN_SINCE = 6
-# A node whose registration makes each step fail is refused for so long before the next try, at first and at most.
+# A node whose registration makes each step fail is refused for this time (µs) before the next try: first and longest.
 FIRST_REST, LONGEST_REST = 10 * SECOND, 600 * SECOND
 
 
 def decoded(data: str | bytes, session: Session) -> FromAgent | None:
-    """Return a message of an executor; None for one of a newer version, which is skipped. Raises InputError."""
+    """Decode a message of an executor; return None for one of a newer version, which is skipped. Raises InputError."""
     try:
         if isinstance(data, str):
             raise InputError("a text message", hint="msgpack in binary messages")
@@ -58,25 +58,25 @@ def decoded(data: str | bytes, session: Session) -> FromAgent | None:
 class Sessions:
     """The executors that are connected, or about to be.
 
-    ``racks`` are those of nodes whose executors name none. ``loads`` is the measured load of the connected nodes; the
-    machine is told of noticeable changes only. ``name`` is the name of the cluster. Times are the center's clock.
+    ``racks`` are for nodes whose executors name none. ``loads`` is the measured load of the connected nodes; the
+    machine gets only noticeable changes. ``name`` is the name of the cluster. Times are the center's clock.
     """
 
     def __init__(self, loop: CommitLoop, name: str, is_leader: Callable[[], bool] = lambda: True) -> None:
         self.loop = loop
-        # Whether no other center can lead: only then a term is confirmed.
+        # Returns True if no other center can lead: only then a term is confirmed.
         self._is_leader = is_leader
         self.name = name
         self.racks: Mapping[str, str] = {}
         self.loads: dict[str, Load] = {}
-        # Nodes whose registration was set aside: until when it is not tried again, and that pause.
+        # Nodes whose registration was set aside: the time of the next try, and the pause before it.
         self._resting: dict[str, tuple[int, int]] = {}
         self._asking: dict[Session, tuple[Node, Local | None]] = {}
 
     # --- the handshake ---------------------------------------------------------------------------------------
 
     def hello(self, session: Session, message: FromAgent | None, now: int, local: Local | None = None) -> list[Effect]:
-        """Take the first message of an executor; ``local`` is the center's own access to its processes."""
+        """Handle the first message of an executor; ``local`` is the center's own access to its processes."""
         warnings: list[str] = []
         known = self.loop.machine.core.dimensions
         try:
@@ -96,7 +96,7 @@ class Sessions:
         session.hello, session.name, session.rack = message, message.name, message.rack
         effects: list[Effect] = [Warn(sentence) for sentence in warnings]
         if message.epoch > self.loop.epoch:
-            # An executor proves nothing about other centers: the store knows whether there was one.
+            # An executor cannot prove anything about other centers: the store knows whether there was one.
             return [*effects, AskEpoch(session)]
         other = self.loop.present.get(message.name)
         if other is None:
@@ -152,13 +152,13 @@ class Sessions:
         return [Send(session, refused), Close(session, "refused", refused=True)]
 
     def compared(self, session: Session, newest: int | None) -> list[Effect]:
-        """Decide what the newer epoch of an executor means; ``newest`` is the store's, None if it cannot be read."""
+        """Handle the newer epoch of an executor; ``newest`` is the store's, None if it cannot be read."""
         loop, hello = self.loop, session.hello
         if session.closed:
             return []
         assert hello is not None
         if newest is None or loop.problem:
-            # The newest may be one that this center has begun itself and could not store anything in.
+            # The newest may be one that this center began itself without being able to store anything in it.
             why = loop.problem or "its store cannot be read"
             what = f"the center cannot find out now whether another one has begun epoch {hello.epoch}: {why}"
             return self._refuse(session, NotAccepted(what, hint="the executor tries again"))
@@ -234,9 +234,9 @@ class Sessions:
         return [self._welcome(session, hello, self.loop.machine.now), *self._durable(session, hello.reports)]
 
     def _confirm_terms(self, session: Session, hello: Hello, now: int) -> list[Effect]:
-        """Welcome the executor of a node that is stored, while nothing can be stored: for the terms of its tasks.
+        """Welcome the executor of a known node while nothing can be stored, for the terms of its tasks.
 
-        It registers when the center can store again: its session is closed then. A new node has no tasks, and waits.
+        Its session is closed when the center can store again; then it registers. A new node has no tasks, and waits.
         """
         loop = self.loop
         if loop.is_replaced or not self._is_leader() or session.name not in loop.machine.nodes:
@@ -293,11 +293,11 @@ class Sessions:
         return []
 
     def _grant(self, session: Session, now: int) -> int:
-        """Grant a term from now on; return the time that the executor may use, counted from its request; 0 if none."""
+        """Grant a term from now on; return the time (µs) for the executor, counted from its request; 0 if none."""
         if not session.terms:
             return 0
         options = self.loop.machine.core.options
-        # 0 would mean that there is no term: nothing would ever be stopped.
+        # 0 would mean "no term", and tasks would never be stopped.
         assert options.term > options.term_margin, "a term ends before it begins"
         session.granted = max(session.granted, now + options.term)
         return options.term - options.term_margin
@@ -305,7 +305,8 @@ class Sessions:
     def _asked(self, session: Session, message: AskMaterial) -> list[Effect]:
         """Have start material sent for the attempts of this node that are about to start, and for no others.
 
-        An order of another epoch, or over a session that is not registered, is asked for again after the next welcome.
+        Requests for another epoch, or over an unregistered session, are repeated by the executor after the next
+        welcome.
         """
         loop = self.loop
         if message.epoch != loop.epoch or loop.joined.get(session.name) is not session:
@@ -369,7 +370,7 @@ class Sessions:
         for sessions in (loop.joined, loop.terms_only):
             if sessions.get(name) is session:
                 del sessions[name]
-        # Even if it was never welcomed: its NodeJoined may be on its way.
+        # Even for a session that was never welcomed: its NodeJoined may be on its way.
         self._tell(NodeLeft(name=name, granted=session.granted))
 
     def arrange(self, racks: Mapping[str, str]) -> list[Effect]:

@@ -1,6 +1,6 @@
-"""Signed requests at the center: sessions of clients, and each request accepted once.
+"""Signed requests at the center: sessions of clients, and acceptance of each request once.
 
-Times and random bytes are given.
+Times and random bytes are arguments.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from cress.model.times import SECOND
 from cress.protocol.proof import ProofError, mac, nonce_of
 from cress.protocol.signatures import SessionKey, Signature, center_proof, parse
 
-# Time within which a client uses the center's nonce for the first time.
+# Time (µs) within which a client must use the center's nonce for the first time.
 FRESH = 60 * SECOND
-# Requests of a session that may overtake each other.
+# Range of request numbers of a session that may arrive out of order.
 WINDOW = 1_024
 MOST_SESSIONS = 4_096
-# Bytes of a nonce: time, random bytes, and the center's own MAC of both.
+# Parts of a nonce in bytes: time, random bytes, and the center's own MAC of both.
 _TIME, _RANDOM, _MAC = 8, 8, 16
 
 
 class Stale(ProofError):
-    """The session is no longer known; the client begins another one."""
+    """The session is no longer known; the client must begin another one."""
 
 
 class Accepted(NamedTuple):
-    """A request that may pass: its signature, and its session."""
+    """An accepted request: its signature, and its session."""
 
     signature: Signature
     session: SessionKey
 
 
 class _Known:
-    """A session in use: the numbers that were accepted, as a window of bits below ``highest``."""
+    """A session in use: its accepted numbers, as a window of bits below ``highest``."""
 
     def __init__(self, session: SessionKey, issued: int) -> None:
         self.session = session
@@ -55,13 +55,13 @@ class _Known:
 
 
 class SignedRequests:
-    """Checks signed requests. ``own`` are random bytes of this run of the center, ``token`` is what clients know."""
+    """Checks signed requests. ``own`` are random bytes of this run of the center, ``token`` is the clients' token."""
 
     def __init__(self, token: str, own: bytes) -> None:
         self._token = token
         self._own = own
         self._sessions: OrderedDict[tuple[bytes, bytes], _Known] = OrderedDict()
-        self._forgotten = -1  # the issue of the youngest session that was forgotten: older ones never begin again
+        self._forgotten = -1  # the time of issue of the newest forgotten session: older ones cannot begin again
 
     def prove(self, nonce: str, random: bytes, now: int) -> str:
         """Return the center's answer to a client's nonce. Raises ProofError. Nothing is kept."""

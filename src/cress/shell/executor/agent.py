@@ -1,13 +1,13 @@
-"""The agent's loop: sessions between center and supervisor, and nothing that tasks depend on.
+"""The agent's loop: sessions between center and supervisor; tasks do not depend on it.
 
-A session is one connection to each side. The supervisor comes first: even while no center can be reached,
-it must stop tasks when their time or the node's term is over. Its inventory becomes the reports of ``Hello``; every
-message after it is handed on in order. So the center's knowledge is exact, whatever was lost before; when either
-side is gone, both connections are closed and the next session begins. Beats carry the clock that the supervisor reads
-too; the center's answers are for the supervisor.
+A session is one connection to each side. The supervisor comes first: even while no center can be reached, it must stop
+tasks when their time or the node's term is over. Its inventory becomes the reports of ``Hello``; every later message is
+forwarded in order. So the center's knowledge is exact, whatever was lost before. When either side is gone, both
+connections are closed and the next session begins. Beats carry the clock that the supervisor reads too; the center's
+answers are for the supervisor.
 
 Every method takes an event and returns effects. The driver (``cress.executor.agent``, or a simulated node) carries them
-out in their order, sets ``now`` before each call, and calls ``tick`` at ``next_due``.
+out in order, sets ``now`` before each call, and calls ``tick`` at ``next_due``.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ from cress.shell.executor.agent_effects import (
 from cress.shell.executor.foreign_ports import ForeignPorts, port_conflict
 
 OK, REFUSED = 0, 3
-# What to do when the center does not prove itself.
+# The remedy for a center that does not prove its identity.
 PROOF_REMEDY = "Give this executor the token of the center's data directory, or find out which program listens there"
 
-# Microseconds: for the center's answer to a hello; for the last reports after the tasks' grace.
+# Timeouts in µs: for the center's answer to a hello; for the last reports after the tasks' grace.
 ANSWER = 10 * SECOND
 LAST_WORDS = 1_800_000
-# Microseconds between two scans for listening ports; one costs a millisecond.
+# µs between two scans for listening ports; one costs a millisecond.
 SCAN = 2 * SECOND
 # Beats in one term, so that several may be late.
 BEATS = 6
@@ -104,12 +104,12 @@ class Phase(Enum):
 class Agent:
     """One run of an agent.
 
-    ``center`` is its address, for sentences. A session that fails is tried again after ``retry`` microseconds, at first
-    and at most; ``chance`` (0 to 1) spreads the agents of a center that was restarted. ``data_every``: microseconds
-    between two scans of the paths of data, 0: there are none. ``quiet``: registration is not reported to the operator.
+    ``center`` is its address, for messages. A failed session is retried after ``retry`` µs, first and longest;
+    ``chance`` (0 to 1) spreads the agents of a restarted center. ``data_every``: µs between two scans of the paths of
+    data, 0: there are none. ``quiet``: registration is not reported to the operator.
 
-    ``live`` are the attempts that may still write, with the first process of those that run in ``first``; the ends of
-    those in ``unconfirmed`` are not known to be stored by the center.
+    ``live`` are the attempts that may still write, ``first`` the first processes of the running ones; ``unconfirmed``
+    are attempts whose ends the center has not confirmed as stored.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Agent:
         return [*greeting, ConnectCenter()]
 
     def supervisor_failed(self, why: str, *, permanent: bool = False) -> list[Effect]:
-        """End the session: no supervisor runs, and none could be started."""
+        """End the session: no supervisor runs, and starting one failed."""
         if self.phase is Phase.STOPPING:
             return self._exit(self._code)
         return self._refused(why, permanent=permanent)
@@ -199,10 +199,10 @@ class Agent:
         return self._refused(why, permanent=permanent)
 
     def center_unproven(self, why: str, remedy: str = PROOF_REMEDY) -> list[Effect]:
-        """End the session: what listens at the center's address has not proven that it is the center.
+        """End the session: the server at the center's address has not proven that it is the center.
 
-        An executor that belongs to no cluster yet ends: its token or its bundle is probably the wrong one. Any other
-        goes on trying, since nothing that an impostor does may end it.
+        An executor that belongs to no cluster yet ends: its token or its bundle is probably wrong. Any other keeps
+        trying, since an impostor must not be able to end it.
         """
         sentence = f"the server at {self._center} is not this executor's center: {why}; "
         sentence += f"nothing was sent to it. {remedy}"
@@ -222,7 +222,7 @@ class Agent:
         self._hello = msgspec.structs.replace(
             hello,
             version=VERSION,
-            # What the center may order is what the supervisor knows too.
+            # The center may give only orders that the supervisor knows too.
             protocol=min(PROTOCOL, known.protocol) if known.protocol[0] == PROTOCOL[0] else (PROTOCOL[0], 0),
             oldest=OLDEST,
             boot=hello.boot or known.boot,
@@ -279,8 +279,8 @@ class Agent:
         return effects if data is None else [*effects, ToSupervisor(data)]
 
     def from_supervisor(self, message: bytes) -> list[Effect]:
-        """Take a message of the supervisor for the center; it waits behind others and until the center has answered the
-        hello.
+        """Handle a message of the supervisor for the center; it waits for earlier ones and for the center's answer to
+        the hello.
         """
         self._reports.append(message)
         return self._tell_reports()
@@ -310,7 +310,7 @@ class Agent:
         return self.tell(Data(data=data))
 
     def tell(self, message: FromAgent) -> list[Effect]:
-        """Tell the center, if there is a session."""
+        """Send a message to the center, if there is a session."""
         if self.phase not in {Phase.HELLO, Phase.REGISTERED}:
             return []
         data = self._above.encode(message)
@@ -460,7 +460,7 @@ class Agent:
         return [] if data is None else [ToSupervisor(data)]
 
     def _refused(self, why: str, *, permanent: bool) -> list[Effect]:
-        """Give up this session; a permanent reason ends the agent, and the supervisor if that has nothing to do."""
+        """Give up this session; a permanent reason ends the agent, and the supervisor if it has no tasks."""
         if not permanent:
             return [Say(f"{why}; trying again"), *self._end()]
         self._code, self._only_if_idle = REFUSED, True

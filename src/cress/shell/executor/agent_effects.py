@@ -1,4 +1,4 @@
-"""Effects of the agent's loop: what its driver does, in the order in which they are given."""
+"""Effects of the agent's loop: actions of its driver, in the given order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LookAtData(NamedTuple):
 class BeforeReports(NamedTuple):
     """End the commands that run in the attempts that ``ended``; then ``reports_ready``.
 
-    ``without``: with the ports that are listened on, without these; ``None``: with none, no scan is needed.
+    ``without``: pass the listening ports except these; ``None``: pass none, no scan is needed.
     """
 
     ended: tuple[int, ...]
@@ -69,9 +69,7 @@ class Ordered(NamedTuple):
 
 
 class SendingReports(NamedTuple):
-    """These reports are being sent to the center: begin to check attempts that have started, and stop checking those
-    that have ended.
-    """
+    """These reports are being sent to the center: begin the checks of started attempts, and end those of ended ones."""
 
     reports: tuple[Report, ...]
 

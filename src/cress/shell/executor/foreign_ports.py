@@ -1,4 +1,4 @@
-"""Ports that programs other than tasks listen on: all listening ports of the machine, without those of attempts."""
+"""Foreign ports: all listening ports of the machine except those of attempts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ForeignPorts:
         self._by_attempt |= {launch.attempt: launch.ports for launch in launches if launch.ports}
 
     def ended(self, attempt: int) -> None:
-        """Forget the ports of an attempt that is over: a program that listens on them from now on is foreign."""
+        """Forget the ports of an ended attempt: a program that listens on them from now on is foreign."""
         self._by_attempt.pop(attempt, None)
 
     def own(self) -> frozenset[int]:
-        """Return the ports of attempts. A scan leaves out ports that belong to one at its begin or its end."""
+        """Return the ports of attempts. A scan omits ports that belong to one at its begin or its end."""
         return frozenset(port for ports in self._by_attempt.values() for port in ports)
 
     def seen(self, listening: Iterable[int]) -> tuple[int, ...]:
@@ -36,7 +36,7 @@ class ForeignPorts:
         return tuple(sorted(frozenset(listening) - self.own()))
 
     def news(self, listening: Iterable[int]) -> tuple[int, ...] | None:
-        """Return the foreign ports among these if the center does not know them; it is told then."""
+        """Return the foreign ports among these if they are new to the center, and note that it knows them."""
         found = self.seen(listening)
         if found == self.told:
             return None

@@ -1,4 +1,4 @@
-"""Devices of a node as its attempts hold them, in the executor's view. This module touches no file."""
+"""Devices of a node and their allocation to attempts, in the executor's view. This module touches no file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cress.model.node import DISK_KIND, Allocated, Device
 
 
 class AttemptDevices(msgspec.Struct, frozen=True):
-    """Devices of one attempt: ``allocated`` as decided; ``kinds`` are the kinds of devices that its node has.
+    """Devices of one attempt: ``allocated`` as decided; ``kinds`` are the kinds of devices of its node.
 
     ``folders`` are its own, on its disks; ``files`` are those of its other devices; ``covered`` are the folders on all
-    disks of the node in which attempts have theirs.
+    disks of the node that contain folders of attempts.
     """
 
-    # The name on the way to a stage; see Spawn.
+    # The name in messages to a stage; see Spawn.
     allocated: tuple[Allocated, ...] = msgspec.field(default=(), name="devices")
     kinds: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class AttemptDevices(msgspec.Struct, frozen=True):
     covered: tuple[str, ...] = ()
 
     def owned(self) -> tuple[str, ...]:
-        """The folders on disks that belong to the attempt alone."""
+        """Return the folders on disks that belong to the attempt alone."""
         disks = [allocated for allocated in self.allocated if allocated.kind == DISK_KIND]
         return tuple(
             folder
@@ -37,10 +37,10 @@ class AttemptDevices(msgspec.Struct, frozen=True):
 
 
 class NodeDevices:
-    """The devices of a node. ``key`` names the executor on its disks, which other executors may use as well."""
+    """The devices of a node. ``key`` identifies the executor on its disks, which other executors may use as well."""
 
     def __init__(self, key: str, devices: Sequence[Device] | None = None) -> None:
-        """Keep the devices of the node; ``None``: they are not known yet."""
+        """Keep the devices of the node; ``None``: not known yet."""
         self._key = key
         self._known = devices is not None
         devices = devices or ()
@@ -53,9 +53,9 @@ class NodeDevices:
         return f"{disk.path.rstrip('/')}/cress-{self._key}"
 
     def missing(self, allocated: Sequence[Allocated]) -> tuple[Allocated, ...]:
-        """Return those of the allocated devices that the node does not have (any more).
+        """Return the allocated devices that the node does not have (any more).
 
-        A node without disks of its own may have told only how many it has; the center named these.
+        A node without disks of its own may have reported only their number; the center named these.
         """
         if not self._known:
             return ()
@@ -63,7 +63,7 @@ class NodeDevices:
         return tuple(device for device in gone if DISK_KIND in self._kinds or not is_counted(device))
 
     def of(self, attempt: int, allocated: Sequence[Allocated]) -> AttemptDevices:
-        """Return the devices of an attempt that was allocated these."""
+        """Return the devices of an attempt with this allocation."""
         folders: list[str] = []
         files: list[str] = []
         for given in allocated:

@@ -1,4 +1,4 @@
-"""Records of the supervisor's journal, and the state that they add up to."""
+"""Records of the supervisor's journal, and the state that results from them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from cress.model.bounds import Amount, Count, Small
 from cress.model.reports import Ended
 from cress.protocol.messages import Launch
 
-# Attempts that are over for both sides are remembered for a while, so that a late order starts nothing.
-# A center that numbers its attempts cannot order older ones; 10,000 are 200 KB.
+# Number of ended attempts, forgotten by both sides, that are remembered for a while, so that a late order starts
+# nothing. A center that numbers its attempts cannot order older ones; 10,000 take 200 KB.
 REMEMBERED = 10_000
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A record; the name of its class is its tag in the file, unless it names another one."""
+    """A record; its tag in the file is the name of its class, unless it has another one."""
 
 
 class Boot(_Record, frozen=True):
-    """The intents that follow were made while the machine had this boot id."""
+    """The intents that follow were made under this boot id of the machine."""
 
     boot: str
 
@@ -34,7 +34,7 @@ class Epoch(_Record, frozen=True):
 
 
 class ClusterId(_Record, frozen=True, tag="Cluster"):
-    """The epochs and attempts are those of the cluster with this id."""
+    """The epochs and attempts belong to the cluster with this id."""
 
     id: str
 
@@ -47,10 +47,9 @@ class Deadline(_Record, frozen=True):
 
 
 class Intent(_Record, frozen=True):
-    """The intent to start an attempt as ``launch`` says, durable before the start. ``limit`` and ``grace`` are
-    microseconds.
+    """The intent to start an attempt as in ``launch``, durable before the start. ``limit`` and ``grace`` are in µs.
 
-    ``keep``: it continues after the end of the executor's term. Of each of its streams the last ``log_size`` bytes are
+    ``keep``: it continues after the end of the executor's term. The last ``log_size`` bytes of each of its streams are
     kept (0: the executor's default). ``folders`` are its folders on disks.
     """
 
@@ -65,7 +64,7 @@ class Intent(_Record, frozen=True):
 class Start(_Record, frozen=True):
     """The attempt runs. ``pid`` and ``ticks`` (start time of /proc/PID/stat) together identify its process.
 
-    ``since`` is CLOCK_BOOTTIME, ``at`` the wall clock, both in microseconds.
+    ``since`` is CLOCK_BOOTTIME, ``at`` the wall clock, both in µs.
     """
 
     attempt: Count
@@ -98,7 +97,7 @@ _decode_values = msgspec.msgpack.Decoder(list[list[Any]]).decode
 
 
 def decode_records(data: bytes, version: int = VERSION) -> list[Record]:
-    """Return a batch of records that was written in this version. Raises msgspec.MsgspecError."""
+    """Return a batch of records written in this version. Raises msgspec.MsgspecError."""
     if version == VERSION:
         return _decode_records(data)
     values = _decode_values(data)
@@ -108,7 +107,7 @@ def decode_records(data: bytes, version: int = VERSION) -> list[Record]:
 
 
 def _intent_2(record: list[Any]) -> list[Any]:
-    """Since version 2 an intent has its launch, not a copy of the launch's fields."""
+    """Convert an intent of version 1: since version 2 it contains its launch, not a copy of the launch's fields."""
     kind, attempt, job, task, limit, grace, *more = record
     more += (False, [], 0, [])[len(more) :]
     keep, ports, log_size, folders = more
@@ -131,11 +130,9 @@ class OpenAttempt:
 
 
 class Known:
-    """The state after the records so far: attempts under way, ends that are not durable in the center yet, attempts
-    that are over.
+    """The state after the records so far: attempts under way, ends that the center has not stored yet, ended attempts.
 
-    ``running`` and ``ends`` are by attempt, in the order in which they came in. ``until`` and ``term`` as in
-    ``Deadline``.
+    ``running`` and ``ends`` are by attempt, in order of arrival. ``until`` and ``term`` as in ``Deadline``.
     """
 
     def __init__(self) -> None:
@@ -149,7 +146,7 @@ class Known:
         self.forgotten: dict[int, None] = {}
 
     def apply(self, record: Record) -> None:
-        """Apply one more record. Records may be repeated; one about an attempt that is over changes nothing."""
+        """Apply one more record. Records may be repeated; a record about an ended attempt changes nothing."""
         if isinstance(record, Intent):
             if not self.knows(record.launch.attempt):
                 self.running[record.launch.attempt] = OpenAttempt(record, self.boot)
@@ -174,11 +171,11 @@ class Known:
             self.boot = record.boot
 
     def knows(self, attempt: int) -> bool:
-        """Return whether this attempt was ordered, stopped or over before."""
+        """Return whether this attempt was ordered, stopped or ended before."""
         return attempt in self.running or attempt in self.ends or attempt in self.forgotten
 
     def records(self) -> Iterable[Record]:
-        """Return the fewest records that add up to this state; intents of another boot must have ended before."""
+        """Return the fewest records that result in this state; intents of another boot must have ended before."""
         yield Epoch(self.epoch)
         yield ClusterId(self.cluster)
         yield Deadline(self.until, self.term)

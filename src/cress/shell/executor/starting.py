@@ -1,4 +1,4 @@
-"""Context of a start beside the program, and its failures."""
+"""Context of the start of a program, and failures of starts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from cress.model.reports import Cause
 from cress.model.run import Host
 from cress.shell.executor.node_devices import AttemptDevices
 
-# Longest message of a stage, in characters of up to four bytes; a pipe takes 4096 bytes atomically.
+# Maximum message of a stage, in characters of up to four bytes; a pipe takes 4096 bytes atomically.
 LONGEST = 900
 
 
 class StartError(Exception):
-    """The program could not be started; the sentence gives the owner of the job the reason.
+    """The program could not be started; the sentence is the reason for the owner of the job.
 
     ``node``: the node lacks something, and any other program would fail in the same way. ``port``: another program has
     this port of the task. ``files``: a stage ran, and failed before the program.
@@ -27,28 +27,28 @@ class StartError(Exception):
 
 
 class StageFailure(msgspec.Struct, frozen=True):
-    """Failure of a stage, although its program does not report one. ``cause``: FILES, OUTPUTS or NODE."""
+    """Failure of a stage, which its program does not report. ``cause``: FILES, OUTPUTS or NODE."""
 
     cause: Cause
     error: str
 
     def encode(self) -> bytes:
-        """Return it as JSON, in at most as many bytes as a pipe takes at once."""
+        """Return it as JSON, short enough for a pipe to take it at once."""
         return msgspec.json.encode(
             self if len(self.error) <= LONGEST else StageFailure(self.cause, self.error[:LONGEST] + "…")
         )
 
 
 class LaunchContext(msgspec.Struct, frozen=True):
-    """The place of an attempt: its node, ports, devices and peers.
+    """The environment of an attempt: its node, ports, devices and peers.
 
-    ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` those of the node; ``hosts``:
-    where the tasks of its gang are, in their order; ``devices`` are its share of the node's.
+    ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` are those of the node;
+    ``hosts`` are the places of the tasks of its gang, in order; ``devices`` are its share of the node's.
     """
 
     ports: tuple[int, ...] = ()
     address: str = ""
     rack: str = ""
     hosts: tuple[Host, ...] = ()
-    # The name on the way to a stage; see Spawn.
+    # The name in messages to a stage; see Spawn.
     devices: AttemptDevices = msgspec.field(default=AttemptDevices(), name="outfit")

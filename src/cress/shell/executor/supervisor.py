@@ -1,8 +1,8 @@
-"""The supervisor's loop: takes orders, keeps a journal, and reports only what the journal has.
+"""The supervisor's loop: takes orders, keeps a journal, and reports only data in the journal.
 
 The driver (``cress.executor.supervisor``, or a simulated computer) owns processes, files and the socket. It calls a
-method for everything that happens, and ``turn`` when a batch of that is over. In a turn the reports are written to the
-journal before they are sent to the agent.
+method for each event, and ``turn`` at the end of a batch of events. In a turn the reports are written to the journal
+before they are sent to the agent.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import Known, Record
 from cress.shell.executor.task_manager import ProcessDriver, Task, TaskManager
 
-# Spawns in one turn: more make turns longer, and the socket has to wait; fewer make more, smaller messages.
+# Maximum number of spawns in one turn: more would delay the socket; fewer make more, smaller messages.
 SPAWNS_PER_TURN = 32
-# Microseconds that an ending supervisor waits for the center to confirm its reports.
+# Time (µs) for which an ending supervisor waits for the center to confirm its reports.
 LAST_WORDS = 1_000_000
-# Microseconds between two attempts to write to a full disk.
+# Time (µs) between two attempts to write to a full disk.
 RETRY = 500_000
 
 
@@ -45,7 +45,7 @@ class Journal(Protocol):
     full: str
 
     def write(self, records: list[Record]) -> None:
-        """Make records durable before this returns; OSError: none of them is kept."""
+        """Make records durable before returning; OSError: none of them is kept."""
 
     def note(self, record: Record) -> None:
         """Keep a record for the next flush."""
@@ -76,10 +76,10 @@ class Driver(Protocol):
         """See ``ProcessDriver``."""
 
     def reap(self) -> None:
-        """Call ``exited`` for every process that has ended by now."""
+        """Call ``exited`` for every process that has ended so far."""
 
     def settle(self) -> None:
-        """Call ``running`` or ``failed`` for every new process that has become its program or has failed to."""
+        """Call ``running`` or ``failed`` for every new process that has become its program or failed to."""
 
     def ended(self, report: Report) -> None:
         """Free the resources of an attempt that has ended."""
@@ -92,7 +92,7 @@ class Driver(Protocol):
 
 
 class SupervisorLoop(ProcessDriver):
-    """The loop of one supervisor. When ``over`` is set, its driver ends."""
+    """The loop of one supervisor. Its driver ends when ``over`` is set."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class SupervisorLoop(ProcessDriver):
         self._driver = driver
         self._dialect = Dialect(UNSAID)  # of the agent
         self._reports: list[Report] = []
-        self._wanted: list[int] = []  # attempts whose start material is to be asked for
+        self._wanted: list[int] = []  # attempts whose start material is to be requested
         self._told_that_it_leaves = False
         self._last_words: int | None = None
         self._retry_at: int | None = None
@@ -117,13 +117,11 @@ class SupervisorLoop(ProcessDriver):
     # --- events ------------------------------------------------------------------------------------------------------
 
     def clock(self, now: int, utc: int) -> None:
-        """Set the time (CLOCK_BOOTTIME and the wall clock, in microseconds): before every other call."""
+        """Set the time (CLOCK_BOOTTIME and the wall clock, in µs) before every other call."""
         self.manager.now, self.manager.utc = now, utc
 
     def connect(self, inventory: Inventory) -> None:
-        """Greet an agent that has connected; ``inventory`` has the facts that do not change while the supervisor
-        runs.
-        """
+        """Greet a newly connected agent; ``inventory`` has the facts that stay constant while the supervisor runs."""
         self.connected = True
         # The inventory has all reports: those collected in this turn would be sent twice.
         self._reports = []
@@ -146,8 +144,8 @@ class SupervisorLoop(ProcessDriver):
         self.connected = False
 
     def receive(self, message: bytes) -> None:
-        """Obey a message of the agent; if it cannot be read, end the connection."""
-        # Processes that have ended by now did so by themselves, not by an order that is still to be read.
+        """Handle a message of the agent; close the connection if it cannot be read."""
+        # Processes that have ended so far did so by themselves, not because of an order that is still unread.
         self._driver.reap()
         try:
             order = self._dialect.to_supervisor(message)
@@ -188,8 +186,8 @@ class SupervisorLoop(ProcessDriver):
                 self.over = True
 
     def _ask(self) -> None:
-        """Ask for the start material that attempts wait for; without an agent that knows this message, the next one is
-        asked.
+        """Request the start material for which attempts wait; without an agent that knows this message, wait for the
+        next one.
         """
         if self._wanted and self.connected and self._dialect.version >= MATERIAL_SINCE:
             self._send(AskMaterial(epoch=self.journal.known.epoch, attempts=tuple(self._wanted)))
@@ -202,11 +200,11 @@ class SupervisorLoop(ProcessDriver):
 
     @property
     def busy(self) -> bool:
-        """True when attempts wait for the next turn."""
+        """Flag: attempts wait for the next turn."""
         return self.manager.waiting > 0
 
     def next_due(self) -> int | None:
-        """The time of the next turn; None when only an event leads to one."""
+        """The time of the next turn; None if only an event leads to one."""
         dues = (self.manager.next_due(), self._last_words, self._retry_at)
         return min((due for due in dues if due is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""Decisions of the supervisor: attempts to start, stop and report. No process, file, socket or clock in here.
+"""Decisions of the supervisor: attempts to start, stop and report. It uses no process, file, socket or clock.
 
 The shell around it (``supervisor``) sets the time, calls a method for each event, and provides its ``ProcessDriver``.
 """
@@ -36,14 +36,14 @@ from cress.shell.executor.starting import LaunchContext, StageFailure, StartErro
 
 SIGTERM, SIGKILL = 15, 9
 
-# Wait before checking again whether killed processes are gone: at first, and at most (microseconds).
+# Time (µs) before the next check whether killed processes are gone: first and longest.
 SWEEP_FIRST, SWEEP_MOST = 2 * MILLISECOND, 100 * MILLISECOND
 
-# At the end of a term tasks have their grace, but at most this part of the term: a center that is away for less than
-# most of it must not affect any task.
+# At the end of a term tasks have their grace, but at most this fraction of the term: tasks must not notice a center
+# that is away for less than most of it.
 GRACE_OF_TERM = 4
 
-# Microseconds that an attempt waits for its start material: longer than a restart of the center takes.
+# Time (µs) for which an attempt waits for its start material: longer than a restart of the center takes.
 MATERIAL_PATIENCE = 120 * SECOND
 
 NO_MATERIAL = f"the center did not send the secrets that the task needs to start within {MATERIAL_PATIENCE // SECOND} s"
@@ -104,8 +104,8 @@ class Task:
         self.error = ""  # details of the cause
         self.kill_at: int | None = None
         self.adopted = False
-        self.group = True  # whether its process group may have members: once it has none, its number may be reused
-        self.seen = False  # whether ``code`` and ``usage`` come from the kernel
+        self.group = True  # its process group may have members; without any, its number may be reused
+        self.seen = False  # ``code`` and ``usage`` come from the kernel
         self.code: int | None = None
         self.failure: StageFailure | None = None  # reported by its stage
         self.ends_at: int | None = None  # end of its time limit
@@ -118,7 +118,7 @@ class Task:
 
     @property
     def staged(self) -> bool:
-        """True when a stage runs in place of the program, and gets its signals until that runs."""
+        """Flag: a stage runs in place of the program, and gets its signals until the program runs."""
         return self.run is not None and self.run.staged
 
 
@@ -126,7 +126,7 @@ class ProcessDriver(Protocol):
     """Actions that the task manager asks of its shell."""
 
     def write(self, records: list[Record]) -> None:
-        """Make the records durable before this returns; OSError: none of them is kept."""
+        """Make the records durable before returning; OSError: none of them is kept."""
 
     def note(self, record: Record) -> None:
         """Keep the record; it must outlive the supervisor once a report of it is sent."""
@@ -159,8 +159,8 @@ class ProcessDriver(Protocol):
 class TaskManager:
     """The attempts of one executor; ``key`` is its name on its disks.
 
-    ``now`` (a monotonic clock that goes on while the machine sleeps) and ``utc`` (wall clock) are set before
-    every call, in microseconds. ``tasks`` are the attempts under way.
+    ``now`` (a monotonic clock that goes on while the machine sleeps) and ``utc`` (wall clock) are set before every
+    call, in µs. ``tasks`` are the attempts under way.
     """
 
     def __init__(self, known: Known, driver: ProcessDriver, key: str = "") -> None:
@@ -174,7 +174,7 @@ class TaskManager:
         self.leaving = False
         self._queue: deque[Task] = deque()
         self._due: list[tuple[int, int, int]] = []  # time, tie-breaking count, attempt
-        self._term_due: int | None = None  # when tasks may have to be stopped because the term ends
+        self._term_due: int | None = None  # time of the next check whether the end of the term stops tasks
         self._count = 0
 
     # --- recovery ----------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class TaskManager:
         if self.known.boot != boot:
             self.driver.note(Boot(boot))
             if self.known.until:
-                self.driver.note(Deadline(0, 0))  # the old one is of a clock that has been reset
+                self.driver.note(Deadline(0, 0))  # the old one is on a clock that has been reset
         return open_ones
 
     def adopt(self, attempt: int, pid: int, ticks: int) -> Task:
@@ -234,11 +234,11 @@ class TaskManager:
 
     @property
     def bound(self) -> bool:
-        """True when a term holds for all tasks that run here."""
+        """Flag: a term holds for all tasks that run here."""
         return self.known.until > 0 or not self.tasks
 
     def obey(self, order: ToSupervisor) -> None:
-        """Obey an order of the agent or the center."""
+        """Carry out an order of the agent or the center."""
         if isinstance(order, Launches):
             self.launches(order)
         elif isinstance(order, Stops):
@@ -275,13 +275,13 @@ class TaskManager:
         elif self.known.until:
             self.driver.note(Deadline(0, 0))
             self._term_due = None
-        # What was asked of this center over an earlier connection, or of an earlier center, may be lost.
+        # Requests to this center over an earlier connection, or to an earlier center, may be lost.
         waiting = [task.attempt for task in self.tasks.values() if task.material_due is not None]
         if waiting:
             self.driver.want(waiting)
 
     def grant(self, sent: int, term: int) -> None:
-        """Grant a term: tasks without ``keep`` may run for ``term`` after ``sent``."""
+        """Grant a term: tasks without ``keep`` may run until ``term`` µs after ``sent``."""
         until = min(sent, self.now) + term
         if until > self.known.until:
             self.driver.note(Deadline(until, term))
@@ -307,7 +307,7 @@ class TaskManager:
             elif self.leaving:
                 self._end(attempt, Cause.SHUTDOWN, None, 0, "the executor is being stopped")
             elif missing := self.node_devices.missing(launch.devices):
-                # It was placed before the node came back without them. Without its devices no program runs well.
+                # It was placed before the node came back without these devices, which its program needs.
                 self._end(attempt, Cause.NODE, None, 0, _gone(missing))
             else:
                 keep = run.on_partition is OnPartition.KEEP
@@ -392,7 +392,7 @@ class TaskManager:
             if self.tasks.get(task.attempt) is not task:
                 continue
             most -= 1
-            # What the journal does not know would run on unseen after a crash of the supervisor, and run twice.
+            # An attempt that is not in the journal would run on unseen after a crash of the supervisor, and run twice.
             assert task.attempt in self.known.running, f"attempt {task.attempt} starts without a durable intent"
             try:
                 task.pid = self.driver.spawn(task)
@@ -439,7 +439,7 @@ class TaskManager:
         self._sweep(task)
 
     def tick(self) -> None:
-        """Do all that is due by now."""
+        """Do all actions that are due."""
         if self._term_due is not None and self._term_due <= self.now:
             self._end_term()
         while self._due and self._due[0][0] <= self.now:
@@ -455,7 +455,7 @@ class TaskManager:
 
     @property
     def term_due(self) -> int | None:
-        """The time at which tasks may have to stop because the term ends; a sleeping machine does not delay it."""
+        """The time at which tasks may have to stop because the term ends; it also passes while the machine sleeps."""
         return self._term_due
 
     def next_due(self) -> int | None:
@@ -479,7 +479,7 @@ class TaskManager:
         return True
 
     def _watch_term(self) -> None:
-        """Plan the check of the tasks for the time at which the first may have to stop for the end of the term."""
+        """Set the check of the tasks to the time at which the first may have to stop because the term ends."""
         self._term_due = None
         if self.known.until and self.tasks:
             self._term_due = self.known.until - self.known.term // GRACE_OF_TERM
@@ -537,14 +537,14 @@ class TaskManager:
             task.kill_at = kill_at
             self._at(kill_at, task)
         if task.stage is StageState.SWEEPING:
-            return  # the next check does it
+            return  # the next check does this
         if grace <= 0:
             self.driver.signal(task, SIGKILL)
         elif first and (task.stage is StageState.RUNNING or task.staged):
             self.driver.signal(task, SIGTERM)
 
     def _look(self, task: Task) -> None:
-        """Do all that is due for this task."""
+        """Do all actions that are due for this task."""
         if task.stage is StageState.SWEEPING:
             self._sweep(task)
             return
@@ -580,7 +580,7 @@ class TaskManager:
         return Started(attempt=task.attempt, at=self._began(task), pid=task.pid)
 
     def _began(self, task: Task) -> int:
-        """Return the start time by the present wall clock: a step of that clock is not elapsed time."""
+        """Return the start time by the present wall clock: setting that clock does not change elapsed time."""
         began = self.utc - (self.now - task.since)
         if task.at and abs(began - task.at) > SECOND:
             task.at = began
@@ -617,7 +617,7 @@ class TaskManager:
 
 
 def _gone(devices: Sequence[Allocated]) -> str:
-    """Return the sentence about devices that a task was allocated and that its node does not have."""
+    """Return the message about allocated devices that the node does not have."""
     names = ", ".join(f"{device.kind} {device.id}" for device in devices)
     return (
         f"task failed to start: device {names} no longer exists"
