@@ -237,7 +237,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def check_dns(address: tuple[str, int] | None) -> None:
-    """Raise InputError if the responder could not listen at an address: a standby says so before it is needed."""
+    """Raise InputError if the responder could not listen at an address, so that a standby reports it in time."""
     if address is not None:
         check_library()
         for sock in bound(address):
