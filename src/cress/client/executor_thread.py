@@ -14,8 +14,8 @@ from cress.client.blocking.patient import PatientHttp
 from cress.client.bundle import GONE, SELDOM, SOON, ChunkBundle, ChunkResult, chunk_size, job_of, settled
 from cress.client.spool import created
 
-# Calls are sent after so many seconds without another one. The first one waits at most so long for others, and longer
-# while more tasks are in transit than can run.
+# Seconds without another call after which calls are sent; most seconds for which the first one waits for others,
+# usually and while more tasks are in transit than can run.
 QUIET, MOST, MOST_BUSY = 0.01, 0.5, 2.0
 # Seconds between two checks for the end of the program while there is nothing to do.
 IDLE = 0.5

@@ -216,7 +216,7 @@ class GroupView(View, frozen=True):
 class NodesPage(View, frozen=True):
     """Nodes in the order of their registration. ``next`` is ``after`` of the following page; ``None``: the end.
 
-    ``notes`` name the attributes in ``where`` and ``rank`` that do not exist.
+    ``notes`` are remarks on ``where`` and ``rank``, such as names that do not exist.
     """
 
     nodes: tuple[NodeView, ...]

@@ -36,9 +36,9 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 class Guard:
     """Refuses requests that are not allowed.
 
-    A web page in a browser on this machine can send requests to the center. Host is checked against a host name that
-    the page points to this address, the token against a page without one (no token is in a cookie), and Content-Type
-    against a form.
+    A web page in a browser on this machine can send requests to the center. The check of Host stops a page that points
+    its own host name to this address, the token stops other pages (it is never in a cookie), and the check of
+    Content-Type stops forms.
     """
 
     def __init__(

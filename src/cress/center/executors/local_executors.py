@@ -69,7 +69,7 @@ class Locals:
                 _log.exception("the executors of this machine could not be looked at")
 
     async def look(self) -> None:
-        """Report every node to the machine that has had no process for long enough."""
+        """Report to the machine every node that has had no process for long enough."""
         committer, machine = self._committer, self._committer.machine
         pids: dict[str, set[int]] = {}
         for attempt in machine.attempts.values():

@@ -185,7 +185,7 @@ class HistoryReader:
         return question(self._history)
 
     def _compare(self, history: History) -> None:
-        """Raise Damaged if the database is another one than finished work was moved to, or has lost some of it."""
+        """Raise Damaged if finished work was moved to another database, or this one has lost some of it."""
         mark = read_mark(self._mark)
         if mark is not None:
             there = history.mark()

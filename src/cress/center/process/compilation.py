@@ -61,7 +61,7 @@ class Compilation:
         while True:
             core = scheduler()
             if KERNELS.missing and (core.dimensions, core.options) in tried:
-                # The recorded story does not call this kernel, so numba compiles it during normal work.
+                # The artificial workload does not call this kernel, so numba compiles it during normal work.
                 KERNELS.compile()
             elif KERNELS.missing:
                 tried.add((core.dimensions, core.options))

@@ -100,8 +100,9 @@ class AsyncJobHandle(Handle):
     ) -> Executed:
         """Run a command in a running task, and wait for its end. It is never repeated, since its effects are unknown.
 
-        The default is the first ready task; ``task`` of the result names it. In asyncio, cancelling the caller ends the
-        command. ``client.http.exec`` returns a command for interactive use, also with a terminal.
+        The default is the first running task, or a ready one if there is any; ``task`` of the result names it. In
+        asyncio, cancelling the caller ends the command. ``client.http.exec`` returns a command for interactive use,
+        also with a terminal.
         """
         if task is None:
             task = await operations.running_task(self.id, self._center)
