@@ -1,1 +1,1 @@
-"""The center: the programs round core and lifecycle. API, sessions with executors, the store."""
+"""The center: API, connections to executors, and store, built around the core and the lifecycle."""

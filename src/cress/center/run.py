@@ -75,13 +75,13 @@ if TYPE_CHECKING:
 FAILED, BAD_INPUT = 1, 2
 # Seconds that running calls may take when the center stops.
 GRACE = 1
-# Addresses at which it listens, and at which nobody calls it.
+# Addresses for listening on all interfaces, which clients cannot use.
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 – only compared
-# Seconds that an idle connection is kept: longer than clients do, so that they do not write into one that ends.
+# Seconds for which an idle connection is kept: longer than in clients, so that these do not write into a closing one.
 KEEP_ALIVE = 75
-# Seconds within which a client must have agreed on TLS.
+# Seconds within which a client must complete the TLS handshake.
 HANDSHAKE = 10.0
-# Headers of every answer: no page may show it in a frame or guess its type, nothing keeps it.
+# Headers of every answer: pages must not frame it or guess its type, and caches must not store it.
 HEADERS = [
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
@@ -89,21 +89,21 @@ HEADERS = [
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 ]
-# Bytes of a message to a command in a task.
+# Most bytes of a message to a command in a task.
 MOST_MESSAGE = 2**20
 
 
 def run_center(settings: CenterSettings) -> int:
     """Run a center until it is told to stop; return the exit code. Errors are printed on standard error."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="cress center: %(message)s")
-    # A garbled request is a fault of its sender, not of the center.
+    # A malformed request is a fault of its sender, not of the center.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    # A slow reader of events that is disconnected is no fault either.
+    # Nor is the disconnection of a slow reader of events.
     logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in str(record.msg))
     os.umask(0o077)
     signing_in = allow_files(settings.address_rate)
     forbid_core_dumps()
-    # Files are read again once there is a center that has read them.
+    # Ignored until there is a center that can read its files again.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         _check_host(settings)
@@ -143,7 +143,7 @@ async def _run(
     tls: CenterTls | None,
     signing_in: int,
 ) -> None:
-    """Run until it is stopped."""
+    """Run until stopped."""
     namenodes = Namenodes(settings.webhdfs)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -268,7 +268,7 @@ def _config(app: App) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         headers=HEADERS,
-        # Nobody in front of it may say where a request comes from.
+        # Headers must not override the address of a client, since no proxy is trusted.
         proxy_headers=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE,
@@ -277,7 +277,7 @@ def _config(app: App) -> uvicorn.Config:
 
 
 async def _start(committer: Committer, groups: GroupFile, compilation: Compilation, work: LeaderWork) -> None:
-    """Begin to work on a store of its own. Raises StoreError and InputError."""
+    """Begin to work with a store of the center's own. Raises StoreError and InputError."""
     await committer.start(groups.read_first)
     _check_key_file(work.settings, committer)
     await compilation.start(lambda: committer.machine.core)
@@ -285,7 +285,7 @@ async def _start(committer: Committer, groups: GroupFile, compilation: Compilati
 
 
 async def _first_look(standby: Standby, committer: Committer, groups: GroupFile) -> None:
-    """Load and show what is stored. Raises StoreError."""
+    """Load and show the stored state. Raises StoreError."""
     if not committer.settings.history:
         _say(
             "each center keeps the work that ends while it runs on its own machine; --history names a database for all"
@@ -318,7 +318,7 @@ async def _in_turns(failover: Failover, work: LeaderWork, compilation: Compilati
 
 
 def _responder(settings: CenterSettings, committer: Committer) -> list[asyncio.Task[Any]]:
-    """Return the task that answers DNS questions, where it is wanted."""
+    """Return the task of the DNS responder, if one is configured."""
     if settings.dns is None:
         return []
     server = DnsServer(
@@ -332,7 +332,7 @@ def _responder(settings: CenterSettings, committer: Committer) -> list[asyncio.T
 
 
 async def _announce(directory: DataDirectory, address: ListenAddress, stop: asyncio.Event) -> None:
-    """Write the center's address; on a full disk as soon as there is room."""
+    """Write the center's address; on a full disk, as soon as there is room."""
     told = False
     while not stop.is_set():
         try:
@@ -347,13 +347,13 @@ async def _announce(directory: DataDirectory, address: ListenAddress, stop: asyn
 
 
 def _key_file(settings: CenterSettings, committer: Committer) -> KeyFile:
-    """Return the file with the keys of the secrets; its default place depends on the loaded cluster."""
+    """Return the key file of the secrets; its default place depends on the loaded cluster."""
     path = settings.secrets_key or default_path(committer.loop.cluster, os.environ)
     return KeyFile(path, settings.data)
 
 
 def _check_key_file(settings: CenterSettings, committer: Committer) -> None:
-    """Raise InputError for a key file that was named and cannot be used; say if secrets have lost theirs."""
+    """Raise InputError for a configured key file that cannot be used; warn if secrets have lost their file."""
     needed = bool(committer.machine.tables.secrets)
     if not needed and settings.secrets_key is None:
         return
@@ -392,9 +392,7 @@ def _with_zone(settings: CenterSettings) -> CenterSettings:
 def _read_anew(
     settings: CenterSettings, listener: Listener, committer: Committer, groups: GroupFile, tls: CenterTls | None
 ) -> None:
-    """Read the topology, the licences, the groups and the certificates again, at SIGHUP; a file with a mistake changes
-    nothing.
-    """
+    """Read the topology, licences, groups and certificates again at SIGHUP; a file with a mistake changes nothing."""
     if settings.topology is None and settings.licences is None and settings.groups is None and tls is None:
         _say("SIGHUP: nothing to read again; the center was started without --topology, --licences and --groups")
     if settings.topology is not None:
@@ -431,14 +429,14 @@ class _Server(uvicorn.Server):
     """A server that leaves the signals to the center, and serves some sockets with TLS and others without."""
 
     async def begin(self, sockets: list[socket.socket]) -> asyncio.Task[None]:
-        """Return the task that serves these sockets, when it does."""
+        """Return the task that serves these sockets, once it does."""
         serving = asyncio.create_task(self.serve(sockets=sockets))
         while not self.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
             await asyncio.sleep(0.002)
         return serving
 
     async def serve_tls(self, sock: socket.socket, context: ssl.SSLContext) -> None:
-        """Serve on one more socket; call it when the server has started."""
+        """Serve one more socket; call it after the server has started."""
         protocol = partial(
             TimedProtocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
@@ -467,7 +465,7 @@ def _check_host(settings: CenterSettings) -> None:
 
 
 def _has_tls(settings: CenterSettings) -> bool:
-    """Return whether there is a certificate. Raises InputError for one that is lost, rather than do without TLS."""
+    """Return whether there is a certificate. Raises InputError if one is lost, so that TLS is not dropped silently."""
     if settings.tls_cert is not None or (settings.data / TLS / CENTER_CERTIFICATE).exists():
         return True
     if (settings.data / TLS / CA).exists():
@@ -489,7 +487,7 @@ def _tls(settings: CenterSettings) -> CenterTls | None:
 
 
 def _provider(settings: CenterSettings, owner: str) -> Provider | None:
-    """Return the provider at which users sign in; none of them is called as the owner of the data directory."""
+    """Return the provider for sign-in; no user of it gets the name of the data directory's owner."""
     if settings.oidc is None:
         return None
     from cress.center.access.oidc import Provider
@@ -498,9 +496,7 @@ def _provider(settings: CenterSettings, owner: str) -> Provider | None:
 
 
 def _admission(settings: CenterSettings, tls: CenterTls | None, executor_port: int) -> Admission | None:
-    """Return what makes the certificates of nodes that join; None if the center's own authority does not make those of
-    executors.
-    """
+    """Return the admission of joining nodes; None unless the center's own authority certifies executors."""
     if tls is None or tls.authority is None or settings.tls_ca is not None:
         return None
     from cress.center.tls.admission import Admission
@@ -520,8 +516,9 @@ def _address(host: str, api: socket.socket, executors: socket.socket, tls: Cente
 
 
 def _for_tasks(settings: CenterSettings, url: str, tls: CenterTls | None) -> str:
-    """Return the address of the API for tasks on any node: without a certificate a further name, if it listens
-    everywhere.
+    """Return the address of the API for tasks on any node.
+
+    A center without a certificate that listens everywhere is given by its first configured name.
     """
     if tls is None and settings.host in EVERYWHERE and settings.names:
         return url.replace(_in_url(settings.host), settings.names[0], 1)
@@ -529,14 +526,14 @@ def _for_tasks(settings: CenterSettings, url: str, tls: CenterTls | None) -> str
 
 
 def _for_others(settings: CenterSettings, url: str, tls: CenterTls | None) -> str:
-    """Return the address of the API for clients that another center sends here."""
+    """Return the address of the API to which other centers redirect clients."""
     found = _for_tasks(settings, url, tls)
     everywhere = next((host for host in EVERYWHERE if f"//{_in_url(host)}:" in found), "")
     return found.replace(_in_url(everywhere), socket.getfqdn(), 1) if everywhere else found
 
 
 def _own_authority(settings: CenterSettings, tls: CenterTls | None) -> bytes:
-    """Return the certificate of the center's own authority, if it has made the center's certificate; else empty."""
+    """Return the certificate of the center's own authority if it issued the center's certificate, else empty."""
     place = settings.data / TLS / CA
     return place.read_bytes() if tls is not None and settings.tls_cert is None and place.exists() else b""
 
@@ -546,7 +543,7 @@ def _in_url(host: str) -> str:
 
 
 async def _stop_with_parent(stop: asyncio.Event) -> None:
-    """Stop when standard input ends: the process that started this one holds its other end."""
+    """Stop when standard input ends, whose other end the parent process holds."""
 
     class Watcher(asyncio.Protocol):
         def connection_lost(self, exc: Exception | None) -> None:

@@ -15,9 +15,9 @@ DEFAULT = Defaults(CENTER_SETTINGS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Oidc:
-    """The provider of OpenID Connect at which users sign in.
+    """The provider of OpenID Connect for sign-in.
 
-    A user is called as the claim ``claim`` says; with ``domain`` it must be NAME@DOMAIN, and NAME counts. Users whose
+    The claim ``claim`` gives the user's name; with ``domain`` it must be NAME@DOMAIN, and NAME is used. Users whose
     role was not set have ``role``. Tokens live for ``life`` µs.
     """
 
@@ -30,7 +30,7 @@ class Oidc:
 
     @property
     def scope(self) -> str:
-        """The scope that a client asks the provider for."""
+        """The scope that a client requests from the provider."""
         more = {"email": " email", "sub": ""}.get(self.claim, " profile email")
         return "openid" + more
 
@@ -39,10 +39,10 @@ class Oidc:
 class CenterSettings:
     """The settings of a center.
 
-    What each means stands in the table ``cress.model.program_settings``, and in docs/configuration.md; durations are
-    microseconds here. ``port`` and ``executor_port`` 0 take any free one. ``dns`` is an IP address and a port.
-    ``parent_pipe``: the center stops cleanly when standard input ends. Files, ``options``, ``dimensions``, ``licence``
-    and ``zone`` that are not given leave what the store has.
+    The table ``cress.model.program_settings`` and docs/configuration.md explain each one; durations are in
+    microseconds here. ``port`` and ``executor_port`` 0 take any free port. ``dns`` is an IP address and a port. With
+    ``parent_pipe`` the center stops cleanly when standard input ends. Missing files, ``options``, ``dimensions``,
+    ``licence`` and ``zone`` leave the stored values unchanged.
     """
 
     data: Path

@@ -1,6 +1,6 @@
-"""The Python API of a center: ``connect()``, one method for each call, the views that they give.
+"""The Python API of a center: ``connect()``, one method for each call, and the views that they return.
 
-Cheap to import: names are loaded when they are used, since every worker of ``Client.map`` comes through here.
+Cheap to import: names are loaded on first use, since every worker of ``Client.map`` imports this module.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ __all__ = [
 ]
 
 
-# Where the names are.
+# The modules of the names.
 _PLACES = (
     "cress.client.config",
     "cress.client.errors",

@@ -1,4 +1,4 @@
-"""Answers of a center as values or errors, with the errors of the connection as sentences."""
+"""Answers of a center as values or errors, and errors of the connection as messages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cress.client.leader import elsewhere
 if TYPE_CHECKING:
     import httpx
 
-# Seconds for the connection, and for an answer, of a single call.
+# Seconds for the connection, and for the answer, of a single call.
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0
 
 
 @contextmanager
 def told(url: str, timeout: float, advice: str) -> Iterator[None]:
-    """Errors of a connection as sentences."""
+    """Convert errors of a connection inside to client errors."""
     import httpx
 
     from cress.client.tls import tls_error
@@ -42,7 +42,7 @@ def told(url: str, timeout: float, advice: str) -> Iterator[None]:
 
 
 def _perhaps_tls(url: str, error: Exception) -> str:
-    """Return advice for a connection that ended at once: a port for TLS closes one that speaks HTTP."""
+    """Return advice for a connection that ended at once, since a TLS port closes one that speaks HTTP."""
     import httpx
 
     without = url.startswith("http:") and isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError))
@@ -50,7 +50,7 @@ def _perhaps_tls(url: str, error: Exception) -> str:
 
 
 def answer_in(answer: httpx.Response, call: PreparedCall[T], url: str) -> T:
-    """Return the answer to a call that the center at ``url`` has given. Raises ``Elsewhere`` and refusals."""
+    """Return the value in an answer of the center at ``url``. Raises ``Elsewhere`` and refusals."""
     moved = elsewhere(answer.status_code, answer.headers)
     if moved is not None:
         raise moved
@@ -60,12 +60,12 @@ def answer_in(answer: httpx.Response, call: PreparedCall[T], url: str) -> T:
 
 
 def refusal_of(answer: httpx.Response) -> ClientError:
-    """The error that an answer stands for."""
+    """Return the error for an answer."""
     return wire.refusal(answer.status_code, answer.content, str(answer.url.copy_with(raw_path=b"/")))
 
 
 def ask_once(url: str, call: PreparedCall[T], context: ssl.SSLContext | None = None, token: str = "") -> T:
-    """Return the answer to one call to the center at ``url``: before there is a token, or while there is none yet.
+    """Return the answer to one call to the center at ``url``, for use before there is a token.
 
     Raises ClientError.
     """

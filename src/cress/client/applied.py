@@ -1,4 +1,4 @@
-"""Services and databases that were applied: whether the version of the file is ready, or has failed."""
+"""The progress of applied services and databases: whether the applied version is ready or has failed."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import NamedTuple
 from cress.model.records import OVER_WORDS
 from cress.protocol.job_views import AppliedJob, JobView
 
-# Between two looks. Seconds.
+# Seconds between two checks.
 PAUSE = 0.25
-# So many failures in a row are enough, as for a rollback.
+# Successive failures that count as final, as for a rollback.
 UNFIT = 3
 AGAIN = "there is no earlier version to restore, so it is tried again and again (stop: cress cancel {})"
 
 
 class Progress(NamedTuple):
-    """State of a job on its way: ready, or failed because of a ``problem`` (``late``: it may still be ready), or what
-    it ``waits`` for.
+    """The progress of a job: ready, failed because of a ``problem``, or waiting for the reason ``waits``.
 
-    A first version whose task does not become ready is ``failing``, after so many ``failures`` in a row: there is
-    nothing to go back to, and it may only be early for another job of the file.
+    After a ``late`` problem the job may still become ready. A first version whose task does not become ready after
+    ``failures`` in a row is ``failing``: there is no version to return to, and it may only wait for another job of the
+    file.
     """
 
     ready: bool = False
@@ -31,7 +31,7 @@ class Progress(NamedTuple):
 
 
 def progress_of(job: AppliedJob, view: JobView) -> Progress:
-    """Return how far the applied version of a job is."""
+    """Return the progress of the applied version of a job."""
     service = view.service
     if view.state in OVER_WORDS:
         again = view.reason.startswith(view.state)

@@ -1,7 +1,7 @@
-"""Calls of the center's API as values: a row of the table of calls, with what is asked. No connection is needed.
+"""Calls of the center's API as values: a row of the table of calls, with its parameters. No connection is needed.
 
-Whoever has one carries them out: ``Http`` and ``AsyncHttp``. Method, path, type of the answer, and whether a call may
-be repeated come from the table (``protocol/calls``).
+``Http`` and ``AsyncHttp`` carry them out. Method, path, type of the answer, and whether a call may be repeated come
+from the table (``protocol/calls``).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ from cress.protocol.queries import (
     UsageQuery,
 )
 
-# A cancel of many jobs may take so much longer than other calls, and a plan for thousands of nodes. Seconds.
+# Additional seconds for cancelling many jobs, and for a plan for thousands of nodes.
 CANCEL_SECONDS, PLAN_SECONDS = 120.0, 60.0
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PreparedCall(Generic[T]):
-    """A request: a row of the table, and what is asked. ``wait`` is what the center may take longer, in seconds."""
+    """A request: a row of the table with its parameters; ``wait`` is the additional time for the answer in seconds."""
 
     row: CallRow[T]
     path: str
@@ -107,11 +107,12 @@ def call_of(
     wait: float = 0.0,
     key: str = "",
 ) -> PreparedCall[T]:
-    """Return a call with ``values`` for the words of its path. A row that is keyed gets a key of its own without one:
-    the same call is taken once, however often it is sent.
+    """Return a call with ``values`` for the parameters of its path.
+
+    A keyed row without a key gets a new one, so that the call takes effect once even if it is repeated.
     """
     headers = {"Idempotency-Key": key or token_hex(16)} if row.keyed else {}
-    # What changes something has a body: the center wants to see JSON.
+    # Calls that change something have a body, since the center requires JSON.
     if body is None and row.method == "POST":
         body = {}
     assert query is None or type(query) is row.query
@@ -124,9 +125,9 @@ def call_of(
 def submit(
     jobs: Sequence[Mapping[str, object]], key: str = "", *, dry_run: bool = False, strict: bool = False
 ) -> PreparedCall[SubmittedPage]:
-    """Submit jobs together; with its ``Idempotency-Key`` the same submit is taken once, however often it is sent.
+    """Submit jobs together; with its ``Idempotency-Key`` a repeated submit takes effect once.
 
-    A dry run asks what would be said, and stores nothing. ``strict``: jobs whose deadlines cannot be met are refused.
+    A dry run returns the expected answer and stores nothing. ``strict`` refuses jobs whose deadlines cannot be met.
     """
     query = SubmitQuery(dry_run=dry_run, strict=strict)
     return call_of(job_calls.SUBMIT, query=query, body={"jobs": list(jobs)}, key=key)
@@ -138,32 +139,32 @@ def apply(jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> Pre
 
 
 def job(id: int, wait: float = 0.0) -> PreparedCall[JobView]:
-    """One job; with ``wait`` the answer comes when it is over, or after so many seconds."""
+    """Return one job; with ``wait`` the answer comes when it has ended, or after that many seconds."""
     return call_of(job_calls.JOB, id, query=JobQuery(wait=wait), wait=wait)
 
 
 def jobs(query: JobsQuery) -> PreparedCall[JobsPage]:
-    """Jobs, newest first."""
+    """List jobs, newest first."""
     return call_of(job_calls.JOBS, query=query)
 
 
 def tasks(id: int, query: TasksQuery) -> PreparedCall[TasksPage]:
-    """Tasks of a job by index."""
+    """List tasks of a job by index."""
     return call_of(job_calls.TASKS, id, query=query)
 
 
 def task(id: int, task: int) -> PreparedCall[TaskView]:
-    """One task of a job."""
+    """Return one task of a job."""
     return call_of(job_calls.TASK, id, task)
 
 
 def hold(id: int) -> PreparedCall[JobView]:
-    """Start nothing more of a job."""
+    """Hold a job."""
     return call_of(job_calls.HOLD, id)
 
 
 def release(id: int) -> PreparedCall[JobView]:
-    """Let a job that was held start."""
+    """Release a held job."""
     return call_of(job_calls.RELEASE, id)
 
 
@@ -173,17 +174,17 @@ def hold_jobs(ids: Sequence[int]) -> PreparedCall[HeldJobs]:
 
 
 def release_jobs(ids: Sequence[int]) -> PreparedCall[HeldJobs]:
-    """Release several jobs that were held, all or none."""
+    """Release several held jobs, all or none."""
     return call_of(job_calls.RELEASE_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
 def cancel(id: int) -> PreparedCall[JobView]:
-    """Stop a job and all its tasks."""
+    """Cancel a job and all its tasks."""
     return call_of(job_calls.CANCEL, id)
 
 
 def cancel_jobs(ids: Sequence[int]) -> PreparedCall[CancelledJobs]:
-    """Stop several jobs; none of them if one does not exist."""
+    """Cancel several jobs, or none if one does not exist."""
     return call_of(job_calls.CANCEL_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
@@ -199,48 +200,48 @@ def scale(id: int, tasks: int) -> PreparedCall[JobView]:
 
 
 def resume(id: int) -> PreparedCall[SubmittedPage]:
-    """A new dag of the steps of one that did not succeed."""
+    """Submit the unsuccessful steps of a dag as a new dag."""
     return call_of(job_calls.RESUME, id)
 
 
 def logs(
     id: int, task: int, stream: str, offset: int, *, follow: bool, attempt: int | None, since: int | None = None
 ) -> PreparedCall[bytes]:
-    """Read the output of a task, as bytes, piece by piece."""
+    """Read the output of a task as bytes, piece by piece."""
     query = LogsQuery(task=task, stream=stream, offset=offset, follow=follow, attempt=attempt, since=since, framed=True)
     return call_of(job_calls.LOGS, id, query=query)
 
 
-# --- groups, nodes, the whole -----------------------------------------------------------------------------------------
+# --- groups, nodes, the cluster ---------------------------------------------------------------------------------------
 
 
 def groups() -> PreparedCall[GroupsPage]:
-    """The groups."""
+    """Return the groups."""
     return call_of(cluster_calls.GROUPS)
 
 
 def nodes(where: str = "", rank: str = "", after: str = "") -> PreparedCall[NodesPage]:
-    """A page of nodes."""
+    """Return a page of nodes."""
     return call_of(cluster_calls.NODES, query=NodesQuery(where=where, rank=rank, after=after))
 
 
 def node(name: str) -> PreparedCall[NodeView]:
-    """One node."""
+    """Return one node."""
     return call_of(cluster_calls.NODE, name)
 
 
 def centers() -> PreparedCall[CentersPage]:
-    """The centers that share a store."""
+    """Return the centers that share a store."""
     return call_of(cluster_calls.CENTERS)
 
 
 def hand_over() -> PreparedCall[HandedOver]:
-    """Have another center lead."""
+    """Make another center the leader."""
     return call_of(cluster_calls.HAND_OVER)
 
 
 def licences() -> PreparedCall[LicencesPage]:
-    """The licences of the cluster."""
+    """Return the licences of the cluster."""
     return call_of(lease_calls.LICENCES)
 
 
@@ -250,7 +251,7 @@ def usage(query: UsageQuery) -> PreparedCall[UsagePage]:
 
 
 def state() -> PreparedCall[StateView]:
-    """The cluster in a few numbers."""
+    """Return key figures of the cluster."""
     return call_of(cluster_calls.STATE)
 
 
@@ -260,14 +261,14 @@ def events(after: int | None, job: int | None, group: str, *, follow: bool) -> P
 
 
 def resolve(name: str, group: str = "") -> PreparedCall[PlacesPage]:
-    """Look up the places of the running tasks of the jobs with a name."""
+    """Look up the places of running tasks of the jobs with a name."""
     return call_of(cluster_calls.RESOLVE, name, query=PlacesQuery(group=group))
 
 
 def apply_groups(
     text: str, *, file: str = "", moves: Mapping[str, str] | None = None, dry_run: bool = False
 ) -> PreparedCall[Applied]:
-    """Make a text the groups."""
+    """Replace all groups by a text."""
     body = {"text": text, "file": file, "moves": dict(moves or {})}
     return call_of(cluster_calls.APPLY_GROUPS, query=DryRunQuery(dry_run=dry_run), body=body)
 
@@ -278,7 +279,7 @@ def set_group(name: str, values: Mapping[str, str | None], *, dry_run: bool = Fa
 
 
 def config() -> PreparedCall[ConfigView]:
-    """Ask for the configuration of the cluster."""
+    """Return the configuration of the cluster."""
     return call_of(cluster_calls.CONFIG)
 
 
@@ -293,7 +294,7 @@ def config_history() -> PreparedCall[HistoryView]:
 
 
 def config_revision(number: int) -> PreparedCall[RevisionView]:
-    """Ask for a revision of the configuration."""
+    """Return a revision of the configuration."""
     return call_of(cluster_calls.CONFIG_REVISION, number)
 
 
@@ -313,17 +314,17 @@ def forget(name: str) -> PreparedCall[NodeView]:
 
 
 def drain(name: str, deadline: float, reason: str = "") -> PreparedCall[NodeView]:
-    """Keep new tasks off a node, and stop what still runs there after ``deadline`` seconds."""
+    """Drain a node: no new tasks; tasks still running after ``deadline`` seconds are stopped."""
     return call_of(cluster_calls.DRAIN, name, body={"deadline": deadline, "reason": reason})
 
 
 def node_settings(name: str) -> PreparedCall[NodeSettingsPage]:
-    """Ask for what is set of a node."""
+    """Return the settings of a node."""
     return call_of(cluster_calls.NODE_SETTINGS, name)
 
 
 def set_node(name: str, body: Mapping[str, object]) -> PreparedCall[NodeSettingsPage]:
-    """Change what is set of a node."""
+    """Change the settings of a node."""
     return call_of(cluster_calls.SET_NODE, name, body=body)
 
 
@@ -333,7 +334,7 @@ def watch_name(name: str, group: str = "") -> PreparedCall[PlacesChange]:
 
 
 def health() -> PreparedCall[dict[str, Any]]:
-    """Ask whether the center answers."""
+    """Check that the center answers."""
     return call_of(cluster_calls.HEALTH)
 
 
@@ -341,25 +342,25 @@ def health() -> PreparedCall[dict[str, Any]]:
 
 
 def request_leases(body: Mapping[str, object], key: str = "", *, dry_run: bool = False) -> PreparedCall[LeasesPage]:
-    """Ask for leases; with its ``Idempotency-Key`` the same request is taken once, however often it is sent."""
+    """Request leases; with its ``Idempotency-Key`` a repeated request takes effect once."""
     return call_of(lease_calls.REQUEST, query=DryRunQuery(dry_run=dry_run), body=body, key=key)
 
 
 def leases(
     workload: str = "", group: str = "", *, after: int | None = None, stamp: str = "", wait: float = 0.0
 ) -> PreparedCall[LeasesPage]:
-    """List leases; with ``wait`` the answer comes when their ``stamp`` is another one."""
+    """List leases; with ``wait`` the answer comes when their ``stamp`` has changed."""
     query = LeasesQuery(workload=workload, group=group, after=after, stamp=stamp, wait=wait)
     return call_of(lease_calls.LEASES, query=query, wait=wait)
 
 
 def lease(id: str, *, stamp: str = "", wait: float = 0.0) -> PreparedCall[LeasesPage]:
-    """Ask for one lease, or all of one request."""
+    """Return one lease, or all leases of one request."""
     return call_of(lease_calls.LEASE, id, query=LeaseQuery(stamp=stamp, wait=wait), wait=wait)
 
 
 def use_lease(id: str, amounts: str | Mapping[str, object]) -> PreparedCall[LeasesPage]:
-    """Say what the holder of a lease uses by itself."""
+    """Report the holder's own use of a lease."""
     return call_of(lease_calls.USE, id, body={"amounts": amounts})
 
 
@@ -369,7 +370,7 @@ def submit_in_lease(id: str, job: Mapping[str, object], key: str = "") -> Prepar
 
 
 def grow_lease(id: str, count: int, key: str = "") -> PreparedCall[LeasesPage]:
-    """Ask for more leases of the same kind."""
+    """Request more leases of the same kind."""
     return call_of(lease_calls.GROW, id, body={"count": count}, key=key)
 
 
@@ -379,12 +380,12 @@ def shrink_lease(id: str, count: int) -> PreparedCall[LeasesPage]:
 
 
 def release_lease(id: str) -> PreparedCall[LeasesPage]:
-    """Give a lease back, or all of one request."""
+    """Return a lease, or all leases of one request, to the cluster."""
     return call_of(lease_calls.GIVE_BACK, id)
 
 
 def renew_lease(id: str) -> PreparedCall[LeasesPage]:
-    """Begin the terms of the leases of a workload anew."""
+    """Renew the terms of the leases of a workload."""
     return call_of(lease_calls.RENEW, id, body={})
 
 
@@ -394,8 +395,9 @@ def renew_lease(id: str) -> PreparedCall[LeasesPage]:
 def plan_moves(
     job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None
 ) -> PreparedCall[PlanView]:
-    """Return the moves that let a waiting job start, or that serve these goals; at most so many, that lose so many
-    hours of cores and devices together.
+    """Return moves that let a waiting job start, or that serve these goals.
+
+    At most ``moves`` tasks move, and lose at most ``lost`` hours of cores and devices together.
     """
     query = MovesQuery(job="" if job is None else str(job), goal=",".join(goals), moves=moves, lost=lost)
     return call_of(lease_calls.PLAN_MOVES, query=query, wait=PLAN_SECONDS)
@@ -412,19 +414,19 @@ def begin_moves(found: PlanView) -> PreparedCall[RoundView]:
 
 
 def stop_moves() -> PreparedCall[RoundView]:
-    """End the round that is under way after its present step."""
+    """End the current round after its present step."""
     return call_of(lease_calls.STOP_MOVES)
 
 
 def last_round() -> PreparedCall[RoundView]:
-    """Return the round that is under way, or the last one."""
+    """Return the current round, or else the last one."""
     return call_of(lease_calls.LAST_ROUND)
 
 
 # --- advance reservations --------------------------------------------------------------------------------------
 
 
-# What is called otherwise in a request, since these are words of Python.
+# Fields whose names in a request are Python keywords.
 _NAMES = {"start": "from", "length": "for"}
 
 
@@ -446,7 +448,7 @@ class ReservationKeys(TypedDict, total=False):
 
 
 def reserve(name: str, fields: ReservationKeys) -> PreparedCall[ReservationView]:
-    """Make a reservation of these fields."""
+    """Make a reservation with these fields."""
     body = {"name": name, **{_NAMES.get(key, key): value for key, value in fields.items()}}
     return call_of(lease_calls.RESERVE, body=body)
 
@@ -465,12 +467,12 @@ def remove_reservation(name: str) -> PreparedCall[ReservationView]:
 
 
 def whoami() -> PreparedCall[CallerView]:
-    """Ask who the center takes the caller for."""
+    """Return the user as the center knows the caller."""
     return call_of(access_calls.WHOAMI)
 
 
 def users() -> PreparedCall[UsersPage]:
-    """List the users with a role that was set."""
+    """List the users whose role was set."""
     return call_of(access_calls.USERS)
 
 
@@ -488,7 +490,7 @@ def tokens() -> PreparedCall[TokensPage]:
 def create_token(
     name: str, *, user: str = "", role: str = "", expires: float | None = None, rotate: bool = False
 ) -> PreparedCall[NewToken]:
-    """Create a token, or put a fresh one in the place of the one with that name."""
+    """Create a token, or replace the one with that name by a new one."""
     body: dict[str, object] = {"name": name, "user": user, "role": role, "rotate": rotate}
     if expires is not None:
         body["expires"] = expires
@@ -501,12 +503,12 @@ def revoke_token(name: str, user: str = "") -> PreparedCall[TokenView]:
 
 
 def join_tokens() -> PreparedCall[JoinTokensPage]:
-    """List the tokens by which nodes join."""
+    """List the join tokens."""
     return call_of(access_calls.JOIN_TOKENS)
 
 
 def create_join_token(name: str, *, uses: int, expires: float, nodes: str) -> PreparedCall[NewJoinToken]:
-    """Create a token by which nodes join; ``nodes`` is a pattern of their names, ``expires`` in seconds."""
+    """Create a join token; ``nodes`` is a pattern for names of nodes, ``expires`` is in seconds."""
     body = {"name": name, "uses": uses, "expires": expires, "nodes": nodes}
     return call_of(access_calls.CREATE_JOIN_TOKEN, body=body)
 
@@ -517,7 +519,7 @@ def revoke_join_token(name: str) -> PreparedCall[JoinTokenView]:
 
 
 def provider() -> PreparedCall[LoginView]:
-    """Ask for the provider of OpenID Connect at which users sign in."""
+    """Return the provider of OpenID Connect for sign-in."""
     return call_of(access_calls.PROVIDER)
 
 
@@ -527,12 +529,12 @@ def login(id_token: str) -> PreparedCall[NewToken]:
 
 
 def authority() -> PreparedCall[AuthorityView]:
-    """Ask for the certificate of the center's authority."""
+    """Return the certificate of the center's authority."""
     return call_of(access_calls.AUTHORITY)
 
 
 def join(node: str, request: str) -> PreparedCall[JoinedView]:
-    """Ask for the certificate of a new node; ``request`` is its certificate signing request as PEM."""
+    """Request the certificate of a new node; ``request`` is its certificate signing request as PEM."""
     return call_of(access_calls.JOIN, body={"node": node, "request": request})
 
 
@@ -545,12 +547,12 @@ def audit(limit: int, user: str = "", *, refused: bool = False) -> PreparedCall[
 
 
 def secrets(user: str = "", group: str = "") -> PreparedCall[SecretsPage]:
-    """List secrets without their values; those of a user or group, or all that the caller may know of."""
+    """List secrets without their values: those of a user or group, or all that the caller may see."""
     return call_of(access_calls.SECRETS, query=SecretQuery(user=user, group=group))
 
 
 def secret(name: str, user: str = "", group: str = "") -> PreparedCall[SecretView]:
-    """Ask for a secret without its value."""
+    """Return a secret without its value."""
     return call_of(access_calls.SECRET, name, query=SecretQuery(user=user, group=group))
 
 

@@ -1,14 +1,14 @@
 """Discovery of the center: from the environment, or from the data directory of a center on this machine.
 
-``CRESS_URL`` (or several addresses, separated by commas) and ``CRESS_TOKEN`` name a center anywhere, ``CRESS_CA`` the
-file with the authority of its certificate, unless that is one of those that the system trusts; ``CRESS_SOCKET`` the
-socket of one for all accounts of this machine. Without them, and whenever a data directory is asked for, its files
-``center.json`` (``{"url": …, "socket": …}``), ``token`` and ``ca.pem`` say where its center listens, what opens it and
-how it is known. Without such a directory a center at ``/run/cress/api.sock`` is meant, or that of the last ``cress
-login``, which also serves ``CRESS_URL`` without ``CRESS_TOKEN``.
+``CRESS_URL`` (one address, or several separated by commas) and ``CRESS_TOKEN`` name any center; ``CRESS_CA`` is the
+file with the authority of its certificate, unless the system trusts it. ``CRESS_SOCKET`` is the socket of a center for
+all accounts of this machine. Otherwise, or if a data directory is given, its files ``center.json``
+(``{"url": …, "socket": …}``), ``token`` and ``ca.pem`` contain the address, the secret and the authority of its center.
+Without such a directory the client uses a center at ``/run/cress/api.sock``, or the one of the last ``cress login``,
+which also serves ``CRESS_URL`` without ``CRESS_TOKEN``.
 
-A cluster of the user's configuration file (``config_file``) comes before all of these if ``cress -C NAME`` names it;
-that of ``CRESS_CLUSTER``, or the default of the file, comes after ``CRESS_URL``, ``CRESS_SOCKET`` and ``CRESS_DATA``.
+A cluster of the user's configuration file (``config_file``) precedes all of these if ``cress -C NAME`` names it. The
+cluster of ``CRESS_CLUSTER``, or the default of the file, follows ``CRESS_URL``, ``CRESS_SOCKET`` and ``CRESS_DATA``.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from cress.model.errors import InputError
 from cress.protocol.join_tokens import PREFIX as JOIN_TOKEN
 
 URL, TOKEN, DATA, SOCKET, CA = "CRESS_URL", "CRESS_TOKEN", "CRESS_DATA", "CRESS_SOCKET", "CRESS_CA"
-# Whoever sets it sends user's tokens over connections that others can read.
+# The variable that allows sending users' tokens over connections that others can read.
 INSECURE = "CRESS_INSECURE"
-# The socket of a center for all accounts of this machine, if it is told nothing else.
+# The default socket of a center for all accounts of this machine.
 PUBLIC_SOCKET = Path("/run/cress/api.sock")
-# The beginning of the tokens of users; the secret of a data directory has no such beginning.
+# The prefix of users' tokens; the secret of a data directory lacks it.
 USER_TOKEN = "cress_"  # noqa: S105
-# Tokens of jobs, and the file with the authority of the center among the secrets of a task that has one.
+# The prefix of job tokens, and the file with the center's authority among the secrets of a task with such a token.
 JOB_TOKEN, SECRETS, TASK_CA = "cress_job_", "CRESS_SECRETS", "cress-ca.pem"
-# How long an address is tried, if there are several.
+# Seconds for which each of several addresses is tried.
 TRIAL_SECONDS = 1.0
 CENTER_FILE, TOKEN_FILE = "center.json", "token"
-# The authority of the center's certificate: beside its address, or where `cress tls init` has made it.
+# The authority of the center's certificate: beside its address, or in the place of `cress tls init`.
 CA_FILES = ("ca.pem", "tls/ca.pem")
 
 
-# The cluster that this process was told to use.
+# The cluster chosen for this process.
 _chosen: list[str] = []
 
 
 class NoCenter(Exception):
-    """No center runs where one was looked for; ``str()`` says where, and how to start one."""
+    """No center runs at the expected place; ``str()`` names the place, and how to start one."""
 
 
 class Address(NamedTuple):
-    """A center: its ``url``, its ``token``, its ``data`` directory when that is known, and its Unix ``socket`` there.
+    """A center: its ``url``, its ``token``, its ``data`` directory if known, and its Unix ``socket`` there.
 
-    ``ca`` is the file with the authority of its certificate; None: one that the system trusts.
+    ``ca`` is the file with the authority of its certificate; None if the system trusts it.
     """
 
     url: str
@@ -73,22 +73,22 @@ class _CenterFile(msgspec.Struct):
 
 
 def data_directory(data: Path | None = None) -> Path:
-    """The data directory that is meant: ``data``, else ``$CRESS_DATA``, else the user's own."""
+    """Return the data directory: ``data``, else ``$CRESS_DATA``, else the user's own."""
     named = data or os.environ.get(DATA, "")
     if named:
         return Path(named).expanduser()
     base = os.environ.get("XDG_DATA_HOME", "")
-    # The specification of XDG wants a path that is not absolute to be ignored.
+    # The XDG specification says that a relative path is ignored.
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "cress"
 
 
 def choose_cluster(name: str) -> None:
-    """Use a cluster of the configuration file in this process, whatever the environment says."""
+    """Use a cluster of the configuration file in this process, regardless of the environment."""
     _chosen[:] = [name]
 
 
 def find_cluster() -> NamedCluster | None:
-    """Return the cluster of the configuration file that is meant, None if another center is. Raises InputError."""
+    """Return the chosen cluster of the configuration file; None if another center is chosen. Raises InputError."""
     if _chosen:
         return read_client_file().cluster(_chosen[0], "-C")
     if any(os.environ.get(variable) for variable in (URL, SOCKET, DATA)):
@@ -98,9 +98,9 @@ def find_cluster() -> NamedCluster | None:
 
 
 def find_center(data: Path | None = None) -> Address:
-    """The center to speak to; ``data`` names its data directory and comes before the environment.
+    """Return the address of the chosen center; its data directory ``data`` precedes the environment.
 
-    Raises ``NoCenter``, and ``InputError`` when what names the center is itself wrong.
+    Raises ``NoCenter``, and ``InputError`` if the name of the center is not valid.
     """
     cluster = find_cluster() if data is None else None
     if cluster is not None:
@@ -114,7 +114,7 @@ def find_center(data: Path | None = None) -> Address:
                 return _signed_in(login)
             hint = f"`cress login`, or set {TOKEN} to the token, the contents of the center's file"
             raise InputError(f"{URL} is set and {TOKEN} is not", hint=hint)
-        # Of the token of a job the center has said where it goes.
+        # The center itself has set the address for a job token.
         if token.startswith(USER_TOKEN) and not token.startswith(JOB_TOKEN):
             check_sent(url)
         return Address(url, check_token(token, TOKEN), ca=authority())
@@ -134,13 +134,13 @@ def find_center(data: Path | None = None) -> Address:
 
 
 def _local(folder: Path) -> Address:
-    """The center that runs on a data directory. Raises NoCenter."""
+    """Return the center that runs on a data directory. Raises NoCenter."""
     url, socket = _read_place(folder)
     return Address(url, read_token(folder / TOKEN_FILE), folder, socket, authority(folder))
 
 
 def _address_of(cluster: NamedCluster) -> Address:
-    """The center of a cluster of the configuration file; the token of the environment belongs to another one."""
+    """Return the center of a cluster in the configuration file; the environment's token belongs to another center."""
     where = f"clusters.{cluster.name}"
     if cluster.data is not None:
         return _local(cluster.data)
@@ -177,7 +177,7 @@ def check_sent(url: str, where: str = URL) -> None:
 
 
 def _signed_in(login: Login) -> Address:
-    """The center at which the user has signed in."""
+    """Return the center at which the user has signed in."""
     if time.time() >= login.expires:
         raise InputError(f"the sign-in at {login.url} has expired", hint=f"cress login {login.url}")
     check_sent(login.url)
@@ -185,7 +185,7 @@ def _signed_in(login: Login) -> Address:
 
 
 def _listening(urls: list[str]) -> str:
-    """The first of these addresses where somebody listens: of several centers, only the leader does."""
+    """Return the first address with a listening center; of several centers, only the leader listens."""
     for url in urls[:-1]:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -195,8 +195,9 @@ def _listening(urls: list[str]) -> str:
 
 
 def authority(folder: Path | None = None) -> Path | None:
-    """The file with the authority of the center's certificate: ``$CRESS_CA``, else that in the data directory
-    ``folder``.
+    """Return the file with the authority of the center's certificate.
+
+    It is ``$CRESS_CA``, else the one in the data directory ``folder``.
     """
     named = os.environ.get(CA, "")
     if named:
@@ -210,7 +211,7 @@ def authority(folder: Path | None = None) -> Path | None:
 
 
 def _public(path: Path) -> Address:
-    """The center that listens at a socket for all accounts; with a token, if the environment has one."""
+    """Return the center at a socket for all accounts, with the environment's token, if any."""
     if not path.is_socket():
         raise NoCenter(f"no center listens at {path} ({SOCKET})")
     token = os.environ.get(TOKEN, "").strip()
@@ -218,7 +219,7 @@ def _public(path: Path) -> Address:
 
 
 def address_again(find: Callable[[], Address] | None) -> Address | None:
-    """Look up the center again with ``find``; ``None`` if that finds no center at the moment."""
+    """Look up the center again with ``find``; ``None`` if there is none at the moment."""
     try:
         return find() if find is not None else None
     except (NoCenter, InputError):
@@ -226,7 +227,7 @@ def address_again(find: Callable[[], Address] | None) -> Address | None:
 
 
 def check_url(url: str, where: str) -> str:
-    """``url`` without a slash at its end. Raises ``InputError`` when it is not one of a center."""
+    """Return ``url`` without a final slash. Raises ``InputError`` if it is not the URL of a center."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
@@ -238,7 +239,7 @@ def check_url(url: str, where: str) -> str:
 
 
 def check_token(token: str, where: str) -> str:
-    """``token`` as it is. Raises ``InputError`` when no token looks like that."""
+    """Return ``token`` unchanged. Raises ``InputError`` if it does not have the form of a token."""
     if token.startswith(JOIN_TOKEN):
         raise InputError("is a join token", hint="`cress join` takes it; the API is for tokens of users", field=where)
     if not token.isascii() or not token.isprintable() or " " in token:
@@ -247,7 +248,7 @@ def check_token(token: str, where: str) -> str:
 
 
 def read_token(path: Path) -> str:
-    """The token in the file at ``path``. Raises ``InputError`` when it cannot be read, or others can read it."""
+    """Return the token in the file at ``path``. Raises ``InputError`` if it is unreadable, or readable by others."""
     try:
         mode = path.stat().st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -276,11 +277,11 @@ def _read_place(folder: Path) -> tuple[str, Path | None]:
         raise InputError(
             f"{path} does not say where the center is", hint="the center writes a new one when it starts"
         ) from None
-    # Only a name: what is not in the directory does not belong to its owner.
+    # Only a name is allowed, since files outside the directory do not belong to its owner.
     name = Path(place.socket).name
     return check_url(place.url, str(path)), folder.absolute() / name if name else None
 
 
 def missing(folder: Path) -> str:
-    """The sentence for a data directory without a running center."""
+    """Return the message for a data directory without a running center."""
     return f"no center runs on {folder} (start one with `cress up --data {folder}`)"

@@ -1,4 +1,4 @@
-"""The user's configuration file, ``cress/config.toml``: clusters by name, and the one that is meant by default."""
+"""The user's configuration file, ``cress/config.toml``: clusters by name, and the default one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from cress.model.toml_text import TomlText, kind_of
 from cress.model.units import closest, one_of
 
 CLUSTER = "CRESS_CLUSTER"
-# The keys of a cluster: its addresses, or a socket or data directory on this machine; the file with its token; its
-# authority.
+# The keys of a cluster: its addresses, or a socket or data directory on this machine; its token file; its authority.
 PLACES = ("url", "socket", "data")
 KEYS = (*PLACES, "token-file", "ca")
 MOST_BYTES = 2**20
 
 
 class NamedCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster that the file names: addresses of its centers, or a socket or data directory on this machine."""
+    """A cluster in the file: addresses of its centers, or a socket or data directory on this machine."""
 
     name: str
     url: tuple[str, ...] = ()
@@ -32,14 +31,14 @@ class NamedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientFile(msgspec.Struct, frozen=True):
-    """The contents of the file at ``path``; ``default`` is empty without one."""
+    """The contents of the file at ``path``; ``default`` is empty if there is none."""
 
     path: Path
     clusters: dict[str, NamedCluster]
     default: str = ""
 
     def cluster(self, name: str, where: str) -> NamedCluster:
-        """Return the cluster that ``where`` names. Raises InputError."""
+        """Return the cluster ``name``, given in ``where``. Raises InputError."""
         if name not in self.clusters:
             hint = one_of(name, self.clusters) if self.clusters else f"[clusters.{name}] with url = … in {self.path}"
             raise InputError(f"{self.path} has no cluster {name!r}", hint=hint, field=where)
@@ -53,7 +52,7 @@ def config_file() -> Path:
 
 
 def read_client_file(path: Path | None = None) -> ClientFile:
-    """Return the contents of the file; one that does not exist is empty, unless it is named. Raises InputError."""
+    """Return the contents of the file; a missing file is empty unless it was named. Raises InputError."""
     place = path or config_file()
     try:
         data = place.read_bytes()

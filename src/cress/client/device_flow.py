@@ -1,5 +1,6 @@
-"""The device flow of OpenID Connect (RFC 8628): a user signs in with any browser, while this side asks the provider for
-the ID token.
+"""The device flow of OpenID Connect (RFC 8628).
+
+A user signs in with any browser, while the client polls the provider for the ID token.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from cress.client.wire import cause_of
 
 DISCOVERY = "/.well-known/openid-configuration"
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
-# Seconds between two questions if the provider does not say, and by how much "slow down" and a timeout lengthen them.
+# Seconds between two polls by default, and the seconds added by "slow down" and by a timeout.
 INTERVAL, SLOWER = 5.0, 5.0
-# The longest pause, and the longest life of a code that is waited for.
+# The longest pause, and the longest life of a code, in seconds.
 LONGEST_PAUSE, LONGEST_LIFE = 60.0, 3600.0
 ANSWER_SECONDS = 15.0
-# Bytes of an answer.
+# Most bytes of an answer.
 MOST_BYTES = 2**20
 
-# Sends a form to an address, or asks for it (None); returns status and content. Raises httpx.HTTPError.
+# Sends a form to an address, or a GET (None); returns status and content. Raises httpx.HTTPError.
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 Send = Callable[[str, Mapping[str, str] | None], tuple[int, bytes]]
 
 
 class SignInFailed(ClientError):
-    """The user has not been signed in; the sentence says why."""
+    """The user has not signed in; the message says why."""
 
 
 class DeviceCode(msgspec.Struct, frozen=True):
@@ -76,7 +77,7 @@ class DeviceFlow:
         self._token_endpoint = ""
 
     def begin(self) -> DeviceCode:
-        """Ask the provider for a code."""
+        """Return a new code of the provider."""
         place = self._issuer.rstrip("/") + DISCOVERY
         status, content = self._raw(place, None)
         if status != httpx.codes.OK:
@@ -94,7 +95,7 @@ class DeviceFlow:
         return self._decoded(content, DeviceCode, found.device_authorization_endpoint)
 
     def wait(self, code: DeviceCode) -> str:
-        """Ask until the user has signed in; return the ID token."""
+        """Poll until the user has signed in; return the ID token."""
         pause = min(max(code.interval, 0.1), LONGEST_PAUSE)
         end = self._clock() + min(code.expires_in, LONGEST_LIFE)
         form = {"grant_type": GRANT, "device_code": code.device_code, "client_id": self._client_id}
@@ -144,7 +145,7 @@ class DeviceFlow:
 
 
 def sent_by(http: httpx.Client) -> Send:
-    """Return what sends forms with an HTTP client."""
+    """Return a function that sends forms with an HTTP client."""
 
     def send(url: str, form: Mapping[str, str] | None) -> tuple[int, bytes]:
         method = "GET" if form is None else "POST"
@@ -160,7 +161,7 @@ def sent_by(http: httpx.Client) -> Send:
 
 
 def is_secure(url: str) -> bool:
-    """Return whether this is an address with TLS, or one of this machine."""
+    """Return whether a URL uses TLS or is on this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -1,4 +1,4 @@
-"""Errors of a client; ``str()`` of each is a sentence for people."""
+"""Errors of a client; ``str()`` of each is a message for people."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from cress.protocol.views import Fault
 
 
 class ClientError(Exception):
-    """A call to the center that came to nothing. Unless a subclass says otherwise, it changed nothing.
+    """A call to the center failed. Unless a subclass says otherwise, it changed nothing.
 
-    ``passing``: the same call may come to something a little later.
+    ``passing`` says that the same call may succeed a little later.
     """
 
     passing = False
 
 
 class Unreachable(ClientError):
-    """No center answered, or the connection broke off; then it is not known whether the call took effect."""
+    """No center answered, or the connection broke off; in the second case the call may have taken effect."""
 
     passing = True
 
 
 class Unproven(Unreachable):
-    """Something answers that has not proven that it knows the token; nothing but a random number was sent to it."""
+    """The server has not proven that it knows the token; only a random number was sent to it."""
 
 
 class Broken(Unreachable):
@@ -30,7 +30,7 @@ class Broken(Unreachable):
 
 
 class Unauthorized(ClientError):
-    """The center does not know the token, or its owner may not do this."""
+    """The center does not know the token, or its owner lacks the right."""
 
 
 class NotFound(ClientError):
@@ -38,11 +38,11 @@ class NotFound(ClientError):
 
 
 class Unavailable(ClientError):
-    """The center is there and cannot do it now: it starts, stops, or cannot store."""
+    """The center is there but cannot do this now: it starts, stops, or cannot store."""
 
 
 class Elsewhere(ClientError):
-    """The center stands by; the one at ``leader`` leads. The client goes there by itself."""
+    """The center is a standby; the one at ``leader`` leads. The client goes there by itself."""
 
     def __init__(self, leader: str) -> None:
         super().__init__(f"the center stands by; the one at {leader} leads")
@@ -50,9 +50,9 @@ class Elsewhere(ClientError):
 
 
 class Refused(ClientError):
-    """The center understood and said no.
+    """The center refused the call.
 
-    ``code`` is ``bad_input`` or ``not_accepted``; ``faults`` say what is wrong.
+    ``code`` is ``bad_input`` or ``not_accepted``; ``faults`` name the mistakes.
     """
 
     def __init__(self, message: str, code: str, faults: tuple[Fault, ...] = ()) -> None:
@@ -62,15 +62,15 @@ class Refused(ClientError):
 
     @property
     def bad_input(self) -> bool:
-        """Return whether the input itself is wrong; otherwise it could be accepted later, or by another cluster."""
+        """Return whether the input itself is wrong; otherwise it may be accepted later, or by another cluster."""
         return self.code != "not_accepted"
 
 
 class JobFailed(ClientError):
-    """A job that did not succeed, where its result was asked for.
+    """The job whose result was requested did not succeed.
 
-    ``job`` is how it ended; ``codes`` are the exit codes of tasks that failed, by index (the first ones; -n after
-    signal n, ``None``: unknown); ``stderr`` the last lines that the first of them wrote.
+    ``job`` is its final view; ``codes`` are the exit codes of failed tasks by index (the first ones; -n after signal n,
+    ``None``: unknown); ``stderr`` are the last lines that the first of them wrote.
     """
 
     def __init__(self, message: str, job: JobView, codes: dict[int, int | None], stderr: str) -> None:
@@ -84,11 +84,11 @@ class JobFailed(ClientError):
 
 
 class CannotSend(ClientError, TypeError):
-    """A function, or something that it is given, cannot be pickled; the sentence says what."""
+    """A function or one of its arguments cannot be pickled; the message says which."""
 
 
 class TaskDied(ClientError):
-    """The process of a task ended before it had a result, as often as it was tried."""
+    """The process of a task ended before it had a result, in every attempt."""
 
 
 class RemoteError(Exception):
@@ -96,7 +96,7 @@ class RemoteError(Exception):
 
 
 class RemoteTraceback(Exception):
-    """The traceback of a function in its task; the cause of the exception that is raised here."""
+    """The traceback of a function in its task, as the cause of the exception raised here."""
 
     def __str__(self) -> str:
         return f'\n"""\n{self.args[0]}"""'

@@ -15,16 +15,16 @@ class _Output(NamedTuple):
 
 
 class Executed(_Output):
-    """Exit code (128 + n after signal n) and all that it wrote; bytes that are no UTF-8 are replaced.
+    """The exit code (128 + n after signal n) and the whole output; bytes that are not UTF-8 are replaced.
 
-    ``task`` is the task in which it ran.
+    ``task`` is the task in which the command ran.
     """
 
     task: int = 0
 
 
 def executed(running: Command, stdin: str | bytes, task: int) -> Executed:
-    """Give a command its input and wait for its end."""
+    """Send a command its input, and wait for its end."""
     code, stdout, stderr = running.communicate(stdin.encode() if isinstance(stdin, str) else stdin)
     done = Executed(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
     done.task = task

@@ -1,4 +1,4 @@
-"""A command in a running task, seen from the client."""
+"""A command in a running task, on the client's side."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from cress.client.route import Route
 
-# Seconds until the center has answered, and for a message that says good-bye.
+# Seconds for the center's answer, and for a closing message.
 OPEN_SECONDS, CLOSE_SECONDS = 15.0, 1.0
-# A part of the input is small, so that typing is not held up by it.
+# Bytes of one part of the input: few, so that typing is not delayed.
 PART = 16_384
 
 _encode = msgspec.json.Encoder().encode
@@ -33,11 +33,11 @@ _decode = msgspec.json.Decoder(ExecNews).decode
 
 
 class Command:
-    """A command that runs in a task. Iterate over it for what it writes: ``(error, data)``, until it is over.
+    """A command that runs in a task. Iterate over it for its output, ``(error, data)``, until it ends.
 
-    Then ``code`` is its exit code (128 + n after signal n), and ``why`` says what kept it from running if it did not.
-    Input goes in from another thread: ``send`` waits when the command does not read. Leaving it (``with``, ``close``)
-    ends it.
+    Then ``code`` is its exit code (128 + n after signal n), and ``why`` says what kept it from running, if anything.
+    Another thread may send input: ``send`` waits while the command does not read. Leaving it (``with``, ``close``) ends
+    it.
     """
 
     def __init__(self, wire: _Wire, opened: ExitStack, url: str, start: ExecStart) -> None:
@@ -60,9 +60,9 @@ class Command:
         self.close()
 
     def __iter__(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield its output, each piece with whether it is standard error.
+        """Yield its output in pieces, each with a flag for standard error.
 
-        Raises Broken when a connection is lost, and Unavailable when the command was ended, as with its task.
+        Raises Broken if a connection is lost, and Unavailable if the command was ended, for example with its task.
         """
         from websockets.exceptions import ConnectionClosed
 
@@ -71,7 +71,7 @@ class Command:
                 message = self._wire.recv()
                 if isinstance(message, bytes):
                     yield message[:1] == ERROR, message[1:]
-                    # Only now, so that a slow reader is sent no more than fits into the window.
+                    # Confirmed only now, so that a slow reader gets no more than the window allows.
                     self._say(ExecWord(taken=len(message) - 1))
                     continue
                 news = _decode(message)
@@ -96,7 +96,7 @@ class Command:
                 self._changed.notify_all()
 
     def send(self, data: bytes) -> bool:
-        """Give it input; returns when all of it is on its way. False: it is over and reads nothing any more."""
+        """Send input, and return when all of it is on its way; return False if the command has ended."""
         view = memoryview(data)
         while view:
             with self._changed:
@@ -111,17 +111,15 @@ class Command:
         return True
 
     def end(self) -> None:
-        """There is no more input."""
+        """Send the end of the input."""
         self._say(ExecWord(end=True))
 
     def resize(self, rows: int, columns: int) -> None:
-        """Its terminal has another size now."""
+        """Report the new size of its terminal."""
         self._say(ExecWord(size=(rows, columns)))
 
     def communicate(self, data: bytes = b"") -> tuple[int, bytes, bytes]:
-        """Give it this input and wait for its end: exit code, what it wrote to standard output and to standard
-        error.
-        """
+        """Send this input and wait for the end; return the exit code, standard output, and standard error."""
 
         def feed() -> None:
             self.send(data)
@@ -137,7 +135,7 @@ class Command:
         return self.code, b"".join(written[False]), b"".join(written[True])
 
     def close(self) -> None:
-        """End it, if it still runs."""
+        """End the command if it still runs."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -154,7 +152,7 @@ class Command:
 
 
 class _Wire:
-    """A WebSocket to the center; its messages are sealed where the token is not sent."""
+    """A WebSocket to the center; its messages are sealed if the token is not sent."""
 
     def __init__(self, wire: ClientConnection, seals: Seals | None) -> None:
         self._wire = wire
@@ -170,7 +168,7 @@ class _Wire:
             self._wire.send(self._seals.out.seal(wrap(message)))
 
     def recv(self) -> str | bytes:
-        """Return the next message. Raises OSError for one that the center has not sealed."""
+        """Return the next message. Raises OSError for one without the center's seal."""
         data = self._wire.recv()
         if self._seals is None:
             return data
@@ -200,7 +198,7 @@ def run_inside(
         given["ssl"] = route.tls
     opened = ExitStack()
     try:
-        # As a context, which is left by ``close``: so newer versions of the library want it.
+        # Used as a context, which ``close`` leaves, since newer versions of the library require it.
         opening: AbstractContextManager[ClientConnection] = connect(
             "ws" + url.removeprefix("http") + path,
             additional_headers=headers,
@@ -209,7 +207,7 @@ def run_inside(
             close_timeout=CLOSE_SECONDS,
             compression=None,
             proxy=None,
-            # The window bounds it; a reader that is paused must not keep the library from answering pings.
+            # The window bounds the queue; a paused reader must not keep the library from answering pings.
             max_queue=None,
             **given,
         )

@@ -17,16 +17,15 @@ T = TypeVar("T")
 
 
 class Executor(futures.Executor):
-    """Runs calls on the cluster of ``client`` (without one: as ``Client()`` finds it); every part of the program may
-    use it.
+    """Runs calls on the cluster of ``client`` (default: ``Client()``); all threads of the program may use it.
 
-    Calls that are submitted shortly after each other travel together, as one array job with ``chunk`` calls for each
-    task; if ``chunk`` is not given, there are a few tasks for each place where one can run. ``python``, ``spool`` and
-    ``keys`` are those of ``Client.map``. What a call raises is raised by ``Future.result``, with the traceback of the
-    task as its cause; a task that died as often as it was tried raises ``TaskDied``.
+    Calls submitted shortly after each other travel together, as one array job with ``chunk`` calls for each task. By
+    default there are a few tasks for each one that can run at once. ``python``, ``spool`` and ``keys`` are those of
+    ``Client.map``. ``Future.result`` raises the exception of a call, with the traceback of the task as its cause; a
+    task that died in every attempt raises ``TaskDied``.
 
-    A future can be cancelled until its task begins. Leaving a ``with`` waits for all calls; by Ctrl-C it cancels them.
-    A program that ends without ``shutdown`` cancels what is left.
+    A future can be cancelled until its task begins. Leaving a ``with`` waits for all calls; Ctrl-C cancels them. A
+    program that ends without ``shutdown`` cancels the remaining calls.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class Executor(futures.Executor):
         self._thread = ExecutorThread(self._client.patient, chunk, python, spool, dict(keys))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> futures.Future[T]:
-        """Call ``fn`` on the cluster. Raises ``CannotSend`` at once for what cannot be pickled."""
+        """Call ``fn`` on the cluster. Raises ``CannotSend`` at once for objects that cannot be pickled."""
         from cress.client.packing import dump_call
 
         future: futures.Future[T] = futures.Future()
@@ -53,7 +52,7 @@ class Executor(futures.Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls. With ``cancel_futures`` those are cancelled whose tasks have not begun."""
+        """Accept no more calls. With ``cancel_futures`` calls whose tasks have not begun are cancelled."""
         self._thread.stop(cancel=cancel_futures)
         if wait:
             self._thread.join()

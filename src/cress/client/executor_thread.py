@@ -14,12 +14,12 @@ from cress.client.blocking.patient import PatientHttp
 from cress.client.bundle import GONE, SELDOM, SOON, ChunkBundle, ChunkResult, chunk_size, job_of, settled
 from cress.client.spool import created
 
-# Calls travel when no other one has come for so long; the first one waits at most so long for others, and longer where
-# nothing could start sooner since there is more on its way than can run. Seconds.
+# Seconds without another call after which calls are sent; most seconds for which the first one waits for others,
+# usually and while more tasks are in transit than can run.
 QUIET, MOST, MOST_BUSY = 0.01, 0.5, 2.0
-# How often the thread looks whether the program has ended, while there is nothing to do. Seconds.
+# Seconds between two checks for the end of the program while there is nothing to do.
 IDLE = 0.5
-# For so long it is remembered how many tasks can run. Seconds.
+# Seconds for which the number of tasks that can run is remembered.
 PLACES_KNOWN = 60.0
 CALLS = "calls"
 
@@ -32,31 +32,31 @@ class PendingCall:
     def __init__(self, future: Future[Any], pickles: tuple[bytes, bytes]) -> None:
         self.future = future
         self.pickles = pickles
-        # Whether the future was told that it runs or is cancelled.
+        # True once the future knows that it runs or is cancelled.
         self.told = False
 
     def begin(self) -> None:
-        """Its task has begun, or there is one less to wait for."""
+        """Note that its task has begun, or that it was cancelled."""
         if not self.told:
             self.told = True
             self.future.set_running_or_notify_cancel()
 
     def fail(self, error: BaseException) -> None:
-        """It will have no result."""
+        """Fail the call, which will have no result."""
         self.begin()
         if not self.future.cancelled():
             self.future.set_exception(error)
 
 
 class Sent:
-    """A bundle on its way, with the calls of each chunk."""
+    """A bundle in transit, with the calls of each chunk."""
 
     def __init__(self, bundle: ChunkBundle, chunks: list[list[PendingCall]]) -> None:
         self.bundle = bundle
         self.chunks = chunks
 
     def deliver(self, found: list[ChunkResult]) -> None:
-        """Bring what has come to its futures."""
+        """Set the results on their futures."""
         for part in found:
             for entry, outcome in zip(self.chunks[part.chunk], part.outcomes, strict=True):
                 result = settled(outcome)
@@ -73,7 +73,7 @@ class Sent:
                 entry.begin()
 
     def drop_cancelled(self) -> None:
-        """Tell who waits for cancelled calls; chunks of which all are cancelled are not done."""
+        """Notify the waiters of cancelled calls; skip chunks of which all calls are cancelled."""
         for chunk in sorted(self.bundle.missing - self.bundle.begun):
             cancelled = [entry for entry in self.chunks[chunk] if entry.future.cancelled()]
             for entry in cancelled:
@@ -82,7 +82,7 @@ class Sent:
                 self.bundle.skip(chunk)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing more will come."""
+        """Fail all calls that have no result yet."""
         for entries in self.chunks:
             for entry in entries:
                 if not entry.future.done():
@@ -105,7 +105,7 @@ class ExecutorThread(threading.Thread):
         self._keys = keys
         self._bell = threading.Condition()
         self._waiting: list[PendingCall] = []
-        # When the first and the last of those that wait came.
+        # When the first and the last of the waiting calls came.
         self._first = self._last = 0.0
         self._sent: list[Sent] = []
         self._stopped = self._aborted = self._cancelled = False
@@ -114,7 +114,7 @@ class ExecutorThread(threading.Thread):
     # --- for the executor ---------------------------------------------------------------------------------------------
 
     def add(self, entry: PendingCall) -> None:
-        """One more call."""
+        """Add a call."""
         with self._bell:
             if self._stopped:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -128,7 +128,7 @@ class ExecutorThread(threading.Thread):
         entry.future.add_done_callback(self._note)
 
     def stop(self, *, cancel: bool) -> None:
-        """Take no more calls, and end when those that are there are settled."""
+        """Accept no more calls, and end when the present ones are settled."""
         with self._bell:
             self._stopped = True
             entries = [*self._waiting, *(entry for sent in self._sent for chunk in sent.chunks for entry in chunk)]
@@ -138,13 +138,13 @@ class ExecutorThread(threading.Thread):
                 entry.future.cancel()
 
     def abort(self) -> None:
-        """Want nothing any more."""
+        """Give up all calls."""
         with self._bell:
             self._stopped = self._aborted = True
             self._bell.notify()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for the end, if it has begun."""
+        """Wait for the end of the thread, if it was started."""
         if self.ident:
             super().join(timeout)
 
@@ -155,7 +155,7 @@ class ExecutorThread(threading.Thread):
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """See the class."""
+        """Run the thread; see the class."""
         pause = SOON
         while True:
             with self._bell:
@@ -180,7 +180,7 @@ class ExecutorThread(threading.Thread):
         self._leave()
 
     def _ready(self) -> list[PendingCall]:
-        """The calls that travel now: those that have waited for others long enough."""
+        """Return the calls to send now, which have waited long enough for others."""
         if not self._waiting:
             return []
         now = time.monotonic()
@@ -233,7 +233,7 @@ class ExecutorThread(threading.Thread):
         return count
 
     def _look(self) -> bool:
-        """Bring what has come to its futures; whether there was anything."""
+        """Set new results on their futures; return whether there were any."""
         cancelled, self._cancelled = self._cancelled, False
         moved = False
         for sent in self._sent:
@@ -254,11 +254,11 @@ class ExecutorThread(threading.Thread):
         return moved or bool(over)
 
     def _end(self, sent: Sent) -> None:
-        with contextlib.suppress(Exception):  # what is left there does no harm
+        with contextlib.suppress(Exception):  # remaining files do no harm
             bundles.end(sent.bundle, self._center.at_most(GONE))
 
     def _leave(self) -> None:
-        """Cancel everything."""
+        """Cancel all calls."""
         for entry in self._waiting:
             entry.future.cancel()
             entry.begin()

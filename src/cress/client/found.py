@@ -1,4 +1,4 @@
-"""The center that a client is to speak to."""
+"""The center for a client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FoundCenter(NamedTuple):
 
 
 def found(url: str | None, token: str | None, data: Path | str | None) -> FoundCenter:
-    """The center that is meant. Raises ``NoCenter``, ``InputError``."""
+    """Return the chosen center. Raises ``NoCenter``, ``InputError``."""
     if url is not None:
         given = token if token is not None else os.environ.get(TOKEN, "").strip()
         if not given:

@@ -1,9 +1,9 @@
-"""File formats of functions, items and results: a payload with an index for the way out, a file for each chunk back.
+"""File formats of functions, items and results: a payload with an index to the tasks, a file for each chunk back.
 
-``payload``: a head (JSON), the function, and the chunks one after the other, each a pickle. ``index``: for the head,
-the function and each chunk its offset and size, so that a task reads its own part alone. ``N.result``: for each item of
-chunk N a frame, a byte for what it is and the size of a pickle. Pickles are of protocol 5, written and read without a
-copy of large arrays. This module is loaded in every worker: it imports little.
+``payload``: a head (JSON), the function, and the chunks one after another, each a pickle. ``index``: offset and size of
+the head, the function and each chunk, so that a task reads only its own part. ``N.result``: a frame for each item of
+chunk N, with a byte for its kind and the size of a pickle. Pickles have protocol 5, and are written and read without
+copies of large arrays. This module is loaded in every worker, so it imports little.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ class CallResult(NamedTuple):
 
 
 class Lost(Exception):
-    """An exception of a function that cannot travel itself; ``str()`` has its type and what it said."""
+    """An exception of a function that cannot be pickled itself; ``str()`` has its type and message."""
 
 
-# --- what goes out ----------------------------------------------------------------------------------------------------
+# --- to the tasks -----------------------------------------------------------------------------------------------------
 
 
 class Writer:
-    """Writes the payload; each part is there from the next ``add`` on."""
+    """Writes the payload; each part is readable from the next ``add`` on."""
 
     def __init__(self, payload: BinaryIO, index: BinaryIO) -> None:
         self._payload = payload
         self._index = index
 
     def add(self, dump: Callable[[BinaryIO], None]) -> None:
-        """One more part, as ``dump`` writes it."""
+        """Add a part, which ``dump`` writes."""
         offset = self._payload.tell()
         dump(self._payload)
         self._index.write(_PLACE.pack(offset, self._payload.tell() - offset))
 
 
 def head_of(spool: Spool) -> dict[str, Any]:
-    """Read the head of the payload."""
+    """Return the head of the payload."""
     with _at(spool, HEAD) as (payload, size):
         found: dict[str, Any] = json.loads(payload.read(size))
     return found
 
 
 def load(spool: Spool, number: int) -> Any:
-    """The function or a chunk."""
+    """Return the function or a chunk."""
     with _at(spool, number) as (payload, _):
         return pickle.load(payload)  # noqa: S301 – the user's own
 
@@ -80,11 +80,11 @@ def _at(spool: Spool, number: int) -> Iterator[tuple[BinaryIO, int]]:
         yield payload, size
 
 
-# --- what comes back --------------------------------------------------------------------------------------------------
+# --- back to the client -----------------------------------------------------------------------------------------------
 
 
 def write_outcomes(file: BinaryIO, outcomes: Iterable[CallResult], dump: Callable[[Any, BinaryIO], None]) -> None:
-    """Write outcomes as they come; what cannot be written is an error of its item."""
+    """Write outcomes as they come; one that cannot be written becomes an error of its item."""
     for outcome in outcomes:
         begin = file.tell()
         if outcome.error is None:
@@ -96,7 +96,7 @@ def write_outcomes(file: BinaryIO, outcomes: Iterable[CallResult], dump: Callabl
                 file.seek(begin)
                 file.truncate()
         try:
-            # What cannot be made again from its own pickle is found out here, not in the client.
+            # A value that cannot be restored from its own pickle must fail here, not in the client.
             tried = io.BytesIO()
             dump(outcome.error, tried)
             pickle.loads(tried.getvalue())  # noqa: S301
@@ -133,7 +133,7 @@ def _frame(file: BinaryIO, kind: int, value: Any, dump: Callable[[Any, BinaryIO]
 
 
 def read_outcomes(file: BinaryIO, count: int) -> list[CallResult]:
-    """The outcomes of a chunk of ``count`` items; ``Lost`` for each where it came to nothing as a whole."""
+    """Return the outcomes of a chunk of ``count`` items; each is ``Lost`` if the chunk failed as a whole."""
     found: list[CallResult] = []
     place = 0
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""A job as it is named: the part that the handles of both halves share."""
+"""The common part of the handles in both halves of the client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cress.client.job_keywords import Named
 
 
 class Handle(Named):
-    """The part shared by the handles of both halves: id, name and note of the submit."""
+    """The common part of handles: id, name and note of the submit."""
 
     def __init__(self, id: int, name: str = "", note: str = "") -> None:
         self.id = id

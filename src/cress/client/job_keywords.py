@@ -1,7 +1,7 @@
-"""The keys of a job file (docs/jobs.md) as keywords of Python: names and types, for people, editors and type checkers.
+"""The keys of a job file (docs/jobs.md) as Python keywords: names and types, for people, editors and type checkers.
 
-What a value may be is the center's to say; these are the types that make sense. Durations are texts such as
-``"10min"``, seconds, or ``timedelta``; paths are texts or ``Path``.
+The center decides which values are valid; these are the sensible types. Durations are texts such as ``"10min"``,
+seconds, or ``timedelta``; paths are texts or ``Path``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from os import PathLike
 from typing import Any, TypeAlias, TypedDict
 
 Duration: TypeAlias = str | float | timedelta
-# From the submission on, or a moment; a datetime without a zone is one in the zone of the cluster.
+# A time from the submission, or a moment; a datetime without a zone is in the zone of the cluster.
 Deadline: TypeAlias = Duration | datetime
 Resource: TypeAlias = str | Mapping[str, str | float]
 Path: TypeAlias = str | PathLike[str]
 Licences: TypeAlias = str | Sequence[str] | Mapping[str, int]
 Check: TypeAlias = Mapping[str, Any]
-# One: an id, a name, a handle or a step.
+# One dependency: an id, a name, a handle or a step.
 Behind: TypeAlias = "int | str | Named | NamedStep"
 After: TypeAlias = "Behind | Sequence[Behind] | Mapping[Any, str]"
 Secrets: TypeAlias = Mapping[str, str | Mapping[str, str]] | Sequence[str]
@@ -26,13 +26,13 @@ Files: TypeAlias = Mapping[str, str] | Sequence[Mapping[str, Any]]
 
 
 class Named:
-    """Something with the id of a job: a handle."""
+    """An object with the id of a job: a handle."""
 
     id: int
 
 
 class NamedStep:
-    """Something with the name of a step of a dag."""
+    """An object with the name of a step of a dag."""
 
     name: str
 
@@ -42,10 +42,10 @@ class RunKeys(TypedDict, total=False):
 
     ``environment``: variables.
     ``secrets``: ``{"DB_PASSWORD": "db"}`` or ``{"key.pem": {"secret": "db", "as": "file"}}`` (docs/secrets.md).
-    ``directory``: where they start; the current directory if it is not given. ``requirement`` and ``rank``: of nodes
+    ``directory``: where they start; by default the current directory. ``requirement`` and ``rank`` select nodes
     (docs/constraints.md). ``spread``, ``away_from``, ``near``, ``within``: ``"zone"``, ``{"by": "zone", "most_skew":
-    2}``, or a list; ``labels``: ``{"tier": "db"}``. ``licences``: those that each takes (``"matlab"``, ``{"matlab":
-    2}``). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved after success
+    2}``, or a list; ``labels``: ``{"tier": "db"}``. ``licences``: those of each task (``"matlab"``, ``{"matlab": 2}``).
+    ``runtime``: process or container. ``files`` are copied before the start, ``outputs`` are saved after success
     (docs/files.md).
     """
 
@@ -86,7 +86,7 @@ class RunKeys(TypedDict, total=False):
 
 
 class TaskKeys(RunKeys, total=False):
-    """Keys of tasks: how and where they run, and ``resource``, what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory":
+    """Keys of tasks: how and where they run, and their request ``resource`` (``"<2, 4G>"`` or ``{"cpu": 2, "memory":
     "4G"}``).
 
     ``workload`` is the framework whose leases they use.
@@ -97,7 +97,7 @@ class TaskKeys(RunKeys, total=False):
 
 
 class CallKeys(TaskKeys, total=False):
-    """The keys of the tasks that functions run in (``Client.map``, ``Executor``).
+    """The keys of the tasks that run functions (``Client.map``, ``Executor``).
 
     ``retries``: how often a task whose process died is tried again.
     """
@@ -112,9 +112,9 @@ class CallKeys(TaskKeys, total=False):
 class CountKeys(TaskKeys, total=False):
     """Keys of jobs with a number of tasks.
 
-    ``hold``: it waits until it is released. ``after``: jobs that must end first; a list of ids, names of jobs of the
-    same submit, handles or steps, or a mapping of these to ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a number,
-    ``"dynamic"``, or several by name.
+    ``hold``: the job waits until it is released. ``after``: jobs that must end first; a list of ids, names of jobs of
+    the same submit, handles or steps, or a mapping of these to ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a
+    number, ``"dynamic"``, or several by name.
     """
 
     tasks: int | str
@@ -127,8 +127,8 @@ class CountKeys(TaskKeys, total=False):
 class EndingKeys(CountKeys, total=False):
     """Keys of jobs whose tasks end.
 
-    ``gang``: all start at once or none; ``max_running``: at most so many; ``movable``: they may begin anew on other
-    nodes. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
+    ``gang``: all start at once or none; ``max_running``: the most that run at once; ``movable``: they may begin anew on
+    other nodes. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
     """
 
     gang: bool | str
@@ -139,8 +139,10 @@ class EndingKeys(CountKeys, total=False):
 
 
 class JobKeys(EndingKeys, total=False):
-    """The keys of a batch job, but its command; ``parts``: of a gang, by name (``{"driver": {"command": …}, "workers":
-    {"tasks": 8, …}}``); ``deadline``: when all its tasks should have ended (``"6h"``, a ``datetime``).
+    """The keys of a batch job except its command.
+
+    ``parts`` are those of a gang, by name (``{"driver": {"command": …}, "workers": {"tasks": 8, …}}``); ``deadline`` is
+    the time by which all its tasks should have ended (``"6h"``, a ``datetime``).
     """
 
     name: str
@@ -150,8 +152,9 @@ class JobKeys(EndingKeys, total=False):
 
 
 class StepKeys(EndingKeys, total=False):
-    """The keys of a step of a dag, but its command; ``continue_``: the steps behind it start however it ended;
-    ``parts``: those of a gang.
+    """The keys of a step of a dag except its command.
+
+    With ``continue_`` the following steps start however it ends; ``parts`` are those of a gang.
     """
 
     parts: Mapping[str, Mapping[str, Any]]
@@ -159,9 +162,9 @@ class StepKeys(EndingKeys, total=False):
 
 
 class DagKeys(EndingKeys, total=False):
-    """The keys of a dag, but its name and steps: those that steps have too are defaults of its steps.
+    """The keys of a dag except its name and steps; keys that steps also have are their defaults.
 
-    ``deadline``: when all its steps should have ended.
+    ``deadline`` is the time by which all its steps should have ended.
     """
 
     group: str
@@ -170,10 +173,10 @@ class DagKeys(EndingKeys, total=False):
 
 
 class CronKeys(EndingKeys, total=False):
-    """The keys of a cron job, but its name, moments and command.
+    """The keys of a cron job except its name, moments and command.
 
     ``overlap``: ``"forbid"``, ``"allow"`` or ``"replace"``; ``missed``: ``"skip"`` or ``"once"``. ``deadline``: of each
-    run, from its start on.
+    run, from its start.
     """
 
     group: str
@@ -199,11 +202,11 @@ class KeptKeys(CountKeys, total=False):
 
 
 class ServiceKeys(KeptKeys, total=False):
-    """The keys of a service, but its name and command.
+    """The keys of a service except its name and command.
 
-    ``minimum`` tasks are never preempted; an update takes ``max_unavailable`` out at once; ``timetable``:
-    ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``; ``job_failure=False``: a task that is lost with
-    its node is not replaced; ``movable=False``: its tasks are not moved to other nodes.
+    ``minimum`` tasks are never preempted; an update stops ``max_unavailable`` tasks at once; ``timetable``: ``[{"at":
+    "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``; with ``job_failure=False`` a task that is lost with its
+    node is not replaced; with ``movable=False`` its tasks are not moved to other nodes.
     """
 
     job_failure: bool
@@ -215,6 +218,6 @@ class ServiceKeys(KeptKeys, total=False):
 
 
 class DatabaseKeys(KeptKeys, total=False):
-    """The keys of a database, but its name and command; after ``move_after`` away from its node a task may move."""
+    """The keys of a database except its name and command; a task away from its node for ``move_after`` may move."""
 
     move_after: Duration

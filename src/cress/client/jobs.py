@@ -1,7 +1,6 @@
-"""Jobs as Python objects: what a job file says, said in keywords, and turned into the mapping of such a file.
+"""Jobs as Python objects: the keys of a job file as keywords, converted to the mapping of such a file.
 
-There is one truth, the job file (docs/jobs.md): an object knows which keys it may have, the center what their values
-mean.
+The job file (docs/jobs.md) is the definition: an object knows its valid keys, and the center the meaning of values.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Command: TypeAlias = str | Sequence[str]
 
 
 class JobFile:
-    """The contents of a job file; ``keys`` are its keys and values as they were given."""
+    """The contents of a job file; ``keys`` are its keys with the given values."""
 
     TYPE: ClassVar[str]
     KEYS: ClassVar[frozenset[str]]
@@ -40,7 +39,7 @@ class JobFile:
         self.keys = checked(type(self).__name__, keys, self.KEYS)
 
     def mapping(self) -> dict[str, object]:
-        """The job as the mapping of a job file, of texts, numbers, lists and mappings alone."""
+        """Return the job as the mapping of a job file, with only texts, numbers, lists and mappings."""
         return {"type": self.TYPE, **plain_keys(self.keys)}
 
     def __repr__(self) -> str:
@@ -48,10 +47,10 @@ class JobFile:
 
 
 class Job(JobFile):
-    """A batch job: ``tasks`` copies of a program that end. ``command``: a list, or one text for the shell; ``None``:
-    its ``parts`` have theirs.
+    """A batch job: ``tasks`` copies of a program that end.
 
-    The other keys are those of ``job_keywords.JobKeys``. Raises ``InputError`` for a key that no batch job has.
+    ``command`` is a list, or one text for the shell; ``None`` if its ``parts`` have theirs. The other keys are those of
+    ``job_keywords.JobKeys``. Raises ``InputError`` for a key that batch jobs lack.
     """
 
     TYPE = "batch"
@@ -62,7 +61,7 @@ class Job(JobFile):
 
 
 class Service(JobFile):
-    """A program that is kept running in ``tasks`` copies (``job_keywords.ServiceKeys``), found under its ``name``."""
+    """A program that is kept running in ``tasks`` copies (``job_keywords.ServiceKeys``), known by its ``name``."""
 
     TYPE = "service"
     KEYS = frozenset({"command", "name", *ServiceKeys.__annotations__})
@@ -102,7 +101,7 @@ class Step(NamedStep):
         self.keys = checked("Step", keys, self.KEYS)
 
     def mapping(self) -> dict[str, object]:
-        """The step as its mapping in a job file."""
+        """Return the step as its mapping in a job file."""
         return {key.rstrip("_"): value for key, value in plain_keys(self.keys).items()}
 
     def __repr__(self) -> str:
@@ -110,7 +109,7 @@ class Step(NamedStep):
 
 
 class Dag(JobFile):
-    """Steps that come after each other (``job_keywords.DagKeys``); ``step`` adds one.
+    """Steps with dependencies on each other (``job_keywords.DagKeys``); ``step`` adds one.
 
     >>> dag = Dag("etl", retries=2)
     >>> extract = dag.step("extract", command="./extract.sh")
@@ -125,7 +124,7 @@ class Dag(JobFile):
         self.steps: dict[str, Step] = {}
 
     def step(self, name: str, command: Command, **keys: Unpack[StepKeys]) -> Step:
-        """One more step, whose ``after`` names steps that are there. Raises ``InputError`` for a name that is taken."""
+        """Add a step, whose ``after`` names existing steps. Raises ``InputError`` for a name that is taken."""
         if name in self.steps:
             raise InputError(f"there is already a step {name}", hint="step names must be unique", field="name")
         step = Step(self, name, {"command": command, **keys})
@@ -136,12 +135,12 @@ class Dag(JobFile):
         return step
 
     def mapping(self) -> dict[str, object]:
-        """The dag as the mapping of a job file."""
+        """Return the dag as the mapping of a job file."""
         return {**super().mapping(), "steps": {name: step.mapping() for name, step in self.steps.items()}}
 
 
 def checked(what: str, keys: Mapping[str, object], known: frozenset[str]) -> dict[str, object]:
-    """The keys, if all of them are known. Raises ``InputError``; what is ``None`` is not given."""
+    """Return the given keys without those that are ``None``. Raises ``InputError`` for unknown ones."""
     for key in keys:
         if key not in known:
             raise InputError(f"{what} has no key {key!r}", hint=one_of(key, sorted(known)), field=key)
@@ -149,7 +148,7 @@ def checked(what: str, keys: Mapping[str, object], known: frozenset[str]) -> dic
 
 
 def plain_keys(keys: Mapping[str, object]) -> dict[str, object]:
-    """Keys with their values as JSON has them. Raises ``InputError`` that names the key."""
+    """Return keys with JSON values. Raises ``InputError`` that names the key."""
     made = {}
     for key, value in keys.items():
         try:
@@ -160,7 +159,7 @@ def plain_keys(keys: Mapping[str, object]) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """A value as JSON has it. Durations in seconds, moments and paths as texts, handles as ids, steps as names."""
+    """Return a value as JSON: durations in seconds, moments and paths as texts, handles as ids, steps as names."""
     match value:
         case None | bool() | str() | int() | float():
             return value
@@ -197,8 +196,9 @@ def _steps_in(after: Any) -> list[Step]:
 
 
 def mapping_of(job: JobFile | Mapping[str, object]) -> dict[str, object]:
-    """The mapping of a job file, whichever way the job is given, in the current directory unless it names one, or
-    files.
+    """Return the mapping of a job file, from any form of a job.
+
+    The job starts in the current directory unless it names a directory or files.
     """
     mapping = job.mapping() if isinstance(job, JobFile) else plain_keys(job)
     if not needs_folder(mapping):
@@ -216,5 +216,5 @@ JobLike: TypeAlias = JobFile | Mapping[str, object]
 
 
 def several(jobs: JobLike | Sequence[JobLike]) -> Sequence[JobLike]:
-    """Jobs that are given together, or one alone."""
+    """Return jobs as a sequence, also a single one."""
     return [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs

@@ -1,7 +1,7 @@
 """Joining: a new node makes a key, and gets its certificate from the center with a join token.
 
-The pin in the token is the fingerprint of the center's authority: the authority is asked for over a connection that is
-not trusted, compared with the pin, and then trusted for the connection that the token is sent over.
+The pin in the token is the fingerprint of the center's authority. The authority's certificate is fetched over an
+untrusted connection, compared with the pin, and then trusted for the connection that sends the token.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KE
 from cress.protocol.join_tokens import fingerprint, parsed_join_token
 from cress.protocol.private_files import make_private_folder, write_private
 
-# Characters of a common name in X.509.
+# Most characters of a common name in X.509.
 _MOST_COMMON_NAME = 64
 
 
 class Joined(NamedTuple):
-    """A bundle, and the address at which its executor finds the center; empty if the bundle was there."""
+    """A bundle, and the center's address for its executor; empty if the bundle already existed."""
 
     bundle: Path
     executor_url: str
@@ -40,10 +40,9 @@ class Joined(NamedTuple):
 
 
 def join(url: str, token: str, node: str, bundle: Path) -> Joined:
-    """Write the bundle of ``node``, whose key is made here. Raises InputError and ClientError.
+    """Write the bundle of ``node``, with a new key. Raises InputError and ClientError.
 
-    A bundle that is valid is kept, and nothing is asked. One without a certificate, or with one that has expired, keeps
-    its key.
+    A valid bundle is kept without a request. One without a certificate, or with an expired one, keeps its key.
     """
     there = _certificate_in(bundle)
     if there is not None and time.time() < there.not_valid_after_utc.timestamp():
@@ -74,7 +73,7 @@ def join(url: str, token: str, node: str, bundle: Path) -> Joined:
 
 def _pinned_authority(url: str, pin: str) -> str:
     """Return the certificate (PEM) of the authority with this fingerprint. Raises Unproven."""
-    # Nothing is sent, and nothing believed but what has the fingerprint.
+    # Nothing is sent over this connection, and only a certificate with the fingerprint is accepted.
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     pem = ask_once(url, calls.authority(), context).certificate
@@ -106,7 +105,7 @@ def _certificate_in(bundle: Path) -> x509.Certificate | None:
 
 
 def _key_in(bundle: Path) -> ec.EllipticCurvePrivateKey:
-    """Return the key of a bundle, made if there is none: a request that is sent again is for the same key."""
+    """Return the key of a bundle, made if there is none, so that a repeated request has the same key."""
     path = bundle / BUNDLE_KEY
     if path.exists():
         try:

@@ -1,4 +1,4 @@
-"""The way to the leader: a center that stands by says where the one is that leads."""
+"""The way to the leader: a standby redirects the client to it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from cress.client.route import Route
 
 MOVED = 307
-# Tries of a call, each at the center to which the last one sent it, without a pause; seconds of the first pause after
-# that, and for which
-# it is tried. Until the session of a leader that is gone has ended, the others send calls there.
+# Attempts of a call without a pause, each at the center to which the last one redirected it; seconds of the first pause
+# after that, and of all attempts. Other centers redirect to a vanished leader until its session has ended.
 PROMPT, PAUSE, PATIENCE = 3, 0.05, 12.0
 ANSWER_SECONDS = 30.0
 _NO_LEADER = "the centers send calls to each other, and none leads; try again"
 
 
 class LeaderClient(ABC):
-    """The part of a client that knows where the center is, and finds the one that leads.
+    """The part of a client that knows the center's address, and finds the leader.
 
-    ``timeout`` is what an answer may take, in seconds. ``advice`` is said when nothing listens there; ``find`` says
-    where the center is when it may have moved. Over ``socket``, a Unix socket, the token is sent, over TCP never:
-    requests are signed. ``ca`` is the authority of the certificate of a center at ``https://``.
+    ``timeout`` is the limit for an answer in seconds. ``advice`` is added to the error if nothing listens there;
+    ``find`` looks up the address of a center that may have moved. Over ``socket``, a Unix socket, the token is sent;
+    over TCP it never is, and requests are signed. ``ca`` is the authority of the certificate of a center at
+    ``https://``.
     """
 
     _route: Route
@@ -61,7 +61,7 @@ class LeaderClient(ABC):
 
     @abstractmethod
     def _open(self) -> None:
-        """Open the route to the present address; connections to the one before are closed with the client."""
+        """Open the route to the present address; older connections are closed with the client."""
 
     def _open_route(self) -> Route:
         from cress.client.route import Route
@@ -71,7 +71,7 @@ class LeaderClient(ABC):
         return self._route
 
     def look(self) -> bool:
-        """Look again where the center is; return whether that is another place."""
+        """Look up the center again; return whether its address has changed."""
         found = address_again(self._find)
         if found is None or found._replace(data=None) == self._address:
             return False
@@ -80,15 +80,13 @@ class LeaderClient(ABC):
         return True
 
     def _follow(self, moved: Elsewhere) -> None:
-        """Go to the center that leads. Raises ``Unavailable``."""
+        """Go to the leader. Raises ``Unavailable``."""
         self._address = address_there(self._address, moved.leader)
         self._open()
 
 
 def pauses() -> Iterator[float]:
-    """Yield for each try of a call the seconds to wait before it; it ends when no center can be expected to lead any
-    more.
-    """
+    """Yield the seconds to wait before each attempt of a call, until no center can be expected to lead any more."""
     end, pause = time.monotonic() + PATIENCE, PAUSE
     yield from (0.0,) * PROMPT
     while time.monotonic() < end:
@@ -97,18 +95,18 @@ def pauses() -> Iterator[float]:
 
 
 def no_leader() -> Unavailable:
-    """Return the error for centers that send a call to each other."""
+    """Return the error for centers that redirect a call to each other."""
     return Unavailable(_NO_LEADER)
 
 
 def elsewhere(status: int, headers: Mapping[str, str]) -> Elsewhere | None:
-    """Return where an answer sends a call; None if it is an answer."""
+    """Return the redirection in an answer; None if there is none."""
     leader = headers.get(LEADER, "")
     return Elsewhere(leader) if status == MOVED and leader else None
 
 
 def address_there(address: Address, leader: str) -> Address:
-    """Return the address of the center that leads, opened as the one at ``address`` is. Raises ``Unavailable``."""
+    """Return the address of the leader, with the credentials of ``address``. Raises ``Unavailable``."""
     if not address.token:
         raise Unavailable(
             f"the center of this machine stands by; the one at {leader} leads, which needs a token (docs/users.md)"

@@ -1,4 +1,4 @@
-"""Changes of leases between two looks."""
+"""Changes of leases between two lists of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cress.protocol.lease_views import LeaseView
 
 
 def changes(known: Mapping[str, LeaseView], now: Mapping[str, LeaseView]) -> list[LeaseView]:
-    """Return the leases that have changed between two looks: those that are over or wait again first.
+    """Return the leases that have changed between two lists, ended ones and those that wait again first.
 
-    One that waits again has its own id and the reason of its request; what waited and has started is told by the leases
-    that it became.
+    A lease that waits again has its own id and the reason of its request. A request that has started is represented by
+    its leases.
     """
-    # By request: how many of its leases wait that did not before, and have not started since.
+    # By request: the number of its leases that wait again and have not started since.
     again: Counter[int | None] = Counter({lease.job: lease.count for lease in now.values() if lease.task is None})
     again.subtract({lease.job: lease.count for lease in known.values() if lease.task is None})
     again.update(lease.job for id, lease in now.items() if lease.task is not None and id not in known)
@@ -34,12 +34,12 @@ def changes(known: Mapping[str, LeaseView], now: Mapping[str, LeaseView]) -> lis
 
 
 def over(view: LeaseView) -> LeaseView:
-    """Return the last view of a lease that is over."""
+    """Return the last view of an ended lease."""
     return msgspec.structs.replace(view, state="over")
 
 
 def stripped(view: LeaseView) -> LeaseView:
-    """Return a view without the time that is left."""
+    """Return a view without the remaining time."""
     return msgspec.structs.replace(view, expires=None)
 
 

@@ -1,4 +1,4 @@
-"""The keys of a request of leases as keywords of Python (docs/api.md)."""
+"""The keys of a request of leases as Python keywords (docs/api.md)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from cress.client.jobs import checked, mapping_of, plain_keys
 
 
 class LeaseKeys(RunKeys, total=False):
-    """Further keys of a request: how the leases are placed, and how the program that runs in them is started.
+    """Further keys of a request: the placement of the leases, and the start of the program in them.
 
-    ``retries``: how often a program that failed is started again.
+    ``retries``: how often a failed program is started again.
     """
 
     retries: int
@@ -21,7 +21,7 @@ class LeaseKeys(RunKeys, total=False):
 
 
 class AskKeys(LeaseKeys, total=False):
-    """All keys of a request but ``resource`` and ``workload``."""
+    """All keys of a request except ``resource`` and ``workload``."""
 
     count: int
     command: str | Sequence[str]
@@ -37,8 +37,9 @@ _ALL = frozenset({*AskKeys.__annotations__, *LeaseKeys.__annotations__, "resourc
 
 
 def body_of(keys: Mapping[str, object]) -> dict[str, object]:
-    """Return the body of a request from keywords, without those that are ``None``; programs start in the current
-    directory. Raises ``InputError``.
+    """Return the body of a request from keywords, without those that are ``None``.
+
+    Programs start in the current directory. Raises ``InputError``.
     """
     given = checked("a lease", keys, _ALL)
     return mapping_of(given) if "command" in given else plain_keys(given)

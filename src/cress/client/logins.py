@@ -1,6 +1,4 @@
-"""Sign-ins of the user of this machine, in ``cress/logins.json`` of the user's configuration: the token for each
-center.
-"""
+"""Sign-ins of this machine's user, in ``cress/logins.json`` of the user's configuration: one token for each center."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from cress.protocol.private_files import make_private_folder, write_private
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """A sign-in at the center at ``url``; ``expires`` in seconds since the epoch, ``ca`` as ``CRESS_CA``, or empty."""
+    """A sign-in at the center at ``url``; ``expires``: seconds since the epoch, ``ca``: as ``CRESS_CA``, or empty."""
 
     url: str
     token: str
@@ -44,7 +42,7 @@ def find_login(url: str = "") -> Login | None:
 
 
 def keep_login(login: Login) -> None:
-    """Store a sign-in, in the place of the one at the same center. Raises InputError."""
+    """Store a sign-in, which replaces the one at the same center. Raises InputError."""
     others = [known for known in _read().logins if known.url != login.url]
     _write([*others, login])
 

@@ -1,4 +1,4 @@
-"""Results of a map in the order of its items, or as they come."""
+"""Results of a map in the order of its items, or as they arrive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cress.client.frames import CallResult
 
 
 class OrderedChunks:
-    """Puts the chunks of a bundle into the order of its items, or gives them as they come."""
+    """Puts the chunks of a bundle into the order of its items, or passes them on as they arrive."""
 
     def __init__(self, sizes: Sequence[int], *, ordered: bool) -> None:
         self._firsts = [0, *accumulate(sizes)]
@@ -20,7 +20,7 @@ class OrderedChunks:
         self._next = 0
 
     def add(self, result: ChunkResult) -> Iterator[tuple[int, CallResult]]:
-        """Positions and outcomes of the items whose turn it is now."""
+        """Yield positions and outcomes of the items whose turn has come."""
         self._early[result.chunk] = result
         while self._early:
             chunk = self._next if self._ordered else result.chunk
@@ -33,7 +33,7 @@ class OrderedChunks:
 
 
 def value_of(outcome: CallResult, *, errors: bool) -> Any:
-    """The result, or its exception: raised, or as a value."""
+    """Return the result, or its exception: raised, or as a value."""
     if outcome.error is None:
         return outcome.value
     if errors:

@@ -19,7 +19,7 @@ from cress.client.errors import CannotSend
 from cress.client.frames import INDEX, PAYLOAD, PROTOCOL, Writer
 from cress.client.spool import Spool
 
-# What is tried one by one when a chunk cannot be pickled as a whole.
+# Parts that are tried one by one when a chunk cannot be pickled as a whole.
 SHOWN = 60
 
 
@@ -67,9 +67,7 @@ def _dump_chunk(chunk: Sequence[Any], position: int, file: BinaryIO) -> None:
 
 
 def _dump(value: Any, file: BinaryIO) -> None:
-    """Pickle a value with plain pickle where possible, else by value (plain pickle stores only names of
-    ``__main__``).
-    """
+    """Pickle a value with plain pickle if possible, else by value (plain pickle stores only names of ``__main__``)."""
     begin = file.tell()
     try:
         _Plain(file).dump(value)
@@ -80,7 +78,7 @@ def _dump(value: Any, file: BinaryIO) -> None:
 
 
 class _Plain(pickle.Pickler):
-    """Refuses what another process would not find."""
+    """Refuses objects that another process would not find."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, PROTOCOL)
@@ -94,7 +92,7 @@ class _Plain(pickle.Pickler):
 
 
 def dump_call(function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> tuple[bytes, bytes]:
-    """One call, as two pickles. Raises ``CannotSend``."""
+    """Return one call as two pickles. Raises ``CannotSend``."""
     place = io.BytesIO()
     dump_function(function, place)
     try:
@@ -118,7 +116,7 @@ def _can(value: Any) -> bool:
 
 
 def _blame_function(function: Any) -> str:
-    """The variable of a function that cannot be pickled, if one is found."""
+    """Return the variable of a function that cannot be pickled, if one is found."""
     if isinstance(function, functools.partial):
         for number, value in enumerate(function.args, 1):
             if not _can(value):

@@ -6,7 +6,7 @@ import time
 
 from cress.client.errors import ClientError, Unreachable
 
-# Between two calls to a center that is away, in seconds.
+# Seconds between two calls to a center that is away.
 PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
@@ -18,12 +18,12 @@ class RetryBudget:
         self.met = met
 
     def at_most(self, seconds: float) -> RetryBudget:
-        """Return a budget of at most so many seconds."""
+        """Return a budget of at most ``seconds``."""
         return RetryBudget(min(self.seconds, seconds), met=self.met)
 
 
 class CenterOutage:
-    """The tries of one call. A call that is not ``again`` is not repeated once it may have arrived."""
+    """The attempts of one call. A call that is not ``again`` is not repeated once it may have arrived."""
 
     def __init__(self, budget: RetryBudget, *, again: bool) -> None:
         self._budget = budget
@@ -32,7 +32,7 @@ class CenterOutage:
         self._next = PAUSE
 
     def pause(self, error: ClientError) -> float | None:
-        """Return the seconds to wait before the next try; ``None``: the error is final."""
+        """Return the seconds to wait before the next attempt; ``None`` if the error is final."""
         sent = isinstance(error, Unreachable) and not self._again
         now = time.monotonic()
         self._since = now if self._since is None else self._since

@@ -1,8 +1,8 @@
-"""The route to a center: a Unix socket in its data directory with the token, or TCP, also with TLS, with signed
-requests.
+"""The route to a center: a Unix socket in its data directory with the token, or TCP or TLS with signed requests.
 
-Over TCP the secret of a data directory is never sent: whatever has the port gets signatures, which are worth nothing
-elsewhere or a second time (docs/design/0009-mutual-proof.md). A user's token is sent, over TLS only (``config``).
+The secret of a data directory is never sent over TCP: whatever server has the port gets only signatures, which are
+worthless elsewhere or a second time (docs/design/0009-mutual-proof.md). A user's token is sent, but only over TLS
+(``config``).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from cress.protocol.signatures import PATH, STALE, SessionKey, begin
 
 # Seconds for the center's proof.
 PROOF_SECONDS = 15.0
-# Longer paths of Unix sockets are reached through their directory.
+# Most bytes of a Unix socket's path; longer ones are reached through their directory.
 MOST_PATH = 100
 
 
 class Route:
-    """The route to one address, for several threads. ``close`` it when nothing is asked any more."""
+    """The route to one address, for several threads. ``close`` it after the last request."""
 
     def __init__(self, address: Address) -> None:
         # A Unix socket needs no TLS.
@@ -47,7 +47,7 @@ class Route:
         self.headers = {"User-Agent": f"cress/{cress.__version__}"}
         self.auth: SignedCalls | None = None
         if not address.token:
-            # On the center's own machine the kernel says who connects.
+            # On the center's own machine the kernel names the account.
             assert self.socket, "an address without a token is a socket"
         elif self.socket or address.token.startswith(USER_TOKEN):
             self.headers["Authorization"] = f"Bearer {address.token}"
@@ -65,7 +65,7 @@ class Route:
         try:
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
-            return path  # connecting says what is wrong
+            return path  # the error appears when connecting
         self._kept.callback(os.close, fd)
         return f"/proc/self/fd/{fd}/{name}"
 
@@ -89,7 +89,7 @@ class SignedCalls(httpx.Auth):
         self._lock = threading.Lock()
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Sign a request; begin a session before it, and another one when the center does not know it any more."""
+        """Sign a request; begin a session before it, and another one if the center has forgotten it."""
         for last in (False, True):
             session = self._session
             if session is None:
@@ -104,9 +104,9 @@ class SignedCalls(httpx.Auth):
             self._forget(session)
 
     def opening(self, http: httpx.Client, target: str) -> tuple[dict[str, str], Seals]:
-        """Return the header of a request for a WebSocket, and the seals of its messages."""
+        """Return the headers of a request for a WebSocket, and the seals of its messages."""
         nonce = secrets.token_bytes(NONCE)
-        # A session of its own: a WebSocket cannot ask a second time when an older one is no longer known.
+        # A session of its own, since a WebSocket cannot be requested again if the center has forgotten an older one.
         session = _proven(self._token, nonce, http.send(_question(http.base_url, nonce)))
         header, number = self._sign(session, "GET", target, "", b"")
         return {"Authorization": header}, session.seals(number, client=True)

@@ -1,8 +1,7 @@
-"""Spools: a directory shared by client and tasks, or any address that fsspec knows, through which functions and results
-travel.
+"""Spools: a directory shared by client and tasks, or an fsspec address, which carries functions and results.
 
-Each call has a folder of its own there (docs/python.md). Files appear whole: they are written beside and then moved.
-This module is loaded in every worker: it imports little.
+Each call has its own folder there (docs/python.md). Files appear complete: they are written under another name and then
+renamed. This module is loaded in every worker, so it imports little.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-# What a client left that was killed: nobody can want the results of a call after so many seconds.
+# Seconds after which the folder of a killed client is removed, since its results can no longer be wanted.
 FORGOTTEN = 7 * 86_400.0
-# How often removing a folder is tried.
+# Attempts to remove a folder.
 CLEARINGS = 5
 
 
@@ -33,16 +32,16 @@ class Spool(Protocol):
     address: str
 
     def write(self, name: str) -> contextlib.AbstractContextManager[BinaryIO]:
-        """A file that is there, whole, when the ``with`` ends well."""
+        """Return a file that appears, complete, when the ``with`` ends without an error."""
 
     def read(self, name: str) -> contextlib.AbstractContextManager[BinaryIO]:
-        """A file, which can be sought in. Raises ``FileNotFoundError``."""
+        """Return a file that supports seeking. Raises ``FileNotFoundError``."""
 
     def names(self) -> set[str]:
-        """The files that are there."""
+        """Return the names of the files."""
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
 
     def clear(self) -> None:
         """Remove the folder."""
@@ -87,7 +86,7 @@ class Folder:
 
     def clear(self) -> None:
         """See ``Spool``."""
-        # A task that is just being cancelled may write into it meanwhile.
+        # A task that is being cancelled may still write into the folder.
         for _ in range(CLEARINGS):
             shutil.rmtree(self._path, ignore_errors=True)
             if not self._path.exists():
@@ -96,7 +95,7 @@ class Folder:
 
 
 class Remote:
-    """A spool at an address that fsspec knows, such as ``s3://bucket/folder``."""
+    """A spool at an fsspec address, such as ``s3://bucket/folder``."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -147,12 +146,12 @@ class Remote:
 
 
 def opened(address: str) -> Spool:
-    """The folder of a call."""
+    """Return the folder of a call."""
     return Remote(address) if "://" in address else Folder(address)
 
 
 def created(place: str | os.PathLike[str] | None) -> Spool:
-    """A new folder for a call below ``place``; ``None``: the user's cache. Nobody else may look into it."""
+    """Return a new private folder for a call below ``place``; ``None`` stands for the user's cache."""
     if place is None:
         base = os.environ.get("XDG_CACHE_HOME", "")
         home = (Path(base) if base.startswith("/") else Path.home() / ".cache") / "cress" / "calls"
@@ -172,7 +171,7 @@ def created(place: str | os.PathLike[str] | None) -> Spool:
 
 
 def _sweep(home: Path) -> None:
-    """Remove what clients left that were killed long ago."""
+    """Remove folders of clients that were killed long ago."""
     for folder in home.iterdir():
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > FORGOTTEN:

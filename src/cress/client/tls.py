@@ -1,4 +1,4 @@
-"""TLS of a client: the authority that it trusts, and sentences for what fails."""
+"""TLS of a client: the trusted authority, and messages for failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def trusting(ca: Path | None) -> ssl.SSLContext:
 
 
 def tls_error(error: BaseException, url: str) -> ClientError | None:
-    """Return the error of a connection on which TLS did not come about; None if it failed for another reason."""
+    """Return the error for a failed TLS handshake; None if the connection failed for another reason."""
     inner: BaseException | None = error
     while inner is not None and not isinstance(inner, ssl.SSLError):
         inner = inner.__cause__ or inner.__context__

@@ -1,4 +1,4 @@
-"""Warnings for programs that wait: silence looks like a hang."""
+"""Warnings for programs that wait, since silence looks like a hang."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from cress.protocol.job_views import JobView
 
 # Without a handler of the program's own, Python writes warnings to standard error.
 logger = logging.getLogger("cress")
-# Who waits for longer than this is told why. Seconds.
+# Seconds of waiting after which a program is told the reason.
 TELL_AFTER = 5.0
 
 
 class Waiting:
-    """Says when a reason is to be told: when it has lasted for ``after`` seconds (``TELL_AFTER``), and again when it
-    changes, but ever more seldom.
+    """Decides when to report a reason: after ``after`` seconds (default: ``TELL_AFTER``), and again when it changes.
+
+    The intervals between reports grow.
     """
 
     def __init__(self, after: float | None = None) -> None:
@@ -25,28 +26,26 @@ class Waiting:
         self._told = ""
 
     def until(self, seconds: float) -> float:
-        """Return for how long to wait for news, at most so long: not beyond the moment at which a reason is to be
-        told.
-        """
+        """Return the seconds to wait for news, at most ``seconds`` and not beyond the next report."""
         left = self._due - time.monotonic()
         return min(seconds, left) if left > 0 else seconds
 
     def is_due(self) -> bool:
-        """Return whether a reason may be told now."""
+        """Return whether a reason may be reported now."""
         return time.monotonic() >= self._due
 
     def tells(self, reason: str) -> bool:
-        """Return whether the reason is to be told now."""
+        """Return whether the reason is to be reported now."""
         now = time.monotonic()
         if not reason or now < self._due:
             return False
-        # Reasons have numbers in them that change all the time.
+        # The numbers in reasons change all the time, so reports must become rarer.
         self._due = now + max(self._after, now - self._since)
         known, self._told = self._told, reason
         return reason != known
 
     def look(self, view: JobView) -> None:
-        """Warn that a job waits, and why."""
+        """Warn that a job waits, with the reason."""
         if view.state != "waiting":
             self._since = time.monotonic()
             self._due = self._since + self._after
@@ -55,5 +54,5 @@ class Waiting:
 
 
 def because(view: JobView) -> str:
-    """Return why a job waits, as the end of a sentence; empty if it does not."""
+    """Return the reason why a job waits, as the end of a sentence; empty if it does not wait."""
     return f": {view.reason}" if view.state == "waiting" and view.reason else ""

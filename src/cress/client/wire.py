@@ -1,4 +1,4 @@
-"""Calls as they go over the wire, and answers as they come."""
+"""Calls and answers as bytes and headers of HTTP."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Un
 from cress.protocol.logs import LogFrames, Piece, Shown
 from cress.protocol.views import ErrorView, Fault
 
-# The center reads no more, and hangs up in the middle of it.
+# Most bytes that the center reads; it disconnects in the middle of a larger body.
 MOST_BODY = 16 * 2**20
 
 
 def content_of(call: PreparedCall[Any]) -> tuple[bytes | None, dict[str, str]]:
-    """The body and the headers of a call. Raises ``Refused`` when the center would not read so much."""
+    """Return the body and the headers of a call. Raises ``Refused`` if the body is too large for the center."""
     if call.body is None:
         return None, dict(call.headers)
     content = _encode(call.body)
@@ -28,12 +28,12 @@ def content_of(call: PreparedCall[Any]) -> tuple[bytes | None, dict[str, str]]:
 
 
 def query_of(given: Mapping[str, object]) -> dict[str, str]:
-    """The query of an address."""
+    """Return the query of an address."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
 
 
 def answer_of(call: PreparedCall[T], content: bytes, url: str) -> T:
-    """Decode a good answer. Raises ``Unreachable`` when it cannot come from a center."""
+    """Return a decoded successful answer. Raises ``Unreachable`` if it cannot come from a center."""
     try:
         return msgspec.json.decode(content, type=call.row.answer)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -43,7 +43,7 @@ def answer_of(call: PreparedCall[T], content: bytes, url: str) -> T:
 
 
 def refusal(status: int, content: bytes, url: str) -> ClientError:
-    """The error that an answer stands for."""
+    """Return the error for an answer."""
     code = ""
     faults: tuple[Fault, ...] = ()
     try:
@@ -78,19 +78,19 @@ def _encode(body: Mapping[str, object]) -> bytes:
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
-        # Broken characters go on as escapes: the center says in which field they are.
+        # Invalid characters are sent as escapes, so that the center can name their field.
         return json.dumps(body).encode()
 
 
 class Pieces:
-    """Makes pieces of a log of what comes over the wire."""
+    """Makes pieces of a log from the bytes of an answer."""
 
     def __init__(self) -> None:
         self._frames = LogFrames()
         self._shown = Shown()
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """Return what is shown; a sign of life is an empty piece."""
+        """Yield the pieces to show; a sign of life is an empty piece."""
         for frame in self._frames.feed(data):
             if frame.data or frame.gone:
                 yield from self._shown.show(frame)

@@ -1,7 +1,7 @@
 """A task of ``Client.map`` or ``Executor``: ``python -m cress.client.worker ADDRESS`` does chunk ``$CRESS_TASK_INDEX``.
 
-What a function raises is a result. This program fails only when its process dies or its data is not there; then the
-task is tried again as often as the job says.
+An exception of the function is a result. This program fails only if its process dies or its data are missing; then the
+task is tried again as often as the job allows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAP = "map"
 
 
 def main(arguments: list[str]) -> int:
-    """Do one chunk; the exit code."""
+    """Do one chunk; return the exit code."""
     chunk = int(os.environ["CRESS_TASK_INDEX"])
     spool = opened(arguments[0])
     try:
@@ -74,7 +74,7 @@ def _say(sentence: str) -> None:
 
 
 def _other_python(head: dict[str, Any]) -> str:
-    """Return the error if this Python cannot run the function: byte code differs between versions."""
+    """Return an error if this Python cannot run the function, since byte code differs between versions."""
     theirs, mine = ".".join(map(str, head["python"])), ".".join(map(str, sys.version_info[:2]))
     if theirs == mine:
         return ""
@@ -94,13 +94,13 @@ def _settle(head: dict[str, Any]) -> None:
 
 
 def _mapped(function: Callable[..., Any], items: list[tuple[Any, ...]]) -> Iterator[CallResult]:
-    """One function, one call for each item."""
+    """Yield the results of one function, called for each item."""
     for item in items:
         yield _outcome(function, item, {})
 
 
 def _called(_: object, items: list[tuple[bytes, bytes]]) -> Iterator[CallResult]:
-    """Calls that were pickled each by itself: function and arguments."""
+    """Yield the results of calls that were pickled one by one as function and arguments."""
     known: dict[bytes, Callable[..., Any]] = {}
     for function, arguments in items:
         try:
@@ -121,7 +121,7 @@ def _outcome(function: Callable[..., Any], given: tuple[Any, ...], named: dict[s
 
 
 def dump(value: Any, file: BinaryIO) -> None:
-    """Pickle a result, as plain pickle does it where that can: it is faster by far."""
+    """Pickle a result, with plain pickle if possible, which is much faster."""
     begin = file.tell()
     try:
         pickle.dump(value, file, frames.PROTOCOL)

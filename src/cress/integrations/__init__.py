@@ -1,1 +1,1 @@
-"""Frameworks of others on leases of the cluster; each needs an extra of its own."""
+"""External frameworks on leases of the cluster; each needs an extra of its own."""

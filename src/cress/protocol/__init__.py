@@ -1,1 +1,1 @@
-"""The messages between center, executor and client, and the form in which the API shows things."""
+"""The messages between center, executor and client, and the views of the API."""

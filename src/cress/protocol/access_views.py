@@ -1,4 +1,4 @@
-"""Users, tokens, secrets (without their values), nodes that join, and the audit log as the API shows them."""
+"""Users, tokens, secrets (without their values), joining nodes, and the audit log in the API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cress.protocol.views import View
 
 
 class CallerView(View, frozen=True):
-    """The user that a request comes from; ``how`` is the credential: owner, account, or token NAME."""
+    """The user who sent a request; ``how`` is the credential: owner, account, or token NAME."""
 
     user: str
     role: str
@@ -17,7 +17,7 @@ class CallerView(View, frozen=True):
 
 
 class UserView(View, frozen=True):
-    """A user with a role that an admin has set."""
+    """A user whose role an admin has set."""
 
     name: str
     role: str
@@ -25,13 +25,13 @@ class UserView(View, frozen=True):
 
 
 class UsersPage(View, frozen=True):
-    """All users with a role that was set; everybody else has the role ``user``."""
+    """All users whose role was set; all others have the role ``user``."""
 
     users: tuple[UserView, ...] = ()
 
 
 class TokenView(View, frozen=True):
-    """A token without its secret; times in seconds since the epoch, ``expires`` None: never."""
+    """A token without its secret; times are seconds since the epoch, ``expires`` None means never."""
 
     id: str
     name: str
@@ -43,7 +43,7 @@ class TokenView(View, frozen=True):
 
 
 class NewToken(View, frozen=True):
-    """A new token; ``secret`` is what it is shown with, and is never told again."""
+    """A new token; ``secret`` is its text, which only this answer contains."""
 
     token: TokenView
     secret: str
@@ -56,7 +56,7 @@ class TokensPage(View, frozen=True):
 
 
 class LoginView(View, frozen=True):
-    """The provider of OpenID Connect at which users sign in, and what a client of it asks for."""
+    """The provider of OpenID Connect for sign-in, and the parameters that its client needs."""
 
     issuer: str
     client_id: str
@@ -64,16 +64,16 @@ class LoginView(View, frozen=True):
 
 
 class AuthorityView(View, frozen=True):
-    """The certificate of the center's authority, as PEM; not a secret."""
+    """The certificate of the center's authority, as PEM; it is public."""
 
     certificate: str
 
 
 class JoinTokenView(View, frozen=True):
-    """A join token without its secret: ``used`` of ``uses`` nodes have joined by it, whose names fit the pattern
-    ``nodes``.
+    """A join token without its secret.
 
-    Times in seconds since the epoch.
+    ``used`` of ``uses`` nodes have joined with it; the pattern ``nodes`` limits their names. Times are seconds since
+    the epoch.
     """
 
     id: str
@@ -88,7 +88,7 @@ class JoinTokenView(View, frozen=True):
 
 
 class NewJoinToken(View, frozen=True):
-    """A new join token; ``secret`` is what nodes show, and is never told again."""
+    """A new join token; ``secret`` is its text for nodes, which only this answer contains."""
 
     token: JoinTokenView
     secret: str
@@ -101,9 +101,7 @@ class JoinTokensPage(View, frozen=True):
 
 
 class JoinedView(View, frozen=True):
-    """The answer to a node that joins: its certificate and that of the authority as PEM, and the address for
-    executors.
-    """
+    """The answer to a joining node: its certificate and the authority's as PEM, and the address for executors."""
 
     node: str
     certificate: str
@@ -114,8 +112,9 @@ class JoinedView(View, frozen=True):
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request that was refused, or that administers the cluster.
 
-    ``at`` is in seconds since the epoch; ``user`` is empty if nobody knows who called; ``what`` is method and path,
-    ``status`` that of the answer, ``request`` the id in its header ``X-Request-Id``; ``why`` is told of refusals.
+    ``at`` is in seconds since the epoch; ``user`` is empty for an unknown caller; ``what`` is method and path;
+    ``status`` is that of the answer; ``request`` is the id in its header ``X-Request-Id``; ``why`` is the reason of a
+    refusal.
     """
 
     at: float
@@ -135,10 +134,10 @@ class AuditPage(View, frozen=True):
 
 
 class SecretView(View, frozen=True):
-    """A secret without its value: of the user ``user``, or of the group ``group``; the other one is empty.
+    """A secret without its value, of the user ``user`` or the group ``group``; the other one is empty.
 
-    ``size`` in bytes; ``created`` and ``changed`` in seconds since the epoch; ``by`` is the user who has set the value.
-    ``key_file`` is the path of the file with the keys, when it was made for this secret.
+    ``size`` is in bytes; ``created`` and ``changed`` are seconds since the epoch; ``by`` is the user who set the value.
+    ``key_file`` is the path of the key file if it was made for this secret.
     """
 
     name: str

@@ -16,7 +16,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SubmitBody(Body, frozen=True):
-    """Jobs to be accepted together or not at all; each as in a job file (docs/commands.md)."""
+    """Jobs to be accepted all or none, each as in a job file (docs/commands.md)."""
 
     jobs: list[dict[str, Any]]
 
@@ -41,7 +41,7 @@ class ScaleBody(Body, frozen=True):
 
 
 class MoveBody(Body, frozen=True):
-    """A task that is moved: its attempt and its new node; ``goal`` as in the plan."""
+    """A move of a task: its attempt and its new node; ``goal`` as in the plan."""
 
     attempt: Whole
     to: str
@@ -49,7 +49,7 @@ class MoveBody(Body, frozen=True):
 
 
 class RebalanceBody(Body, frozen=True):
-    """Moves in their order; for a waiting job they make room on ``place`` (tasks by node)."""
+    """Moves in order; for a waiting job they make room on ``place`` (tasks by node)."""
 
     moves: list[MoveBody]
     job: Whole = 0
@@ -57,11 +57,11 @@ class RebalanceBody(Body, frozen=True):
 
 
 class ReserveBody(Body, frozen=True, rename={"start": "from", "length": "for"}):
-    """An advance reservation: of ``nodes`` (names and patterns) or a ``count`` of nodes, whole ones or ``resource`` on
-    each, that satisfy ``requirement``.
+    """An advance reservation of ``nodes`` (names and patterns) or of a ``count`` of nodes.
 
-    ``from`` and ``until`` are moments, ``for`` a duration, ``every`` the days on which it repeats; ``at_end`` is keep
-    or stop. Without a group it is for maintenance. Without a name it is called after its group.
+    The nodes satisfy ``requirement``. It takes whole nodes, or ``resource`` on each. ``from`` and ``until`` are
+    moments, ``for`` is a duration, ``every`` the days on which it repeats; ``at_end`` is keep or stop. Without a group
+    it is for maintenance. Without a name it has the name of its group.
     """
 
     name: str = ""
@@ -90,9 +90,9 @@ class LeaseBody(msgspec.Struct, frozen=True, kw_only=True):
     """A request of ``count`` leases of ``resource`` each for a workload; further keys are those of a batch job
     (docs/jobs.md).
 
-    With a ``command``, a program of the framework, that runs in each lease until it is released, and uses all of it;
-    else a program that does nothing holds it. ``uses``: what is used at first (``all``, ``nothing`` or amounts).
-    ``min_time``: for so long it is not preempted; ``term``: it ends unless its holder is heard of within that time.
+    A ``command`` is a program of the framework, which runs in each lease until it is released and uses all of it.
+    Without one, an idle program holds the lease. ``uses`` is the use at first (``all``, ``nothing`` or amounts). For
+    ``min_time`` the lease is not preempted. It ends if its holder is silent for ``term``.
     """
 
     workload: str
@@ -115,7 +115,7 @@ class InsideBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UseBody(Body, frozen=True):
-    """The amounts that the holder of a lease uses of it by itself, as the ``resource`` of a job."""
+    """The amounts of a lease that its holder uses by itself, as the ``resource`` of a job."""
 
     amounts: str | dict[str, Any]
 
@@ -127,14 +127,14 @@ class CountBody(Body, frozen=True):
 
 
 class UserBody(Body, frozen=True):
-    """The role of a user, and the groups whose jobs the user steers."""
+    """The role of a user, and the groups that the user administers."""
 
     role: str
     administers: list[str] = []
 
 
 class TokenBody(Body, frozen=True):
-    """The name of a token; without ``user`` it is the caller's; ``expires`` after so many seconds, None: never."""
+    """The name of a token; without ``user`` it is the caller's; it ``expires`` after these seconds, None: never."""
 
     name: str
     user: str = ""
@@ -144,14 +144,15 @@ class TokenBody(Body, frozen=True):
 
 
 class LoginBody(Body, frozen=True):
-    """The ID token that the provider has given a user who signed in."""
+    """The ID token that the provider issued to a user at sign-in."""
 
     id_token: str
 
 
 class JoinTokenBody(Body, frozen=True):
-    """The name of a join token; ``uses`` nodes may join by it, whose names fit the pattern ``nodes``, for ``expires``
-    seconds.
+    """The name of a join token with which ``uses`` nodes may join for ``expires`` seconds.
+
+    ``nodes`` is a pattern for their names.
     """
 
     name: str
@@ -161,14 +162,14 @@ class JoinTokenBody(Body, frozen=True):
 
 
 class JoinBody(Body, frozen=True):
-    """The name of a node that joins, and its certificate signing request as PEM."""
+    """The name of a joining node, and its certificate signing request as PEM."""
 
     node: str
     request: str
 
 
 class SecretBody(Body, frozen=True):
-    """The value of a secret, in base64; without ``user`` and ``group`` it is the caller's."""
+    """The value of a secret in base64; without ``user`` and ``group`` it is the caller's."""
 
     value: bytes
     user: str = ""
@@ -176,14 +177,15 @@ class SecretBody(Body, frozen=True):
 
 
 class RotateKeyBody(Body, frozen=True):
-    """Old keys stay in the key file if ``keep_old``: backups of the data directory from before need them."""
+    """With ``keep_old`` the old keys stay in the key file, which older backups of the data directory need."""
 
     keep_old: bool = False
 
 
 class GroupsBody(Body, frozen=True):
-    """The text of a file of groups; ``file`` is its name in messages, ``moves`` the new groups of jobs of removed
-    ones.
+    """The text of a file of groups; ``file`` is its name in messages.
+
+    ``moves`` are the new groups for jobs of removed groups.
     """
 
     text: str
@@ -192,7 +194,7 @@ class GroupsBody(Body, frozen=True):
 
 
 class GroupBody(Body, frozen=True):
-    """Keywords of a group with their new values, as in ``Group.conf``; null: it is not given any more."""
+    """Keywords of a group with their new values, as in ``Group.conf``; null removes a keyword."""
 
     values: dict[str, str | None]
 
@@ -200,8 +202,8 @@ class GroupBody(Body, frozen=True):
 class ConfigBody(Body, frozen=True):
     """A change of the configuration: a document, or single options and licences (null: the default, none).
 
-    It is refused unless ``revision`` is the present one (0: any). ``what`` is told in the history, ``file`` is the name
-    of the document in messages, ``moves`` as in ``GroupsBody``.
+    It is refused unless ``revision`` is the present one (0: any). ``what`` is its description in the history, ``file``
+    the name of the document in messages, and ``moves`` is as in ``GroupsBody``.
     """
 
     text: str | None = None
@@ -220,18 +222,18 @@ class CordonBody(Body, frozen=True):
 
 
 class DrainBody(Body, frozen=True):
-    """The reason of a drain, and its deadline in seconds."""
+    """The reason for a drain, and its deadline in seconds."""
 
     deadline: Real
     reason: str = ""
 
 
 class NodeSettingsBody(Body, frozen=True):
-    """A change of the settings of a node; what is not named stays, null goes back to what the executor reports.
+    """A change of a node's settings; missing ones stay, null restores the executor's value.
 
-    ``reserve`` is a text such as ``<2, 8G>``, ``accepts`` a condition over jobs, ``repels`` are names, in a list or
-    with commas between. ``revert`` is a revision to go back to (0: nothing is set), alone. The change is refused unless
-    ``revision`` is the present one, if it is given.
+    ``reserve`` is a text such as ``<2, 8G>``, ``accepts`` a condition over jobs, ``repels`` are names, as a list or
+    separated by commas. ``revert`` is the revision to return to (0: no settings), and excludes the others. The change
+    is refused if ``revision`` is given and is not the present one.
     """
 
     labels: dict[str, Value | None] = {}

@@ -1,4 +1,4 @@
-"""The bundle of an executor as files in a folder, and the words for what is wrong with certificates."""
+"""The bundle of an executor as files in a folder, and messages about wrong certificates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY = "ca.pem", "cert.pem", "key.pem"
 
 
 def tls_reason(error: ssl.SSLError) -> str:
-    """Return what the TLS library says was wrong, as words."""
+    """Return the reason in an error of the TLS library as words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     return (error.reason or str(error)).replace("_", " ").lower()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from cress.protocol.views import View
 
-# Seconds by which an answer may be old, and the address of the center that leads, in answers of one that stands by.
+# Headers of a standby's answers: their greatest age in seconds, and the address of the leader.
 AGE, LEADER = "Cress-Age", "Cress-Leader"
-# In queries: ``ok`` lets a center that stands by answer, ``no`` does not.
+# The query parameter: ``ok`` lets a standby answer, ``no`` does not.
 STALE = "stale"
 
 
 class CenterView(View, frozen=True):
-    """A center: its ``address``, whether it leads, and whether it is the one that answers."""
+    """A center: its ``address``, whether it leads, and whether it gave this answer."""
 
     address: str
     leads: bool = False
@@ -19,13 +19,13 @@ class CenterView(View, frozen=True):
 
 
 class CentersPage(View, frozen=True):
-    """The centers that share a store. ``age``: seconds by which the state of the one that answers may be behind."""
+    """The centers that share a store; ``age`` is the greatest age of the answering center's state in seconds."""
 
     centers: tuple[CenterView, ...]
     age: float = 0.0
 
 
 class HandedOver(View, frozen=True):
-    """The address of the center that leads now."""
+    """The address of the new leader."""
 
     leader: str

@@ -1,4 +1,4 @@
-"""Nodes, groups, the configuration, names, events and the state of the cluster as the API shows them."""
+"""Nodes, groups, the configuration, names, events and the state of the cluster in the API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NodeTask(View, frozen=True):
 
 
 class DeviceUser(View, frozen=True):
-    """A task that has a device, or a part of it: ``amount`` as in ``HeldDevice``."""
+    """A task that has a device or a part of it; ``amount`` is as in ``HeldDevice``."""
 
     job: int
     task: int
@@ -30,10 +30,10 @@ class DeviceUser(View, frozen=True):
 
 
 class DeviceView(View, frozen=True):
-    """A device of a node: ``state`` is free, shared or used; of a disk that one task has for itself, exclusive.
+    """A device of a node; ``state`` is free, shared or used, or exclusive for a disk that one task has for itself.
 
-    ``free`` thousandths of it no task has; of a disk, which counts otherwise, ``bandwidth`` by dimension is what it
-    can, and ``idle`` what nobody was promised. ``tasks`` are those that have it, the first 1,000 of ``users``.
+    ``free`` is the unused part in thousandths. A disk has ``bandwidth``, its speeds by dimension, and ``idle``, the
+    part that is not allocated. ``tasks`` are the first 1,000 of the ``users`` tasks that have it.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class DeviceView(View, frozen=True):
 class LoadView(View, frozen=True):
     """The measured load of a node, smoothed: shares of its capacity, from 0 to 1, and ``free_memory`` in bytes.
 
-    ``disk`` is the time that its disks were busy, ``network`` what is sent.
+    ``disk`` is the share of time in which its disks were busy, ``network`` that of the bytes sent.
     """
 
     cpu: float
@@ -64,9 +64,9 @@ class LoadView(View, frozen=True):
 class MatchView(View, frozen=True):
     """The match of a node with a requirement and a rank.
 
-    ``clause`` is the first that it does not satisfy, or says that the node is away; ``undefined``: because it has no
-    such attribute, or none that can be compared so. ``has`` are the attributes that it asks for, as the node has them.
-    ``score`` is the value of the rank, and ``rank`` how it is worked out there.
+    ``clause`` is the first one that the node does not satisfy, or says that the node is away. It is ``undefined`` if
+    the node lacks the attribute, or has a value that cannot be compared. ``has`` are the node's values of the
+    attributes in the clause. ``score`` is the value of the rank, and ``rank`` its computation on the node.
     """
 
     satisfied: bool
@@ -78,10 +78,10 @@ class MatchView(View, frozen=True):
 
 
 class NodeSettingsView(View, frozen=True):
-    """Settings of a node from the center, over what its executor reports: since when, by which user and action.
+    """Settings of a node in the center, on top of the executor's report: time, user and action.
 
-    ``labels`` are added to its attributes, ``reserve`` is kept back from its capacity; ``rack``, ``judged``,
-    ``accepts`` and ``repels`` are null where the executor's hold. Revision 0 is a node of which nothing was ever set.
+    ``labels`` are added to its attributes, ``reserve`` is subtracted from its capacity; ``rack``, ``judged``,
+    ``accepts`` and ``repels`` are null if the executor's values apply. Revision 0 means that nothing was ever set.
     """
 
     revision: int = 0
@@ -98,8 +98,9 @@ class NodeSettingsView(View, frozen=True):
 
 
 class NodeReportView(View, frozen=True):
-    """Report of the executor about what can be set of its node; of the attributes those that a label of the center
-    replaces.
+    """The executor's values for the settings of its node.
+
+    ``attributes`` are those that a label of the center replaces.
     """
 
     attributes: dict[str, Value] = {}
@@ -111,7 +112,7 @@ class NodeReportView(View, frozen=True):
 
 
 class NodeSettingsPage(View, frozen=True):
-    """The settings of a node, what its executor reports, and the revisions that are kept, newest first."""
+    """The settings of a node, the values that its executor reports, and the stored revisions, newest first."""
 
     node: str
     settings: NodeSettingsView
@@ -122,14 +123,14 @@ class NodeSettingsPage(View, frozen=True):
 class NodeView(View, frozen=True):
     """A node: ``state`` is up, overloaded, cordoned or away.
 
-    ``address`` is where its tasks are reached. ``match`` is there when the nodes were asked for ``where`` or ``rank``.
-    ``load`` is there while it is measured; a node that is not ``judged`` gets new tasks whatever its load is.
-    What runs there is told of a single node: ``tasks`` (the first 1,000), and ``ports_seen``, on which somebody listens
-    who is not a task; its ``devices`` one by one; ``disks_free`` of ``disks`` belong to no task; ``data`` are the paths
-    that it has. ``unlimited`` are sentences about limits that do not hold there.
-    ``drained_at`` is when what still runs there is stopped, because an operator drains it.
-    ``settings`` are there if something of it is set in the center, and ``reported`` says what its executor reports
-    instead.
+    ``address`` is that of its tasks. ``match`` is present if the call has ``where`` or ``rank``. ``load`` is present
+    while it is measured; a node that is not ``judged`` gets new tasks regardless of its load.
+
+    A single node also has ``tasks`` (the first 1,000); ``ports_seen``, the ports used by other programs; its
+    ``devices`` one by one; ``disks``, of which ``disks_free`` are unused; and ``data``, the paths that it has.
+    ``unlimited`` are messages about limits that are not enforced there. ``drained_at`` is when an operator's drain
+    stops the remaining tasks. ``settings`` are present if the center has some, with the executor's values in
+    ``reported``.
     """
 
     name: str
@@ -162,9 +163,7 @@ class NodeView(View, frozen=True):
 
 
 class NodeKindView(View, frozen=True):
-    """The share of a group in a dimension on nodes of one kind, such as ``gpu(A100)``, and its quota and ``MaxQuota``
-    of that, if it has one.
-    """
+    """A group's use of a dimension on nodes of one kind (``gpu(A100)``), with its quota and ``MaxQuota``, if any."""
 
     used: str
     quota: str = "0"
@@ -172,17 +171,15 @@ class NodeKindView(View, frozen=True):
 
 
 class GroupView(View, frozen=True):
-    """A group: ``quota`` is that of now and ``ratio`` used / quota, ``priority`` the number that the source paper
-    shows.
+    """A group: ``quota`` is the present one, ``ratio`` is used / quota, ``priority`` the number of the source paper.
 
-    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``.
-    ``parent`` is the group that it is in; one with groups in it (``inner``) has what these have, and no policy.
-    ``max_quota`` and ``lendable`` are its bounds. Of its quota it has the ``share_of_parent`` and the
-    ``share_of_cluster`` (0 … 1), ``borrowed`` is what it uses beyond it, ``lends`` what others may use of it at the
-    moment. ``kinds`` are the kinds of nodes that some quota names and that it has or is guaranteed any of.
-    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``.
-    ``limits`` are the keywords of its limits with their values as in ``Group.conf``; ``jobs`` wait or run,
-    ``running_jobs`` of them run. One that is ``closed`` takes no new jobs, since the moment ``closed_since``.
+    ``timetable`` is the text of all quotas if they change with time; ``quota`` applies until the moment ``until``.
+    ``parent`` is the group above it. A group with groups below it (``inner``) sums up their use and has no policy.
+    ``max_quota`` and ``lendable`` are its bounds. ``share_of_parent`` and ``share_of_cluster`` (0 … 1) are those of its
+    quota. ``borrowed`` is its use beyond the quota, ``lends`` the part that others may use at present. ``kinds`` are
+    the kinds of nodes in quotas of which it has an amount or a guarantee. ``limits`` are the keywords of its limits
+    with their values as in ``Group.conf``. ``jobs`` wait or run, ``running_jobs`` of them run. A ``closed`` group
+    accepts no new jobs since the moment ``closed_since``.
     """
 
     name: str
@@ -217,9 +214,9 @@ class GroupView(View, frozen=True):
 
 
 class NodesPage(View, frozen=True):
-    """Nodes, in the order in which they registered. ``next`` is what to pass on as ``after``; ``None``: the end.
+    """Nodes in the order of their registration. ``next`` is ``after`` of the following page; ``None``: the end.
 
-    ``notes`` say what ``where`` and ``rank`` speak of and is not there.
+    ``notes`` are remarks on ``where`` and ``rank``, such as names that do not exist.
     """
 
     nodes: tuple[NodeView, ...]
@@ -230,8 +227,8 @@ class NodesPage(View, frozen=True):
 class PlaceView(View, frozen=True):
     """The place of a running task: the name of its node, its rack and address, its ports by name.
 
-    ``disk`` is the path of the disk that it has, for itself or with others (its id, where that has no path; several are
-    separated by ``:``), ``devices`` all that it has. ``dns`` is its name in the DNS, where the center answers there.
+    ``disk`` is the path of its disk, shared or not (the id of a disk without a path; several are separated by ``:``);
+    ``devices`` are all its devices. ``dns`` is its DNS name if the center answers DNS questions.
     """
 
     job: int
@@ -250,7 +247,7 @@ class PlaceView(View, frozen=True):
 
 
 class PlacesPage(View, frozen=True):
-    """The running tasks of all jobs of a name, by job and task; a watch goes on behind ``revision``."""
+    """The running tasks of all jobs with a name, by job and task; a watch resumes after ``revision``."""
 
     places: tuple[PlaceView, ...]
     revision: str = ""
@@ -259,7 +256,7 @@ class PlacesPage(View, frozen=True):
 class PlacesChange(View, frozen=True):
     """A change of the places of a name: the tasks that run now, and the attempts that are ``gone``.
 
-    One that has them ``all`` replaces what was known before. ``revision`` is where the next watch goes on.
+    A change with ``all`` of the places replaces the earlier ones. The next watch resumes after ``revision``.
     """
 
     places: tuple[PlaceView, ...] = ()
@@ -269,8 +266,9 @@ class PlacesChange(View, frozen=True):
 
 
 class GroupsPage(View, frozen=True):
-    """Groups by name; ``text`` is the whole as a file that can be applied again, ``zone`` the time zone of
-    timetables.
+    """Groups by name; ``text`` is all of them as a file that can be applied again.
+
+    ``zone`` is the time zone of timetables.
     """
 
     groups: tuple[GroupView, ...]
@@ -279,7 +277,7 @@ class GroupsPage(View, frozen=True):
 
 
 class Applied(View, frozen=True):
-    """The changes by a file of groups: ``diff`` for a person, ``changes`` is their number."""
+    """The changes made by a file of groups: ``diff`` for people, and their number ``changes``."""
 
     diff: str
     changes: int
@@ -287,7 +285,7 @@ class Applied(View, frozen=True):
 
 
 class DelayView(View, frozen=True):
-    """A time for which the center answered nobody: when it ended (seconds since the epoch), its length, what ran."""
+    """A time in which the center answered no request: its end (seconds since the epoch), its length (s), its cause."""
 
     at: float
     length: float
@@ -295,10 +293,10 @@ class DelayView(View, frozen=True):
 
 
 class StateView(View, frozen=True):
-    """The cluster in a few numbers; a service, database, cron job or dag is one job. ``capacity`` and ``used`` sum up
-    the nodes that are up.
+    """Key figures of the cluster; a service, database, cron job or dag counts as one job.
 
-    ``delay`` is the longest time of the last hour, if above 50 ms, for which the center answered nobody.
+    ``capacity`` and ``used`` sum up the nodes that are up. ``delay`` is the longest time of the last hour, if above 50
+    ms, in which the center answered no request.
     """
 
     version: str
@@ -318,11 +316,11 @@ class StateView(View, frozen=True):
 
 
 class EventView(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """Something that happened, as ``GET /v1/events`` tells it. ``kind`` is one of the words in docs/api.md.
+    """An event of ``GET /v1/events``; ``kind`` is one of the words in docs/api.md.
 
-    ``number`` counts all events of the cluster; ``at`` is when, in seconds since the epoch. What does not go with the
-    kind is left out: ``state`` is how a task or job ended, ``code`` the exit code, ``text`` a reason or an error. A
-    ``gap`` says that events up to ``number`` are not kept any more.
+    ``number`` counts all events of the cluster; ``at`` is its time in seconds since the epoch. Fields that do not apply
+    to the kind are left out: ``state`` is the final state of a task or job, ``code`` the exit code, ``text`` a reason
+    or an error. A ``gap`` says that events up to ``number`` are no longer kept.
     """
 
     number: int = 0
@@ -343,11 +341,10 @@ class EventView(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 class UsageView(View, frozen=True):
     """The usage of a group in one span of time that begins at ``start`` (seconds since the epoch).
 
-    ``core_seconds`` and ``byte_seconds`` are what its attempts held (their request × the time from placing to end),
-    ``cpu_seconds`` what they are measured to have computed; ``attempts`` ended in the span, ``succeeded`` of them well;
-    ``failed`` of them failed, the others were cancelled, preempted, or lost and run again. Of the jobs with deadlines
-    that ended in the span ``met`` did so with success and in time, ``missed`` did not; those that were cancelled in
-    time are neither.
+    ``core_seconds`` and ``byte_seconds`` are the amounts held by its attempts (request × time from placing to end),
+    ``cpu_seconds`` their measured processor time. ``attempts`` ended in the span: ``succeeded`` and ``failed`` ones,
+    and others that were cancelled, preempted, or lost and run again. Of the jobs with deadlines that ended in the span,
+    ``met`` succeeded in time, ``missed`` did not; those cancelled in time are neither.
     """
 
     group: str
@@ -363,7 +360,7 @@ class UsageView(View, frozen=True):
 
 
 class UsagePage(View, frozen=True):
-    """Usage by time, then group. ``span`` is the length of one span in seconds; ``next`` goes on as ``since``."""
+    """Usage by time, then group; ``span`` is a span's length in seconds; ``next`` is ``since`` of the next page."""
 
     usage: tuple[UsageView, ...]
     span: float
@@ -371,7 +368,7 @@ class UsagePage(View, frozen=True):
 
 
 class RevisionView(View, frozen=True):
-    """A revision: since when it holds (seconds since the epoch), the user (empty: the center itself) and the action.
+    """A revision: its start (seconds since the epoch), the user (empty: the center itself) and the action.
 
     ``text`` is the document; a list of revisions leaves it out.
     """
@@ -384,9 +381,7 @@ class RevisionView(View, frozen=True):
 
 
 class ConfigView(View, frozen=True):
-    """The present configuration: the document of a revision; ``options`` are all, ``licences`` how many there are of
-    each.
-    """
+    """The present configuration: the document of a revision, all ``options``, and the number of each licence."""
 
     revision: int
     at: float
@@ -398,7 +393,7 @@ class ConfigView(View, frozen=True):
 
 
 class HistoryView(View, frozen=True):
-    """The revisions that are kept, newest first."""
+    """The stored revisions, newest first."""
 
     revisions: tuple[RevisionView, ...]
 
@@ -406,7 +401,7 @@ class HistoryView(View, frozen=True):
 class ConfiguredView(View, frozen=True):
     """Answer to a change: the present revision, and the documents before and after it.
 
-    A dry run shows what would be.
+    A dry run shows the expected ones.
     """
 
     revision: int

@@ -1,4 +1,4 @@
-"""Jobs and their tasks as the API shows them; families have what they are beside other jobs."""
+"""Jobs and their tasks in the API; a family has fields of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cress.protocol.views import Resources, View
 
 
 class TaskCounts(View, frozen=True):
-    """Tasks of a job by state; they add up to ``total``. ``failed`` are all kinds of failure, time-outs too."""
+    """Tasks of a job by state; they add up to ``total``. ``failed`` counts all kinds of failure, time-outs too."""
 
     total: int
     waiting: int = 0
@@ -17,10 +17,10 @@ class TaskCounts(View, frozen=True):
 
 
 class EstimateView(View, frozen=True):
-    """Forecast of how long a task will run, in seconds: a tenth is shorter than ``optimistic``, a tenth longer than
+    """A forecast of a task's run time in seconds: a tenth runs shorter than ``optimistic``, a tenth longer than
     ``pessimistic``.
 
-    Half of them are longer than ``median``, by which the end of a task is predicted.
+    Half of them run longer than ``median``, which predicts the end of a task.
     """
 
     optimistic: float
@@ -30,13 +30,13 @@ class EstimateView(View, frozen=True):
 
 
 class DeadlineView(View, frozen=True):
-    """The deadline of a job ``at`` that moment (seconds since the epoch), and its forecast.
+    """The deadline of a job ``at`` a moment (seconds since the epoch), and its forecast.
 
-    ``forecast`` is ``fine``, ``at_risk``, ``cannot_be_met`` or ``unknown`` (of a job that waits for others, or of whose
-    length nothing is known); of a job that is over ``met`` or ``missed``, ``cancelled`` if it was cancelled before.
-    ``chance`` is the share of outcomes that are in time, ``earliest_end`` when it ends by the optimistic estimates.
-    ``slack`` is the time that is left beyond what the job takes on average, in seconds, negative if that is missing;
-    the time until the deadline if nothing is known of the length. ``urgency`` is 0 to 1.
+    ``forecast`` is ``fine``, ``at_risk``, ``cannot_be_met`` or ``unknown`` (the job waits for others, or its length is
+    unknown). For an ended job it is ``met``, ``missed``, or ``cancelled`` if it was cancelled in time. ``chance`` is
+    the share of outcomes in time; ``earliest_end`` is the end by the optimistic estimates. ``slack`` is the time left
+    beyond the average time that the job needs, in seconds, negative if there is too little. If the length is unknown,
+    it is the time until the deadline. ``urgency`` is from 0 to 1.
     """
 
     at: float
@@ -48,7 +48,7 @@ class DeadlineView(View, frozen=True):
 
 
 class PartView(View, frozen=True):
-    """A part of a gang: so many tasks in a row, and what each of them runs and asks for."""
+    """A part of a gang: the number of its consecutive tasks, and the program and request of each."""
 
     name: str
     tasks: int
@@ -59,14 +59,14 @@ class PartView(View, frozen=True):
 
 
 class ServiceView(View, frozen=True):
-    """A service or database that is alive.
+    """A live service or database.
 
-    ``ready`` of ``wanted`` tasks are ready; ``version`` counts its versions from 1, and ``updated`` tasks are of this
-    one. ``updating``: an update is under way, ``waits`` for what. ``returned``: a version was taken back, because of
-    ``returned_because``: version ``returned_version``, whose member ``returned_job`` (a job with a log) never was
-    ready. ``next`` is when the timetable makes the task count another one, ``next_tasks``, which is read in the
-    ``zone``. ``failing``: why the version would be rolled back if there was an earlier one; it is tried again and
-    again, and its task has failed ``failures`` times in a row.
+    ``ready`` of ``wanted`` tasks are ready; ``version`` counts its versions from 1, and ``updated`` tasks belong to the
+    present one. During an update ``updating`` is set, and ``waits`` says what it waits for. ``returned`` says that a
+    version was rolled back because of ``returned_because``: version ``returned_version``, whose member ``returned_job``
+    (a job with a log) never became ready. At ``next`` the timetable, in the time zone ``zone``, sets the task count to
+    ``next_tasks``. ``failing`` is the reason for which the version would be rolled back if there were an earlier one;
+    instead its task is tried again, and has failed ``failures`` times in a row.
     """
 
     wanted: int
@@ -87,9 +87,9 @@ class ServiceView(View, frozen=True):
 
 
 class CronView(View, frozen=True):
-    """A cron job that is alive: its ``next`` moments (three at most), and its ``last`` run, the job ``last_job``.
+    """A live cron job: its ``next`` moments (three at most), and its ``last`` run, the job ``last_job``.
 
-    Counts: ``runs`` that were made, moments ``skipped`` because a run was not over, moments ``missed``.
+    It counts ``runs`` made, moments ``skipped`` because a run had not ended, and moments ``missed``.
     """
 
     when: str
@@ -106,7 +106,7 @@ class CronView(View, frozen=True):
 
 
 class StepView(View, frozen=True):
-    """A step of a dag: the job ``id``; ``after`` are the steps that must end first, and how."""
+    """A step of a dag: the job ``id``; ``after`` are the steps that must end first, with their conditions."""
 
     name: str
     id: int
@@ -116,29 +116,29 @@ class StepView(View, frozen=True):
 
 
 class DagView(View, frozen=True):
-    """A dag. Its steps are told of a single job; ``resumed`` is the dag whose steps that succeeded were left out."""
+    """A dag; only a single job shows its steps. ``resumed`` is the earlier dag whose successful steps are left out."""
 
     steps: tuple[StepView, ...] = ()
     resumed: int | None = None
 
 
 class JobView(View, frozen=True):
-    """A job. ``reason`` says why it waits, empty when nothing of it does; of one that is over, why it did not succeed.
+    """A job. ``reason`` says why it waits (empty if no part of it does), or why an ended job did not succeed.
 
     ``state`` is waiting, running, succeeded, failed, timed out, out of memory, lost or cancelled.
 
-    ``held``: it waits until it is released. ``after``: the jobs that must end first, and how (as in a job
-    file), as long as it is alive. ``ports`` by name, as in a job file. ``requirement`` and ``rank`` are as they were
-    submitted; ``requirement_now`` and ``rank_now``, of a job that is alive, what its next task is matched by, with all
-    that its other fields ask of a node; ``relaxes`` is when a clause turns from one into the other by itself.
-    ``estimate`` is how long a task is expected to run, of a job that is alive in a group that plans with estimates.
-    ``within`` is the deadline of each run of a cron job, in seconds from its start on.
+    ``held`` says that it waits to be released. ``after`` are the jobs that must end first, with their conditions (as in
+    a job file), while it is alive. ``ports`` are by name, as in a job file. ``requirement`` and ``rank`` are as
+    submitted. While it is alive, ``requirement_now`` and ``rank_now`` apply to its next task, and include the demands
+    of its other fields on a node; ``relaxes`` is when a clause moves from the first to the second. ``estimate`` is the
+    expected run time of a task, for a live job in a group that plans with estimates. ``within`` is the deadline of each
+    run of a cron job, in seconds from its start.
 
-    ``parts`` are those of a gang that has any, in the order of their tasks; its ``resource`` is then the mean of what
-    its tasks ask for.
+    ``parts`` are those of a gang, in the order of their tasks; its ``resource`` is then the mean of its tasks'
+    requests.
 
-    ``family`` is the job that it is a member of, as number ``index``. A service or database has ``service``, a cron job
-    ``cron``, a dag ``dag`` (its ``tasks`` count steps), as long as they are alive; a dag afterwards too.
+    ``family`` is the job of which it is the member number ``index``. A live service or database has ``service``, a live
+    cron job ``cron``. A dag has ``dag``, also after its end, and its ``tasks`` count steps.
     """
 
     id: int
@@ -190,7 +190,7 @@ class JobView(View, frozen=True):
 
 
 class HeldDevice(View, frozen=True):
-    """A device that a task has, or had: ``amount`` in thousandths; of a disk 1000 for itself, 0 with others."""
+    """A device that a task has or had: ``amount`` in thousandths; a disk has 1000 (exclusive) or 0 (shared)."""
 
     kind: str
     id: str
@@ -200,12 +200,12 @@ class HeldDevice(View, frozen=True):
 class AttemptView(View, frozen=True):
     """An attempt: ``outcome`` is ``running`` until it ends. ``code``: exit code, -n after signal n, or unknown.
 
-    ``error`` is why it ended as it did, where the code does not say it: time limit, memory, whom it was preempted for.
+    ``error`` explains the end if the code does not: time limit, memory, or the job for which it was preempted.
 
-    ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node. While it runs, ``inside`` are
-    the leases of its workload in which it runs, ``borrows`` what it has of leases of others, ``lenders`` these leases;
-    as the API of leases names them, and ``chosen`` says why its node was chosen: by the order ``fragmentation``, or for
-    room that was kept for it.
+    ``ports`` are its port numbers by name, ``devices`` its devices of the node. While it runs, ``inside`` are the
+    leases of its workload in which it runs, ``borrows`` the amounts that it has of other leases, and ``lenders`` these
+    leases, with their names in the API. ``chosen`` says why its node was chosen: by the order ``fragmentation``, or for
+    room kept for it.
     """
 
     id: int
@@ -227,10 +227,10 @@ class AttemptView(View, frozen=True):
 
 
 class TaskView(View, frozen=True):
-    """A task: ``state`` is that of a job, or starting; attempts oldest first.
+    """A task: ``state`` is that of a job, or starting; attempts are oldest first.
 
-    Of a gang with parts, ``part`` is the name of its part, in which it has the number ``part_index``.
-    Of a service or database, ``job`` is the member that it is now, ``ready`` whether it is ready, and if not, ``why``.
+    In a gang with parts, ``part`` is the name of its part, and ``part_index`` its number there. In a service or
+    database, ``job`` is its present member, and ``ready`` whether it is ready; if it is not, ``why`` says the reason.
     """
 
     index: int
@@ -244,7 +244,7 @@ class TaskView(View, frozen=True):
 
 
 class Submitted(View, frozen=True):
-    """A job that was accepted, with the forecast for its deadline if it has one."""
+    """An accepted job, with the forecast for its deadline if it has one."""
 
     id: int
     name: str
@@ -259,7 +259,7 @@ class SubmittedPage(View, frozen=True):
 
 
 class CancelledJob(View, frozen=True):
-    """A job after a cancel; ``was_over``: it had ended before, and stays as it was."""
+    """A job after a cancel; ``was_over`` says that it had already ended and is unchanged."""
 
     id: int
     name: str
@@ -268,13 +268,13 @@ class CancelledJob(View, frozen=True):
 
 
 class CancelledJobs(View, frozen=True):
-    """Answer to a cancel of several jobs, in the order of the ids, each once."""
+    """Answer to a cancel of several jobs, in the order of the ids without repetitions."""
 
     jobs: tuple[CancelledJob, ...]
 
 
 class HeldJobs(View, frozen=True):
-    """Answer to a hold or release of several jobs, in the order of the ids, each once."""
+    """Answer to a hold or release of several jobs, in the order of the ids without repetitions."""
 
     jobs: tuple[JobView, ...]
 
@@ -283,8 +283,8 @@ class AppliedJob(View, frozen=True):
     """The result for one job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry
     run.
 
-    ``version``: that of a service or database as the file says; of others, and in a dry run, ``None``. ``updating``:
-    not all of its tasks are of this version and ready.
+    ``version`` is the version of a service or database that matches the file; ``None`` for other jobs and in a dry run.
+    ``updating`` says that some of its tasks are not yet of this version and ready.
     """
 
     id: int
@@ -302,9 +302,9 @@ class AppliedJobs(View, frozen=True):
 
 
 class JobsPage(View, frozen=True):
-    """Jobs, newest first. ``next`` is what to pass on as ``before``; ``None``: the end.
+    """Jobs, newest first. ``next`` is ``before`` of the following page; ``None``: the end.
 
-    ``problem`` says why older ones, which may be there, are missing.
+    ``problem`` says why older jobs may be missing.
     """
 
     jobs: tuple[JobView, ...]
@@ -313,7 +313,7 @@ class JobsPage(View, frozen=True):
 
 
 class TasksPage(View, frozen=True):
-    """Tasks by index. ``next`` is what to pass on as ``after``; ``None``: the end."""
+    """Tasks by index. ``next`` is ``after`` of the following page; ``None``: the end."""
 
     tasks: tuple[TaskView, ...]
     next: int | None = None

@@ -1,6 +1,6 @@
 """Join tokens as texts: ``cressjoin_ID_PIN_SECRET``.
 
-The pin is the fingerprint of the authority by which a node knows its center.
+The pin is the fingerprint of the authority by which a node verifies its center.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def join_token_text(id: str, pin: str, secret: str) -> str:
 
 
 def parsed_join_token(text: str) -> JoinTokenText | None:
-    """Return the parts of a join token's text; None if it is not one."""
+    """Return the parts of a join token's text; None if the text is not a join token."""
     if not text.startswith(PREFIX):
         return None
-    # The secret may have underscores.
+    # The secret may contain underscores.
     parts = text.removeprefix(PREFIX).split("_", 2)
     return JoinTokenText(*parts) if len(parts) == 3 and all(parts) and len(parts[1]) == 64 else None
 

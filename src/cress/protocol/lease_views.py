@@ -1,4 +1,4 @@
-"""Leases, moves of running tasks, advance reservations and licences as the API shows them."""
+"""Leases, moves of running tasks, advance reservations and licences in the API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cress.protocol.views import Resources, View
 
 
 class LeaseTask(View, frozen=True):
-    """A task that uses a part of a lease: ``amounts`` of it. ``job`` is ``None`` for who may not see that job."""
+    """A task that uses ``amounts`` of a lease; ``job`` is ``None`` for callers who may not see that job."""
 
     job: int | None
     task: int | None
@@ -15,14 +15,14 @@ class LeaseTask(View, frozen=True):
 
 
 class LeaseView(View, frozen=True):
-    """A lease of a workload, or ``count`` leases of one request that wait.
+    """A lease of a workload, or ``count`` waiting leases of one request.
 
-    ``id`` is JOB.TASK of the job that holds it (JOB of those that wait), or ``@ATTEMPT`` of one that the center keeps
-    for a workload itself. ``state`` is waiting, starting, held, stopping or kept. ``holds`` is all of it: what its
-    holder ``uses`` by itself, what is ``idle``, what ``tasks`` of the workload have, and what is ``lent``; ``wants`` is
-    what the holder asked to use, more than ``uses`` while borrowers give back. A lease that is stopping ends at
-    ``stops_at``, for ``reason``; of one that waits that is why. It ends at ``expires`` unless its holder is heard of
-    before, ``term`` seconds after the last time. Times are seconds since the epoch.
+    ``id`` is JOB.TASK of the job that holds it (JOB of waiting ones), or ``@ATTEMPT`` if the center keeps it for a
+    workload. ``state`` is waiting, starting, held, stopping or kept. ``holds`` is all of it: the holder's own use
+    (``uses``), idle parts (``idle``), parts of the workload's tasks (``tasks``), and loans (``lent``). ``wants`` is the
+    use that the holder requested, more than ``uses`` while borrowers give parts back. A stopping lease ends at
+    ``stops_at`` for ``reason``, which is also the reason of a waiting one. It ends at ``expires``, ``term`` seconds
+    after the last sign of its holder, unless another one comes. Times are seconds since the epoch.
     """
 
     id: str
@@ -50,10 +50,10 @@ class LeaseView(View, frozen=True):
 
 
 class LeasesPage(View, frozen=True):
-    """Leases, those that wait first, then by age. ``stamp`` is new whenever one of them changes; ``next`` is ``after``
-    of the following page.
+    """Leases, waiting ones first, then by age.
 
-    ``note``, of a request: remarks on it, as on a submit.
+    ``stamp`` changes with each of them; ``next`` is ``after`` of the following page. ``note`` is a remark on a request,
+    as on a submit.
     """
 
     leases: tuple[LeaseView, ...]
@@ -63,11 +63,11 @@ class LeasesPage(View, frozen=True):
 
 
 class MoveView(View, frozen=True):
-    """A task that is moved from ``node`` to ``to``; ``lost`` is the work that it begins anew, in core hours,
-    ``lost_devices`` in hours of devices.
+    """A move of a task from ``node`` to ``to``.
 
-    ``job`` and ``task`` are as people call them (of a member of a service: the service and its index); ``job`` is
-    ``None``, and ``name`` empty, for who may not see that job. ``goal`` is spread, devices, nodes or place.
+    ``lost`` is the work that it repeats in core hours, ``lost_devices`` in device hours. ``job`` and ``task`` are as
+    people name them (for a member of a service, the service and its index); ``job`` is ``None`` and ``name`` empty for
+    callers who may not see that job. ``goal`` is spread, devices, nodes or place.
     """
 
     attempt: int
@@ -83,7 +83,7 @@ class MoveView(View, frozen=True):
 
 
 class FreeView(View, frozen=True):
-    """The number of nodes that take tasks and have none, and of their devices that nothing uses."""
+    """The number of nodes that accept tasks and have none, and of their unused devices."""
 
     nodes: int
     devices: int
@@ -107,12 +107,12 @@ class StaysView(View, frozen=True):
 
 
 class PlanView(View, frozen=True):
-    """A plan: its ``moves`` in order, what they free, and what they cost. ``lost`` is in core hours, ``lost_devices``
-    in hours of devices, ``movable`` the number of tasks that may move.
+    """A plan: its ``moves`` in order, their gains and their costs.
 
-    ``nodes`` and ``devices`` become free; ``spread`` are the services whose tasks are on more nodes then. ``job`` is
-    the waiting job that starts on ``place`` (tasks by node); without a place there are no moves that let it start.
-    ``note`` says why there is nothing to move.
+    ``lost`` is in core hours, ``lost_devices`` in device hours; ``movable`` is the number of tasks that may move.
+    ``nodes`` and ``devices`` become free; ``spread`` are the services whose tasks get more nodes. ``job`` is the
+    waiting job that starts on ``place`` (tasks by node); without a place no moves let it start. ``note`` says why there
+    is nothing to move.
     """
 
     moves: tuple[MoveView, ...]
@@ -131,11 +131,11 @@ class PlanView(View, frozen=True):
 
 
 class RoundView(View, frozen=True):
-    """A round of moves: ``state`` is moving, done or stopped; ``problem`` why it stopped. Times are seconds since the
-    epoch.
+    """A round of moves: ``state`` is moving, done or stopped; ``problem`` says why it stopped.
 
-    ``done``, ``under_way`` and ``left`` are its moves; those that were ``skipped`` are of tasks that had ended by
-    themselves. ``by`` is empty for rounds of the option ``rebalance``. The number is 0 if nothing was ever moved.
+    Times are seconds since the epoch. ``done``, ``under_way`` and ``left`` are its moves; tasks of ``skipped`` moves
+    had ended by themselves. ``by`` is empty for rounds of the option ``rebalance``. The number is 0 if there was no
+    round yet.
     """
 
     number: int = 0
@@ -154,11 +154,11 @@ class RoundView(View, frozen=True):
 class ReservationView(View, frozen=True):
     """An advance reservation of a ``group``; without one it is for maintenance.
 
-    ``state`` is active, coming, or short: nodes of it are away, cordoned or not yet empty. ``start`` and ``until``
-    (seconds since the epoch) are those of the present or next time, ``next`` the start of the one after. ``nodes`` are
-    its nodes, with how often it has ``resource`` there; an empty resource: whole nodes. Nodes were chosen if there is a
-    ``count``. ``used`` is the number of running tasks of its group there, ``leaving`` that of the tasks of others that
-    have to stop at its start unless they end before.
+    ``state`` is active, coming, or short: some of its nodes are away, cordoned or not yet empty. ``start`` and
+    ``until`` (seconds since the epoch) are those of the present or next time, ``next`` is the start of the one after.
+    ``nodes`` are its nodes, each with the number of times that it has ``resource`` there; an empty resource means whole
+    nodes. With a ``count`` the center chose the nodes. ``used`` is the number of its group's running tasks there,
+    ``leaving`` that of others' tasks that have to stop at its start unless they end before.
     """
 
     name: str
@@ -186,7 +186,7 @@ class ReservationsPage(View, frozen=True):
 
 
 class LicenceUse(View, frozen=True):
-    """A job that has some of a licence, or waits for some: ``number`` of them."""
+    """A job that has or waits for ``number`` of a licence."""
 
     job: int
     name: str
@@ -195,9 +195,7 @@ class LicenceUse(View, frozen=True):
 
 
 class LicenceView(View, frozen=True):
-    """A licence: ``having`` and ``waiting`` are how many jobs have some or wait for some, of which the first are
-    listed.
-    """
+    """A licence: ``having`` and ``waiting`` count the jobs that have or wait for some; the first are listed."""
 
     name: str
     total: int

@@ -1,8 +1,8 @@
 """Output of tasks in frames that name their task and stream: ``GET /v1/jobs/{id}/logs?framed=true``.
 
 A frame is a head of 36 bytes, big-endian: attempt, offset, gone, kept (8 bytes each), size (4); then ``size`` bytes.
-Readers who break off go on behind what they have; those without frames (``curl``) get the same bytes, and a line for
-what is gone. A frame without data is a sign of life for a reader who follows.
+An interrupted reader resumes after the bytes that it has. Readers without frames (``curl``) get the same bytes, and a
+line in place of lost ones. A frame without data is a sign of life for a follower.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _HEAD = struct.Struct("!QQQQI")
 
 
 class LogFrame(msgspec.Struct, frozen=True):
-    """A part of a log of an ``attempt``: from byte ``offset`` on ``gone`` bytes are not kept, behind them comes
-    ``data``.
+    """A part of a log of an ``attempt``.
 
-    ``kept``: the log keeps its last so many bytes (0 where nothing is gone).
+    From byte ``offset`` on, ``gone`` bytes are no longer kept; ``data`` follows them. The log keeps its last ``kept``
+    bytes (0 if nothing is gone).
     """
 
     attempt: int
@@ -31,18 +31,18 @@ class LogFrame(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> int:
-        """The offset behind it."""
+        """The offset after this frame."""
         return self.offset + self.gone + len(self.data)
 
 
 class Piece(bytes):
-    """Bytes that are shown of a log; a reader who goes on behind them asks for ``attempt`` from byte ``end`` on."""
+    """Bytes of a log to show; a reader resumes after them with ``attempt`` and byte ``end``."""
 
     attempt: int
     end: int
 
     def __new__(cls, data: bytes, attempt: int, end: int) -> Self:
-        """These bytes."""
+        """Return the bytes with their place in the log."""
         piece = super().__new__(cls, data)
         piece.attempt, piece.end = attempt, end
         return piece
@@ -54,13 +54,13 @@ def encode_frame(frame: LogFrame) -> bytes:
 
 
 class LogFrames:
-    """Decodes frames, whatever pieces they come in."""
+    """Decodes frames from bytes that arrive in arbitrary pieces."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[LogFrame]:
-        """Yield the frames that are whole by now."""
+        """Yield the frames that are complete so far."""
         self._data += data
         while len(self._data) >= _HEAD.size:
             attempt, offset, gone, kept, size = _HEAD.unpack_from(self._data)
@@ -73,13 +73,13 @@ class LogFrames:
 
 
 class Shown:
-    """Makes of frames what people read: what is gone becomes a line of its own."""
+    """Converts frames to readable text: bytes that are gone become a line of their own."""
 
     def __init__(self) -> None:
         self._in_line = False
 
     def show(self, frame: LogFrame) -> Iterator[Piece]:
-        """Return the text to show for the next frame."""
+        """Yield the text to show for the next frame."""
         if frame.gone:
             line = b"\n" * self._in_line + gone_line(frame)
             self._in_line = False
@@ -90,13 +90,13 @@ class Shown:
 
 
 def gone_line(frame: LogFrame) -> bytes:
-    """A line in the place of what a log has not kept."""
+    """Return the line in place of bytes that a log has not kept."""
     what = f"{_size(frame.gone)} from here on are" if frame.offset else f"the first {_size(frame.gone)} are"
     return f"[{what} gone: the log keeps its last {_size(frame.kept)}]\n".encode()
 
 
 def _size(amount: int) -> str:
-    """Bytes, with about three digits: ``12.3M``, ``640K``."""
+    """Return bytes with about three digits: ``12.3M``, ``640K``."""
     if amount < 1024:
         return f"{amount} bytes"
     units = "KMGT"

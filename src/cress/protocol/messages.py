@@ -1,7 +1,7 @@
-"""Messages between center, agent and supervisor: msgpack, one message a WebSocket frame or a length-prefixed frame.
+"""Messages between center, agent and supervisor: msgpack, each in a WebSocket frame or a length-prefixed frame.
 
-The agent speaks to the center with these over a WebSocket, and to its supervisor over a Unix socket; most of what
-it gets from one side it hands to the other as it is.
+The agent exchanges them with the center over a WebSocket, and with its supervisor over a Unix socket; it passes most
+messages on unchanged.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from cress.model.reports import Report
 from cress.model.run import Host, Run
 from cress.model.start_material import StartMaterial
 
-# The version (major, minor) that is spoken here, and the oldest major version that is understood; see ``versions``.
+# The version (major, minor) of this release, and the oldest major version that it understands; see ``versions``.
 PROTOCOL, OLDEST = (6, 2), 5
-# The first version whose executors ask for start material; older ones would start a program without it.
+# The first version whose executors request start material; older ones would start a program without it.
 MATERIAL_SINCE = (6, 1)
 # The first version in which runs have parts.
 PARTS_SINCE = (6, 2)
-# The number that a center of protocol 5 demands of an executor; nothing else reads it. Versions are told since protocol
+# The number that a center of protocol 5 demands of an executor, otherwise unused. Versions are announced since protocol
 # 6.
 VERSION = 5
 UNSAID = (5, 0)
-# Bytes of a command's output, and of its input, that may be under way; who sends waits for ``taken`` beyond that.
+# Bytes of a command's output, and of its input, that may be in transit; further ones wait for ``taken``.
 EXEC_OUTPUT, EXEC_INPUT = 262_144, 65_536
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
-    """A message: its type travels as its name."""
+    """A message; its type travels as its name."""
 
 
 # --- agent to center ---------------------------------------------------------------------------------------------
 
 
 class Hello(Struct, frozen=True):
-    """First message of an agent: who it is, what its node offers, and everything that its supervisor knows.
+    """First message of an agent: its identity, the offer of its node, and all that its supervisor knows.
 
-    ``resource`` as in a node file (``<4, 8G, 1G, 500M>``). ``boot`` is the boot id of the machine. ``reports`` holds
-    ``Started`` for every attempt that runs and ``Ended`` for every one whose end is not known to be durable.
+    ``resource`` is as in a node file (``<4, 8G, 1G, 500M>``). ``boot`` is the boot id of the machine. ``reports`` has
+    ``Started`` for every running attempt, and ``Ended`` for every one whose end is not yet confirmed as stored.
 
-    ``address`` is where its tasks are reached, ``ports`` are the first and the last of its dynamic ports, ``listening``
-    as in ``Ports``.
+    ``address`` is that of its tasks, ``ports`` are the first and the last of its dynamic ports, ``listening`` is as in
+    ``Ports``.
 
-    ``sent`` as in ``Beat``. ``bound``: a term holds for everything that runs there. ``epoch`` is the highest that it
-    has had orders of, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are sentences about
-    limits that do not hold there. ``devices``, ``data``, ``judged``, ``accepts`` and ``repels`` as in ``Node``.
+    ``sent`` is as in ``Beat``. ``bound`` says that everything running there has a term. ``epoch`` is the highest in its
+    orders so far, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are messages about limits
+    that are not enforced there. ``devices``, ``data``, ``judged``, ``accepts`` and ``repels`` are as in ``Node``.
 
-    ``protocol`` is the newest version that the agent speaks, ``oldest`` the oldest major one; ``version`` is 5.
-    ``bulk``: it opens a second connection when ``OpenBulk`` asks for one.
+    ``protocol`` is the agent's newest version, ``oldest`` its oldest major one; ``version`` is 5. ``bulk`` says that it
+    opens a second connection when ``OpenBulk`` requests one.
     """
 
     version: Small
@@ -83,14 +83,14 @@ class Hello(Struct, frozen=True):
 
     @property
     def speaks(self) -> tuple[int, int]:
-        """The newest version of the protocol that the agent speaks."""
+        """The agent's newest version of the protocol."""
         return (self.version, 0) if self.protocol == UNSAID else self.protocol
 
 
 class Bulk(Struct, frozen=True):
-    """First message of an agent on its second connection, with the ``ticket`` that it was given for it.
+    """First message of an agent on its second connection, with the ``ticket`` that it received for it.
 
-    Over it go ``ReadLog``, commands, and the answers to what was asked there.
+    ``ReadLog``, commands, and the answers to them use this connection.
     """
 
     name: str
@@ -98,20 +98,20 @@ class Bulk(Struct, frozen=True):
 
 
 class Beat(Struct, frozen=True):
-    """A sign of life, answered with a ``Term``: ``sent`` is the executor's CLOCK_BOOTTIME in microseconds."""
+    """A sign of life, answered with a ``Term``; ``sent`` is the executor's CLOCK_BOOTTIME in µs."""
 
     sent: Count
 
 
 class Reports(Struct, frozen=True):
-    """Reports about attempts since the last message, in order. ``leaving``: nothing starts there any more."""
+    """Reports about attempts since the last message, in order; ``leaving`` says that nothing starts there any more."""
 
     reports: tuple[Report, ...]
     leaving: bool = False
 
 
 class Ports(Struct, frozen=True):
-    """All ports that somebody listens on who is not a task of this executor; sent when they are others than before."""
+    """All ports on which other programs than this executor's tasks listen; sent when they have changed."""
 
     ports: tuple[Port, ...]
 
@@ -123,16 +123,17 @@ class Load(Struct, frozen=True):
 
 
 class Data(Struct, frozen=True):
-    """All paths that the node has, as in ``Hello``; sent when they are others than before."""
+    """All paths that the node has, as in ``Hello``; sent when they have changed."""
 
     data: tuple[str, ...]
 
 
 class LogData(Struct, frozen=True):
-    """Answer to ``ReadLog`` with the same ``id``: ``data`` from the asked offset on (may be empty).
+    """Answer to ``ReadLog`` with the same ``id``: ``data`` from the requested offset on (may be empty).
 
-    ``gone`` bytes from there on are not kept any more: the data begins behind them, and the log keeps its last ``kept``
-    bytes. ``over``: the attempt has ended and the stream ends behind ``data``. ``error``: why there is nothing to read.
+    The first ``gone`` bytes from there are no longer kept: the data begins after them, and the log keeps its last
+    ``kept`` bytes. ``over`` says that the attempt has ended and the stream ends after ``data``. ``error`` says why
+    there is nothing to read.
     """
 
     id: Count
@@ -144,9 +145,7 @@ class LogData(Struct, frozen=True):
 
 
 class ExecData(Struct, frozen=True):
-    """From the command ``id``: ``data`` that it wrote, to standard error or not; ``taken`` bytes of its input are
-    read.
-    """
+    """Output ``data`` of the command ``id``, to standard error or not; ``taken`` bytes of its input have been read."""
 
     id: Count
     data: bytes = b""
@@ -155,9 +154,10 @@ class ExecData(Struct, frozen=True):
 
 
 class AskMaterial(Struct, frozen=True):
-    """The start material of these attempts is needed: they start when it has come. ``epoch`` is that of their order.
+    """A request for the start material of these attempts, which start once they have it.
 
-    From the supervisor, which asks again after each ``Welcome``. Every attempt is answered with ``Material``.
+    ``epoch`` is that of their order. The supervisor sends it, and repeats it after each ``Welcome``. Every attempt is
+    answered with ``Material``.
     """
 
     epoch: Epoch
@@ -168,8 +168,10 @@ class AskMaterial(Struct, frozen=True):
 
 
 class ExecOver(Struct, frozen=True):
-    """Last message about the command ``id``. From the agent: its exit ``code`` (128 + n after signal n), or why it did
-    not run to its end (``why``). From the center: nobody wants it any more; its processes are killed.
+    """Last message about the command ``id``.
+
+    From the agent: its exit ``code`` (128 + n after signal n), or ``why`` it did not run to its end. From the center:
+    its client is gone, so its processes are killed.
     """
 
     id: Count
@@ -181,11 +183,11 @@ class ExecOver(Struct, frozen=True):
 
 
 class Welcome(Struct, frozen=True):
-    """The node is registered. ``epoch`` is the center's: orders of an older one are refused from now on.
+    """Confirms the registration of the node. ``epoch`` is the center's; orders of older ones are refused from now on.
 
-    ``cluster`` is its id, ``name`` what people call it. ``sent`` and ``term`` as in ``Term``; a ``term`` of 0: none
-    holds there, the center looks by itself. ``kinds`` of devices count in the cluster, beside disks. ``protocol`` is
-    the newest version that the center speaks.
+    ``cluster`` is its id, ``name`` its name for people. ``sent`` and ``term`` are as in ``Term``; a ``term`` of 0 means
+    none, since the center observes the executor itself. ``kinds`` of devices count in the cluster, beside disks.
+    ``protocol`` is the center's newest version.
     """
 
     epoch: Epoch
@@ -198,10 +200,10 @@ class Welcome(Struct, frozen=True):
 
 
 class Term(Struct, frozen=True):
-    """The answer to the ``Beat`` (or ``Hello``) of the time ``sent``, on the executor's clock.
+    """The answer to the ``Beat`` (or ``Hello``) sent at ``sent``, on the executor's clock.
 
-    Unless another one follows, tasks of jobs that stop in a partition are gone ``term`` microseconds after ``sent``;
-    the margin is taken off already.
+    Unless another one follows, tasks of jobs that stop in a partition have ended ``term`` µs after ``sent``; the margin
+    is already subtracted.
     """
 
     epoch: Epoch
@@ -210,13 +212,13 @@ class Term(Struct, frozen=True):
 
 
 class OpenBulk(Struct, frozen=True):
-    """Open a second connection to the same address, and say this ``ticket`` there."""
+    """Requests a second connection to the same address, with this ``ticket``."""
 
     ticket: str
 
 
 class Refused(Struct, frozen=True):
-    """The node is not registered, and why; the center closes the connection. ``permanent``: do not try again."""
+    """Refuses the registration and says why; the center closes the connection. ``permanent``: do not try again."""
 
     what: str
     hint: str = ""
@@ -224,7 +226,7 @@ class Refused(Struct, frozen=True):
 
 
 class NewCertificate(Struct, frozen=True):
-    """The next certificate of the executor, for the key that it has, as PEM: the present one expires soon."""
+    """The next certificate (PEM) of the executor for its present key; the present one expires soon."""
 
     pem: bytes
 
@@ -232,7 +234,7 @@ class NewCertificate(Struct, frozen=True):
 class Launch(msgspec.Struct, frozen=True, array_like=True):
     """Start task ``task`` of job ``job`` as attempt ``attempt``; a second order for the same attempt does nothing.
 
-    ``ports`` are its numbers, in the order of the job's ports; ``devices`` are those of the node that it has.
+    ``ports`` are its numbers, in the order of the job's ports; ``devices`` are its devices of the node.
     """
 
     attempt: Count
@@ -243,14 +245,14 @@ class Launch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Gang(msgspec.Struct, frozen=True, array_like=True):
-    """The hosts of the tasks of a gang, in their order."""
+    """The hosts of the tasks of a gang, in order."""
 
     job: Count
     hosts: tuple[Host, ...]
 
 
 class Launches(Struct, frozen=True):
-    """Start these attempts; ``runs`` has the run of every job among them, ``gangs`` the hosts of those that are gangs.
+    """Start these attempts; ``runs`` has the runs of their jobs, ``gangs`` the hosts of gangs.
 
     ``address`` and ``rack`` are those of the node, as the center knows them.
     """
@@ -264,14 +266,14 @@ class Launches(Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True, array_like=True):
-    """Send SIGTERM to the attempt, and SIGKILL after ``grace`` microseconds (0: at once)."""
+    """Send SIGTERM to the attempt, and SIGKILL after ``grace`` µs (0: at once)."""
 
     attempt: Count
     grace: Amount
 
 
 class Stops(Struct, frozen=True):
-    """Stop these attempts. One that the supervisor has never heard of never starts any more."""
+    """Stop these attempts. An attempt that is unknown to the supervisor will never start."""
 
     epoch: Epoch
     stops: tuple[Stop, ...]
@@ -286,15 +288,16 @@ class Signal(Struct, frozen=True):
 
 
 class Durable(Struct, frozen=True):
-    """The ends of these attempts are stored: their reports need not be kept any longer."""
+    """The ends of these attempts are stored, so their reports may be dropped."""
 
     epoch: Epoch
     attempts: tuple[Count, ...]
 
 
 class Material(Struct, frozen=True):
-    """The start material of an attempt, for the supervisor; ``refused``: there is none, for this reason, and it must
-    not start.
+    """The start material of an attempt, for the supervisor.
+
+    With a reason in ``refused`` there is none, and the attempt must not start.
     """
 
     epoch: Epoch
@@ -304,9 +307,9 @@ class Material(Struct, frozen=True):
 
 
 class ReadLog(Struct, frozen=True):
-    """Read up to ``limit`` bytes of what the attempt wrote to ``stream`` (``stdout``, ``stderr``) from ``offset`` on.
+    """Read up to ``limit`` bytes of the attempt's ``stream`` (``stdout``, ``stderr``) from ``offset`` on.
 
-    With nothing to read yet the answer waits for up to ``wait`` milliseconds.
+    If there is nothing to read yet, the answer waits for up to ``wait`` milliseconds.
     """
 
     id: Count
@@ -318,9 +321,9 @@ class ReadLog(Struct, frozen=True):
 
 
 class Exec(Struct, frozen=True):
-    """Run a command inside a running attempt, and call it ``id`` on this connection.
+    """Run a command inside a running attempt, with the name ``id`` on this connection.
 
-    ``environment`` is added to the task's own. ``terminal``: with one of so many rows and columns, else with pipes.
+    ``environment`` is added to the task's own. ``terminal`` gives rows and columns; without it the command has pipes.
     """
 
     id: Count
@@ -331,7 +334,7 @@ class Exec(Struct, frozen=True):
 
 
 class ExecInput(Struct, frozen=True):
-    """For the command ``id``: more input, its end (``over``), and that ``taken`` bytes of output have been read."""
+    """For the command ``id``: more input, its end (``over``), and the number of output bytes read (``taken``)."""
 
     id: Count
     data: bytes = b""
@@ -340,7 +343,7 @@ class ExecInput(Struct, frozen=True):
 
 
 class ExecSize(Struct, frozen=True):
-    """The terminal of the command ``id`` has another size now."""
+    """The terminal of the command ``id`` has a new size."""
 
     id: Count
     rows: Small
@@ -351,30 +354,30 @@ class ExecSize(Struct, frozen=True):
 
 
 class Shutdown(Struct, frozen=True):
-    """Stop every task with its grace, at most ``grace`` microseconds, then end; ``keep``: nothing, the agent leaves."""
+    """Stop every task with its grace, at most ``grace`` µs, then end; with ``keep`` only the agent leaves."""
 
     grace: Amount = DEFAULT_STOP_GRACE
     keep: bool = False
 
 
 class Greeting(Struct, frozen=True):
-    """First message of an agent to a supervisor that says a version: the newest that the agent speaks."""
+    """First message of an agent to a supervisor with versions: the agent's newest version."""
 
     protocol: tuple[Small, Small]
 
 
 class Devices(Struct, frozen=True):
-    """Those of the node that count; what has been given to attempts before stays theirs."""
+    """The devices of the node that count; devices already given to attempts stay theirs."""
 
     devices: tuple[Device, ...]
 
 
 class Inventory(Struct, frozen=True):
-    """First message of the supervisor to an agent that connects: what ``Hello`` and ``Supervisor`` say about it.
+    """First message of the supervisor to a connecting agent, with its part of ``Hello`` and ``Supervisor``.
 
-    ``ports`` are those of every attempt that has some and is not over. ``container`` is the engine that makes
-    containers, empty: there can be none. ``unlimited`` are sentences about limits that do not hold there. ``protocol``
-    and ``oldest`` as in ``Hello``; an agent of protocol 5 hands ``version`` on in its own.
+    ``ports`` are those of every live attempt with ports. ``container`` is the container engine, empty if there is none.
+    ``unlimited`` are messages about limits that are not enforced there. ``protocol`` and ``oldest`` are as in
+    ``Hello``; an agent of protocol 5 passes ``version`` on in its own.
     """
 
     boot: str

@@ -1,8 +1,7 @@
-"""Mutual proof of a shared secret, and messages sealed by it (docs/design/0009-mutual-proof.md). Pure: nonces are
-given.
+"""Mutual proof of a shared secret, and messages sealed with it (docs/design/0009-mutual-proof.md).
 
-The executor begins: ``ExecutorProof`` offers a nonce, ``CenterProof`` answers it, and both give the ``Seals`` of the
-connection. Requests of the API are signed instead (``signatures``).
+Pure: nonces are given. The executor begins: ``ExecutorProof`` offers a nonce, ``CenterProof`` answers it, and both give
+the ``Seals`` of the connection. Requests of the API are signed instead (``signatures``).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ HEADER = "Cress-Proof"
 
 
 class ProofError(Exception):
-    """The other side has not proven that it knows the secret; the sentence says what is wrong."""
+    """The other side has not proven that it knows the secret; the message says what is wrong."""
 
 
 def mac(secret: bytes, label: str, *parts: bytes) -> bytes:
@@ -27,7 +26,7 @@ def mac(secret: bytes, label: str, *parts: bytes) -> bytes:
 
 
 class Seal:
-    """Seals the messages of one direction, or opens them; their count makes each seal fit one place only."""
+    """Seals the messages of one direction, or opens them; a counter makes each seal valid in one place only."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -38,7 +37,7 @@ class Seal:
         return self._tag(message) + message
 
     def open(self, sealed: bytes) -> bytes:
-        """Return the message in a sealed one. Raises ProofError when it is not the next that the other side sealed."""
+        """Return the message in a sealed one. Raises ProofError unless it is the next one from the other side."""
         message = sealed[TAG:]
         if not hmac.compare_digest(self._tag(message), sealed[:TAG]):
             raise ProofError("a message without a valid seal")
@@ -66,7 +65,7 @@ class ExecutorProof:
         self.header = f"{VERSION} {nonce.hex()}"
 
     def check(self, header: str | None) -> tuple[bytes, Seals]:
-        """Return the executor's own proof, its first message, and the seals, for the center's answer.
+        """Return the executor's own proof, its first message, and the seals, from the center's answer.
 
         Raises ProofError.
         """
@@ -85,7 +84,7 @@ class CenterProof:
     """The center's side of a handshake: the answer to an executor's header, with a fresh ``nonce``."""
 
     def __init__(self, secret: str, nonce: bytes, offered: str) -> None:
-        """Raises ProofError when ``offered`` is not the header of an executor."""
+        """Raises ProofError if ``offered`` is not the header of an executor."""
         fields = offered.split()
         if len(fields) != 2 or fields[0] != VERSION:
             raise ProofError(f"{HEADER} is not '{VERSION} NONCE'")

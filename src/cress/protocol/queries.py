@@ -1,4 +1,4 @@
-"""Query parameters of the calls of the API: one struct for each set, named by the rows of the table of calls."""
+"""Query parameters of the calls of the API: one struct for each set, named in the rows of the table of calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cress.model.bounds import MOST, Count
 
 # The year 9999, in seconds since the epoch.
 MOST_TIME = 253_402_300_799
-# Seconds for which a center waits for a change before it answers.
+# Most seconds for which a center waits for a change before it answers.
 MOST_WAIT = 3600.0
 # Entries of one page, by default and at most.
 JOBS_OF_A_PAGE, TASKS_OF_A_PAGE = 50, 100
@@ -20,9 +20,9 @@ MOST_TASKS = 10_000
 MOST_NODES = 10_000
 MOST_LEASES = 10_000
 MOST_ENTRIES = 10_000
-# Added to the numbers of requests for leases that wait: on pages they come before all attempts.
+# Added to the numbers of waiting requests for leases, so that they precede all attempts on pages.
 WAITING_FIRST = -(2**52)
-# Tasks that one plan may move.
+# Most tasks that one plan may move.
 MOST_MOVES = 2**31
 
 Moment: TypeAlias = Annotated[float, Meta(ge=0, le=MOST_TIME)]
@@ -34,7 +34,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters in the address of a call. Each has a default; an unknown one is ignored."""
 
     def given(self) -> dict[str, object]:
-        """Return the parameters that do not have their defaults, by their names in the address."""
+        """Return the parameters that differ from their defaults, by their names in the address."""
         values = ((field, getattr(self, field.name)) for field in msgspec.structs.fields(self))
         return {field.encode_name: value for field, value in values if value != field.default}
 
@@ -52,7 +52,7 @@ class SubmitQuery(DryRunQuery, frozen=True):
 
 
 class JobsQuery(Query, frozen=True):
-    """A page of jobs and its filters; ``since`` and ``until`` bound the submit time, in seconds since the epoch."""
+    """A page of jobs and its filters; ``since`` and ``until`` bound the submission time, in seconds since the epoch."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_JOBS)] = JOBS_OF_A_PAGE
     before: Count | None = None
@@ -67,7 +67,7 @@ class JobsQuery(Query, frozen=True):
 
 
 class JobQuery(Query, frozen=True):
-    """``wait``: seconds after which the answer comes although the job is not over."""
+    """``wait``: most seconds for which the answer waits for the end of the job."""
 
     wait: Patience = 0.0
 
@@ -93,7 +93,7 @@ class LogsQuery(Query, frozen=True):
 
 
 class NodesQuery(Query, frozen=True):
-    """A page of nodes; ``where`` and ``rank`` are texts of the language of constraints."""
+    """A page of nodes; ``where`` and ``rank`` are texts in the constraint language."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_NODES)] = 1_000
     after: str = ""
@@ -108,7 +108,7 @@ class PlacesQuery(Query, frozen=True):
 
 
 class PlacesStreamQuery(PlacesQuery, frozen=True):
-    """``after`` is a revision that an answer had. Without ``follow`` the stream ends at the present."""
+    """``after`` is a revision from an earlier answer. Without ``follow`` the stream ends with the present state."""
 
     after: str = ""
     follow: bool = True
@@ -133,7 +133,7 @@ class EventsQuery(Query, frozen=True):
 
 
 class LeaseQuery(Query, frozen=True):
-    """``wait``: seconds for which the answer may wait until the ``stamp`` is another one."""
+    """``wait``: most seconds for which the answer waits for another ``stamp``."""
 
     wait: Patience = 0.0
     stamp: str = ""
@@ -149,8 +149,9 @@ class LeasesQuery(LeaseQuery, frozen=True):
 
 
 class MovesQuery(Query, frozen=True, rename={"job": "for"}):
-    """A plan for a waiting job (``for``), or for goals with commas between them; at most ``moves`` tasks, which lose at
-    most ``lost`` hours of cores and devices.
+    """A plan for a waiting job (``for``), or for goals separated by commas.
+
+    At most ``moves`` tasks move, and lose at most ``lost`` hours of cores and devices.
     """
 
     job: Annotated[str, Meta(max_length=20)] = ""
@@ -160,7 +161,7 @@ class MovesQuery(Query, frozen=True, rename={"job": "for"}):
 
 
 class TokenQuery(Query, frozen=True):
-    """The user whose token it is; the caller by default."""
+    """The user who owns the token; the caller by default."""
 
     user: str = ""
 

@@ -8,7 +8,7 @@ from cress.model.access import Role
 
 
 class Action(Enum):
-    """Actions that need a role, whoever the work belongs to; the value is said in refusals."""
+    """Actions that need a role, whoever owns the work; the value is the wording in refusals."""
 
     SUBMIT = "submit jobs"
     STEER_NODES = "change nodes"

@@ -1,7 +1,7 @@
-"""Signed requests of the API: instead of sending the token, a client proves with each request that it knows it.
+"""Signed requests of the API: a client proves with each request that it knows the token, and never sends it.
 
-A session begins with a nonce of each side; the center's proof comes with its nonce. Each request of the session then
-has a number of its own and a MAC over all that it asks (docs/design/0009-mutual-proof.md). Pure: nonces are given.
+A session begins with a nonce of each side; the center's proof comes with its nonce. Each request of the session has its
+own number and a MAC over its content (docs/design/0009-mutual-proof.md). Pure: nonces are given.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cress.protocol.proof import NONCE, VERSION, ProofError, Seals, mac, nonce_of
 
-# Where a client asks for the center's proof, and what the center answers to a session that it does not know.
+# The path for the center's proof, and the center's answer to an unknown session.
 PATH = "/v1/proof"
 SCHEME, STALE = "Cress", "Cress stale"
 # Numbers of requests are below this.
@@ -54,12 +54,12 @@ def digest(body: bytes) -> str:
 
 
 def center_proof(token: str, theirs: bytes, ours: bytes) -> str:
-    """Return the header with which the center answers a client's nonce ``theirs``."""
+    """Return the header of the center's answer to a client's nonce ``theirs``."""
     return f"{VERSION} {ours.hex()} {mac(token.encode(), 'api center', theirs, ours).hex()}"
 
 
 class SessionKey:
-    """The key of a session: of ``theirs``, the client's nonce, and ``ours``, the center's."""
+    """The key of a session with ``theirs``, the client's nonce, and ``ours``, the center's."""
 
     def __init__(self, token: str, theirs: bytes, ours: bytes) -> None:
         self._key = mac(token.encode(), "api key", theirs, ours)
@@ -72,13 +72,13 @@ class SessionKey:
         ).text()
 
     def check(self, signature: Signature, method: str, target: str, key: str) -> None:
-        """Raise ProofError when a request was not signed in this session."""
+        """Raise ProofError unless a request was signed in this session."""
         expected = self._mac(signature.number, method, target, key, signature.body)
         if not hmac.compare_digest(expected.encode(), signature.mac.encode()):
             raise ProofError("the signature is not made with the center's token")
 
     def seals(self, number: int, *, client: bool) -> Seals:
-        """Return the seals of the WebSocket that request ``number`` has opened."""
+        """Return the seals of the WebSocket opened by request ``number``."""
         up, down = (mac(self._key, label, number.to_bytes(8, "big")) for label in ("from client", "from center"))
         return Seals(up, down) if client else Seals(down, up)
 
@@ -88,7 +88,7 @@ class SessionKey:
 
 
 def begin(token: str, theirs: bytes, answer: str | None) -> SessionKey:
-    """Return the session for the center's answer to the nonce ``theirs``. Raises ProofError when it is not proven."""
+    """Return the session from the center's answer to the nonce ``theirs``. Raises ProofError without a valid proof."""
     fields = (answer or "").split()
     if len(fields) != 3 or fields[0] != VERSION:
         raise ProofError("it did not prove that it knows the token")
@@ -104,7 +104,7 @@ def wrap(message: str | bytes) -> bytes:
 
 
 def unwrap(data: bytes) -> str | bytes:
-    """Return the WebSocket message in what was sealed. Raises ProofError."""
+    """Return the WebSocket message in opened data. Raises ProofError."""
     try:
         return data[1:].decode() if data[:1] == b"t" else data[1:]
     except UnicodeDecodeError:

@@ -1,10 +1,10 @@
-"""Versions of the protocol: what two sides speak with each other, and messages as the other side knows them.
+"""Versions of the protocol: the common version of two sides, and messages in the form of the other side's version.
 
-A version is (major, minor). Within a major version messages and fields are only added: a reader leaves out fields that
-it does not know, and messages of a newer minor version that it does not know. What cannot be added so (a field that
-changes its meaning, a new kind of report or cause) begins a new major version, with converters in ``STEPS``. A side
-speaks its own major version and the one before it; the newer side converts. Hello, Welcome, Refused, Inventory and
-Greeting, by which the versions are found out, only ever get more fields.
+A version is (major, minor). Within a major version messages and fields are only added; a reader ignores unknown fields,
+and unknown messages of a newer minor version. Other changes (a field that changes its meaning, a new kind of report or
+cause) begin a new major version, with converters in ``STEPS``. A side supports its own major version and the previous
+one; the newer side converts. Hello, Welcome, Refused, Inventory and Greeting, which negotiate the version, only ever
+gain fields.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _M = TypeVar("_M")
 
 
 class VersionStep(NamedTuple):
-    """The changes of a major version, by message type: ``newer`` converts messages of the version before.
+    """The changes of a major version, by message type; ``newer`` converts messages of the previous version.
 
-    ``older`` does the reverse; ``None``: the version before has nothing for it, and the message is left out. Messages
-    are given with their fields as msgpack has them, and may be changed in place. Types that are not named are the same.
+    ``older`` does the reverse, and returns ``None`` for a message that the previous version lacks and that is left out.
+    Messages have their fields as in msgpack, and may be changed in place. Types without an entry are unchanged.
     """
 
     newer: Mapping[str, Converter]
@@ -41,7 +41,7 @@ def _leave_out(_: Fields) -> None:
     return None
 
 
-# By major version, what it has changed of the one before.
+# By major version, its changes from the previous one.
 STEPS: Mapping[int, VersionStep] = {
     6: VersionStep(
         newer={}, older=dict.fromkeys(("Greeting", "AskMaterial", "Material", "Bulk", "OpenBulk"), _leave_out)
@@ -50,7 +50,7 @@ STEPS: Mapping[int, VersionStep] = {
 
 
 class VersionError(InputError):
-    """Two sides have no version in common. ``permanent``: trying again does not help."""
+    """Two sides have no version in common; ``permanent`` says that trying again does not help."""
 
     def __init__(self, what: str, *, hint: str, permanent: bool) -> None:
         super().__init__(what, hint=hint)
@@ -58,7 +58,7 @@ class VersionError(InputError):
 
 
 def agreed(them: str, theirs: Version, their_oldest: int, us: str) -> Version:
-    """Return the version that both sides speak: that of the older one. Raises VersionError."""
+    """Return the version that both sides support, that of the older one. Raises VersionError."""
     if theirs[0] < OLDEST:
         raise VersionError(
             f"the {them} speaks protocol {theirs[0]}, this {us} {OLDEST} to {PROTOCOL[0]}",
@@ -75,9 +75,9 @@ def agreed(them: str, theirs: Version, their_oldest: int, us: str) -> Version:
 
 
 class Dialect:
-    """Messages to and from a side that speaks the version ``theirs``; older ones are converted on the way.
+    """Messages to and from a side with the version ``theirs``; those of an older side are converted.
 
-    ``ours`` and ``steps`` are those of this release; tests try others.
+    ``ours`` and ``steps`` are those of this release; tests use others.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class Dialect:
     ) -> None:
         self.version = min(theirs, ours)
         self._newer = theirs > ours
-        # From the version next to theirs up to ours.
+        # From the version after theirs up to ours.
         self._steps = [steps[major] for major in range(self.version[0] + 1, ours[0] + 1) if major in steps]
         self._up = {kind for step in self._steps for kind in step.newer}
         self._down = {kind for step in self._steps for kind in step.older}
 
     def encode(self, message: Message) -> bytes | None:
-        """Return the message as they know it; ``None``: they have nothing for it, and it is not sent."""
+        """Return the message in their version; ``None`` if their version lacks it, so that it is not sent."""
         if type(message).__name__ not in self._down:
             return messages.encode(message)
         fields: Fields | None = msgspec.to_builtins(message, builtin_types=(bytes,))
@@ -101,33 +101,33 @@ class Dialect:
         return None if fields is None else msgspec.msgpack.encode(fields)
 
     def hand_on(self, message: Message, data: bytes, source: Dialect) -> bytes | None:
-        """Return a message that came from another side: its ``data`` as they are, if both sides speak the same."""
+        """Return a message from another side: its ``data`` unchanged if both sides have the same version."""
         return data if source.version == self.version else self.encode(message)
 
     def from_agent(self, data: bytes) -> FromAgent | None:
-        """Read a message of an agent. ``None``: it is of a newer version, and means nothing here."""
+        """Return a message of an agent; ``None`` if it belongs to a newer version and is to be ignored."""
         return self._read(_FROM_AGENT, data)
 
     def from_center(self, data: bytes) -> FromCenter | None:
-        """Read a message of a center."""
+        """Return a message of a center; ``None`` as in ``from_agent``."""
         return self._read(_FROM_CENTER, data)
 
     def from_supervisor(self, data: bytes) -> FromSupervisor | None:
-        """Read a message of a supervisor."""
+        """Return a message of a supervisor; ``None`` as in ``from_agent``."""
         return self._read(_FROM_SUPERVISOR, data)
 
     def to_supervisor(self, data: bytes) -> ToSupervisor | None:
-        """Read a message of an agent to its supervisor."""
+        """Return a message of an agent to its supervisor; ``None`` as in ``from_agent``."""
         return self._read(_TO_SUPERVISOR, data)
 
     def _read(self, reader: _MessageReader[_M], data: bytes) -> _M | None:
-        """Read a message. Raises ``msgspec.MsgspecError`` for whatever is not one, however it is built."""
+        """Return a message. Raises ``msgspec.MsgspecError`` for all data that are not one."""
         try:
             return self._converted(reader, data)
         except RecursionError:
             raise msgspec.DecodeError("it is nested too deeply") from None
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            # Bytes that are not UTF-8, and messages of older versions without what their conversion needs.
+            # Bytes that are not UTF-8, or messages of older versions without the fields needed for conversion.
             if isinstance(error, msgspec.MsgspecError):
                 raise
             raise msgspec.DecodeError(f"it is not a message ({type(error).__name__})") from None
@@ -168,5 +168,5 @@ class _TypedMessage(msgspec.Struct):
 
 
 def _kind(data: bytes) -> str:
-    """Return the type that a message says it has."""
+    """Return the type named in a message."""
     return msgspec.msgpack.decode(data, type=_TypedMessage).type

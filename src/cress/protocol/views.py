@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 
 Resources = dict[str, str]
-# What an attribute of a node may be.
+# The types of a node's attributes.
 Value = bool | int | float | str
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that the API shows."""
+    """A struct that the API shows."""
 
 
 class Fault(View, frozen=True):
-    """One mistake: what, where, what would be right."""
+    """One mistake: what is wrong, where, and a hint."""
 
     what: str
     hint: str = ""
@@ -30,7 +30,7 @@ class Fault(View, frozen=True):
 
 
 class ErrorView(View, frozen=True):
-    """The body of every answer that is an error. ``code`` is for programs, ``message`` for people."""
+    """The body of every error answer; ``code`` is for programs, ``message`` for people."""
 
     code: str
     message: str
@@ -38,5 +38,5 @@ class ErrorView(View, frozen=True):
 
 
 def to_json(view: Any) -> bytes:
-    """A view as JSON."""
+    """Return a view as JSON."""
     return msgspec.json.encode(view)

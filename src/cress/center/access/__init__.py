@@ -1,1 +1,1 @@
-"""Callers of the API, their rights, and the record of what was refused or administered."""
+"""Access to the API: callers, their rights, and the audit log of refused and administrative calls."""

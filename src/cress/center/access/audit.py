@@ -1,4 +1,4 @@
-"""The audit log: what was refused and what was administered, as lines of JSON that are only appended (``audit/``)."""
+"""The audit log: refused and administrative calls as lines of JSON, which are only appended (``audit/``)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import msgspec
 from cress.protocol.access_views import AuditEntry
 
 FOLDER, CURRENT = "audit", "audit.jsonl"
-# Bytes of a file; a full one gets the number of the next file in its name.
+# Bytes of a file. A full file is renamed with the next number.
 FULL = 16 * 2**20
-# Refusals of one address that are written in a second; further ones are left out.
+# Most refusals of one address that are written in a second; the rest is left out.
 MOST_REFUSALS = 20
 
 _log = logging.getLogger("cress.audit")
@@ -36,7 +36,7 @@ class Audit:
     def write(self, entry: AuditEntry) -> None:
         """Append an entry.
 
-        A full disk does not stop the center: it is told, and entries are lost until there is room.
+        The center keeps working when the disk is full: it logs a warning, and entries are lost until there is room.
         """
         if entry.status in (401, 429) and not self._counts(entry):
             return
@@ -46,7 +46,7 @@ class Audit:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
             handle = os.open(path, flags, 0o600)
             try:
-                # Behind what a full disk has cut off, a new line.
+                # A full disk may have cut off the last line, so the entry begins on a new one.
                 line = b"\n" * self._failed + _encode(entry) + b"\n"
                 if os.write(handle, line) < len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -62,13 +62,13 @@ class Audit:
             self._failed = True
 
     def _put_aside(self, path: Path) -> None:
-        """Number a full file: behind the last one, since an operator may have moved older ones away."""
+        """Rename a full file with the number after the last one, since an operator may have moved older files away."""
         _, *old = files(self.folder)
         last = int(old[0].stem.removeprefix("audit-")) if old else 0
         path.rename(self.folder / f"audit-{last + 1:06d}.jsonl")
 
     def _counts(self, entry: AuditEntry) -> bool:
-        """Return whether a refusal is written: a flood of them must not fill the disk."""
+        """Return whether a refusal is written: many refusals must not fill the disk."""
         second = int(entry.at)
         if second != self._second:
             self._second, self._refused = second, {}
@@ -83,14 +83,14 @@ def files(folder: Path) -> list[Path]:
 
 
 def latest(folder: Path, limit: int, passes: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
-    """Return the latest entries that pass, the newest first; blocks."""
+    """Return at most ``limit`` latest entries that pass, newest first. Blocks."""
     found: list[AuditEntry] = []
     for path in files(folder):
         for line in _lines_backwards(path):
             try:
                 entry = _decode(line)
             except msgspec.DecodeError:
-                continue  # a line that a crash left half-written
+                continue  # a line cut off by a crash
             if passes(entry):
                 found.append(entry)
                 if len(found) == limit:

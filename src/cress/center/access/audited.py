@@ -1,4 +1,4 @@
-"""The audit of requests: pure ASGI around the whole API, so that no call can be forgotten."""
+"""The audit of requests: ASGI middleware around the whole API, so that every call is covered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cress.center.web.asgi import App, Message, Receive, Scope, Send, address_of
 from cress.protocol.access_views import AuditEntry
 
 REFUSED = frozenset({401, 403, 429})
-# Beginnings of paths whose calls, unless they only read, administer the cluster.
+# Prefixes of paths whose calls administer the cluster unless they only read.
 ADMINISTRATIVE = (
     "/v1/nodes/",
     "/v1/rebalance",
@@ -28,7 +28,7 @@ MOST_PATH = 300
 
 
 class Audited:
-    """Gives every request an id, and writes what is refused or administrative before the answer is sent."""
+    """Gives every request an id, and writes refused and administrative requests before the answer is sent."""
 
     def __init__(self, app: App, audit: Audit) -> None:
         self._app = app
@@ -37,7 +37,7 @@ class Audited:
         self._numbers = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and look at the beginning of its answer."""
+        """Pass a request on, and examine the status of its answer."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return

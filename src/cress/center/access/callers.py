@@ -26,7 +26,10 @@ _PEER = struct.Struct("3i")  # process, user, group
 
 
 class Callers:
-    """Turns credentials into callers. ``owner`` is the account of the data directory, whose secret opens everything."""
+    """Determines the caller from credentials.
+
+    ``owner`` is the account of the data directory; whoever knows the secret there has all rights.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class Callers:
         self._job_tokens = job_tokens
         self._owner = owner
         self._visibility = visibility
-        # The groups as configured, and from them: whom each user administers by name, and which groups are below each.
+        # The groups as configured; from them, the groups that each user administers by name, and the groups below each.
         self._seen: tuple[Group, ...] = ()
         self._admins_of: dict[str, set[str]] = {}
         self._inside: dict[str, set[str]] = {}
@@ -49,7 +52,7 @@ class Callers:
         return Caller(self._owner, Role.ADMIN, how="owner", address=address)
 
     def of_account(self, uid: int) -> Caller | None:
-        """Return the caller with this account of the center's machine; None if it has no name, or is shut out."""
+        """Return the caller with this account of the center's machine; None if it has no name or is shut out."""
         try:
             name = pwd.getpwuid(uid).pw_name
         except KeyError:
@@ -59,7 +62,7 @@ class Callers:
         return self._with_role(name, Role.ADMIN, "account", "local")
 
     def of_token(self, text: str, address: str) -> Caller | None:
-        """Return the caller with a token; None if it opens nothing (any more)."""
+        """Return the caller with a token; None if the token is unknown, expired or revoked."""
         if self._job_tokens is not None and text.startswith(JOB_PREFIX):
             attempt = self._job_tokens.attempt_of(text)
             return None if attempt is None else self._of_attempt(attempt, address)
@@ -67,11 +70,11 @@ class Callers:
         return None if token is None or not opens(text, token.digest) else self._with_token(token, address)
 
     def is_lasting(self, caller: Caller) -> bool:
-        """Return whether nothing can change what the caller may do: the owner, root, the account of the center."""
+        """Return whether the caller's rights can never change: the owner, root, the account of the center."""
         return caller.how == "owner" or (caller.how == "account" and caller.user in self._masters)
 
     def renewed(self, caller: Caller) -> Caller | None:
-        """Return the caller with the rights that the credential gives now; None if it opens nothing any more."""
+        """Return the caller with the present rights of the credential; None if the credential is no longer valid."""
         if caller.token:
             token = self._committer.machine.tables.tokens.get(caller.token)
             return None if token is None else self._with_token(token, caller.address)
@@ -83,7 +86,7 @@ class Callers:
         return caller
 
     def _of_attempt(self, attempt: LiveAttempt, address: str) -> Caller | None:
-        """Return the caller with the token of an attempt's job: its user without any more rights than a user has."""
+        """Return the caller with the token of an attempt's job: its user, with the role of an ordinary user at most."""
         job = self._committer.machine.jobs[attempt.job].job
         caller = self._with_role(job.user, Role.USER, f"job {job.counted_as}", address)
         if caller is None:
@@ -114,8 +117,9 @@ class Callers:
         return None if role is Role.NONE else Caller(name, role, self._administers(user), how, address)
 
     def _administers(self, user: User) -> frozenset[str]:
-        """Return the groups that a user administers: those of the user (``cress users set``), those that name the user
-        (``Admins``), and all in them.
+        """Return the groups that a user administers, and all groups below them.
+
+        These are the groups set for the user (``cress users set``), and those that name the user (``Admins``).
         """
         configured = self._committer.machine.core.groups.configured
         if self._seen is not configured:
@@ -137,7 +141,7 @@ class Callers:
 
 
 def _inside(groups: Iterable[Group]) -> dict[str, set[str]]:
-    """Return the names of the groups below each group that has any."""
+    """Return the names of the groups below each group that has groups below it."""
     parents = {group.name: group.parent for group in groups}
     found: dict[str, set[str]] = {}
     for name, parent in parents.items():
@@ -152,6 +156,6 @@ def peer_of(connected: socket.socket) -> int | None:
     """Return the uid of the process at the other end of a Unix socket; None for other sockets."""
     if connected.family != socket.AF_UNIX:
         return None
-    # What the loop gives is not a socket of its own.
+    # The event loop gives only a wrapper, so a socket is made of a duplicate of its descriptor.
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=os.dup(connected.fileno())) as own:
         return int(_PEER.unpack(own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1])

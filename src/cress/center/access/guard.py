@@ -1,4 +1,4 @@
-"""The guard of the API: Host, caller, Content-Type and size of every request. Pure ASGI."""
+"""The guard of the API: ASGI middleware that checks Host, caller, Content-Type and size of every request."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ NOT_JSON = (
     "submit`, `cress apply` "
     "and `cress validate` (Content-Type: application/json)"
 )
-# The description of the API says nothing about this cluster, the certificate of the authority is not a secret, and a
-# node that
-# joins shows a token of its own kind, and a user who signs in an ID token.
+# These calls need no user's token. The description of the API says nothing about this cluster, and the certificate of
+# the authority is public. A joining node shows a join token, and a user who signs in shows an ID token.
 OPEN_PATHS = frozenset({"/openapi.json", "/docs", PATH, *(row.path for row in CALLS if row.open)})
-# The signature is checked after the rest.
+# Signed requests: their signature is checked last.
 _SIGNED = SCHEME.encode() + b" "
 TOO_MANY = "too many requests; try again in {} s"
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -37,8 +36,9 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 class Guard:
     """Refuses requests that are not allowed.
 
-    A web page in a browser on this machine can send requests to the center: through a host name that it points to this
-    address (Host is checked), without a token (none is in a cookie), or as a form (Content-Type is checked).
+    A web page in a browser on this machine can send requests to the center. The check of Host stops a page that points
+    its own host name to this address, the token stops other pages (it is never in a cookie), and the check of
+    Content-Type stops forms.
     """
 
     def __init__(
@@ -84,18 +84,18 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _wait(self, scope: Scope) -> int:
-        """Return after how many seconds the request may come again; 0: it is let in. The owner and root always are."""
+        """Return the seconds until the request may be repeated; 0 admits it. Owner and root are always admitted."""
         caller: Caller | None = scope["state"].get("caller")
         if caller is not None and self._callers.is_lasting(caller):
             return 0
         if caller is None and any(
             name == b"authorization" and value.startswith(_SIGNED) for name, value in scope["headers"]
         ):
-            return 0  # the owner, or a failed sign-in, which is slowed
+            return 0  # the owner, or a failed proof, which is slowed down elsewhere
         return self._rates.wait(scope, "" if caller is None else caller.user)
 
     def _caller(self, scope: Scope, given: list[bytes]) -> Caller | None:
-        """Return who shows these credentials; None: nobody is known by them."""
+        """Return the caller with these credentials; None if they are unknown."""
         if not given:
             peer = scope["state"].get("peer")
             return None if peer is None else self._callers.of_account(peer)
@@ -107,7 +107,7 @@ class Guard:
         return self._callers.of_token(text.decode("latin-1"), address_of(scope)) if kind.lower() == b"bearer" else None
 
     def _accepted(self, scope: Scope) -> Accepted | None:
-        """Return a signed request; None if it needs no signature. Raises ProofError."""
+        """Return the accepted request if it is signed; None if it needs no signature. Raises ProofError."""
         for name, value in scope["headers"]:
             if name == b"authorization" and value.startswith(_SIGNED):
                 return self._signed.accept(scope, value)
@@ -142,7 +142,7 @@ class Guard:
 
 
 class _Head:
-    """The headers of a request that the guard looks at."""
+    """The headers of a request that the guard checks."""
 
     def __init__(self, scope: Scope) -> None:
         self.hosts: list[bytes] = []
@@ -192,7 +192,7 @@ async def _answer(
     if status == 429:
         headers.append((b"retry-after", str(wait).encode()))
     if status in (413, 429):
-        # The rest of the body is not read.
+        # The rest of the body is not read, so the connection is closed.
         headers.append((b"connection", b"close"))
     await send({"type": prefix + "http.response.start", "status": status, "headers": headers})
     await send({"type": prefix + "http.response.body", "body": body})

@@ -1,5 +1,6 @@
-"""Tokens of jobs: the credential of one attempt for its own job, derived from a key of the center, and stored
-nowhere.
+"""Tokens of jobs: the credential of one attempt for its own job.
+
+They are derived from a key of the center and stored nowhere.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ if TYPE_CHECKING:
     from cress.center.connections.start_materials import Starting
 
 PREFIX = "cress_job_"
-# The file with the center's authority in the folder of an attempt's secrets; the client finds it there.
+# The file with the certificate of the center's authority among an attempt's secrets, where the client looks for it.
 CA_FILE = "cress-ca.pem"
-# Seconds between two looks for the centers that stand by.
+# Seconds between two queries for the standbys.
 LOOK = 5.0
 _TEXT = re.compile(r"cress_job_([1-9][0-9]{0,18})_[A-Za-z0-9_-]{43}")
 
 
 class JobTokens:
-    """Makes and checks the tokens of jobs. ``secret`` is that of the data directory, ``url`` where tasks find the
-    center.
+    """Makes and checks the tokens of jobs.
 
-    ``others`` returns the addresses of the centers that stand by: one of them may lead before the task is over. ``ca``
-    is the certificate of the authority by which a task knows the center; empty: one that its system trusts, or none is
-    needed.
+    ``secret`` is the secret of the data directory, and ``url`` the address of the center for tasks. ``others`` returns
+    the addresses of the standbys, since one of them may become the leader before the task ends. ``ca`` is the
+    certificate of the authority by which a task verifies the center; it is empty if the system trusts the authority or
+    the connection needs none.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class JobTokens:
         self._files = {CA_FILE: ca} if ca else {}
 
     async def provide(self, starting: Starting) -> StartMaterial:
-        """Return the token of an attempt that is about to start, if its job asks for one."""
+        """Return the token of an attempt that is about to start, if its job requests one."""
         if not starting.run.job_token:
             return StartMaterial()
         token = self.text(starting.attempt, starting.job)
@@ -62,7 +63,7 @@ class JobTokens:
         return StartMaterial(environment=environment, files=self._files)
 
     async def _urls(self) -> list[str]:
-        """Return where tasks find the centers, this one first."""
+        """Return the addresses of the centers for tasks, this one first."""
         now = time.monotonic()
         if self._others is not None and now >= self._look_at:
             self._look_at = now + LOOK
@@ -77,7 +78,7 @@ class JobTokens:
         return f"{PREFIX}{attempt.id}_{base64.urlsafe_b64encode(made).decode().rstrip('=')}"
 
     def attempt_of(self, text: str) -> LiveAttempt | None:
-        """Return the attempt whose token this is; None if it opens nothing (any more)."""
+        """Return the attempt with this token; None if the token is not valid."""
         found = _TEXT.fullmatch(text)
         attempt = None if found is None else self._committer.machine.attempts.get(int(found[1]))
         job = None if attempt is None else self._committer.machine.jobs.get(attempt.job)

@@ -1,7 +1,8 @@
-"""Sign-in by OpenID Connect: the keys of the provider, and the check of the ID tokens that it signs.
+"""Sign-in by OpenID Connect: the provider's keys, and the check of the ID tokens that it signs.
 
-The command line speaks with the provider (the device flow) and hands the center the ID token. The center asks the
-provider for its keys only, and never sees a password.
+
+The command line talks to the provider (the device flow) and hands the ID token to the center. The center requests only
+the keys of the provider, and never sees a password.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from cress.center.settings import Oidc
 from cress.model.access import checked_name
 from cress.model.errors import InputError, NotAccepted
 
-# Never ``none``, and none with a shared secret: whoever knows the public key could sign with it.
+# Without ``none`` and shared secrets: anyone who knows the public key could sign with them.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 DISCOVERY = "/.well-known/openid-configuration"
-# Seconds: keys are asked for again after KEPT, and for an unknown key at most every PAUSE.
+# Seconds for which keys are kept, and between two requests because of unknown keys.
 KEPT, PAUSE = 600.0, 5.0
-# Seconds for an answer of the provider, and its most bytes.
+# Seconds for an answer of the provider, and its greatest size in bytes.
 PATIENCE, MOST_BYTES = 10.0, 2**20
-# Seconds by which clocks may differ, and the age up to which an ID token is taken for that of a sign-in.
+# Seconds by which clocks may differ, and the greatest age of an ID token at sign-in.
 LEEWAY, MOST_AGE = 60.0, 600.0
-# Accounts of the system are below this uid.
+# System accounts are below this uid.
 FIRST_UID = 1000
 
 
 class Provider:
-    """The provider that the operator has named. ``reserved`` are names that no user of it gets."""
+    """The OpenID Connect provider that the operator has configured; its users get none of the ``reserved`` names."""
 
     def __init__(self, settings: Oidc, reserved: Iterable[str] = (), clock: Callable[[], float] = time.time) -> None:
         self.settings = settings
@@ -52,7 +53,7 @@ class Provider:
     async def user_of(self, id_token: str) -> str:
         """Return the name of the user who signed in. Raises BadIdToken, NotAccepted and ProviderDown.
 
-        An ID token is good for one sign-in.
+        Each ID token is accepted once.
         """
         claims = await self._verified(id_token)
         name = self._name(claims)
@@ -111,7 +112,7 @@ class Provider:
         return claims
 
     def _name(self, claims: Mapping[str, Any]) -> str:
-        """Return the user's name in Cress. Raises NotAccepted."""
+        """Return the user's name in Cress. Raises NotAccepted for one that may not sign in."""
         own = self.settings
         value = claims.get(own.claim)
         if not isinstance(value, str) or not value:
@@ -133,7 +134,7 @@ class Provider:
     def _use_once(self, id_token: str) -> None:
         now = self._clock()
         self._used = {nonce: until for nonce, until in self._used.items() if until > now}
-        # The signature can be written in several ways, what is signed cannot.
+        # The digest leaves out the signature, of which one text may have several.
         digest = hashlib.sha256(id_token.rpartition(".")[0].encode()).digest()
         if digest in self._used:
             raise BadIdToken("it was used already")
@@ -142,7 +143,7 @@ class Provider:
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     async def _keys_for(self, kid: object) -> list[dict[str, Any]]:
-        """Return the keys that may have signed; asks for them again if they are old or none has this id."""
+        """Return the keys that may have made the signature; fetch them again if they are old or none has this id."""
         async with self._turn:
             now = self._clock()
             found = self._with_id(kid)
@@ -157,7 +158,7 @@ class Provider:
                 self._fetched, stale = now, False
                 found = self._with_id(kid)
             if stale:
-                # Nobody waits behind others for a provider that does not answer.
+                # Callers do not queue for a provider that does not answer.
                 raise ProviderDown(self._problem)
             return found
 
@@ -180,7 +181,7 @@ class Provider:
 
 
 def is_secure(url: str) -> bool:
-    """Return whether this is an address with TLS, or one of this machine."""
+    """Return whether a URL uses TLS or is on this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -191,7 +192,7 @@ def is_secure(url: str) -> bool:
 
 
 def _key(key: dict[str, Any], algorithm: str) -> jwt.PyJWK | None:
-    """Return a key of the provider for an algorithm; None if it is for another one."""
+    """Return a key of the provider for an algorithm; None if the key is for another one."""
     if key.get("kty") == "oct" or key.get("alg", algorithm) != algorithm:
         return None
     try:
@@ -201,7 +202,7 @@ def _key(key: dict[str, Any], algorithm: str) -> jwt.PyJWK | None:
 
 
 async def _json(http: httpx.AsyncClient, url: str) -> dict[str, Any]:
-    """Return what a provider answers. Raises ProviderDown."""
+    """Return an answer of the provider. Raises ProviderDown."""
     try:
         async with asyncio.timeout(PATIENCE), http.stream("GET", url) as answer:
             if answer.status_code != httpx.codes.OK:

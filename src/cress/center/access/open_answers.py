@@ -1,6 +1,4 @@
-"""Answers that go on for long (events, followed logs, commands): they end when their caller's credential or rights
-change.
-"""
+"""Open answers (events, followed logs, commands): they end when their caller's credential or rights change."""
 
 from __future__ import annotations
 
@@ -11,14 +9,14 @@ from cress.center.access.callers import Callers
 from cress.center.access.rights import Caller, Sight
 from cress.center.web.asgi import App, Message, Receive, Scope, Send
 
-# Seconds between two looks, and those that a command has to end by itself.
+# Seconds between two checks, and for a command to end by itself.
 EVERY, GRACE = 1.0, 2.0
 REASON = "the credential of this connection was revoked, has expired, or its rights were changed"
 
 
 @dataclass(eq=False, slots=True)
 class _Open:
-    """An answer that is open; ``over`` is done when it must end."""
+    """An open answer; ``over`` is done when it must end."""
 
     scope: Scope
     caller: Caller
@@ -26,7 +24,7 @@ class _Open:
 
 
 class OpenAnswers:
-    """The answers that are open, by whose caller they are looked at every second."""
+    """The open answers; the rights of their callers are checked every second."""
 
     def __init__(self, callers: Callers, every: float = EVERY) -> None:
         self._callers = callers
@@ -35,7 +33,7 @@ class OpenAnswers:
         self._looking: asyncio.Task[None] | None = None
 
     async def answer(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, until its caller may not have the answer any more."""
+        """Answer a request until its caller loses the right to the answer."""
         caller: Caller | None = scope["state"].get("caller")
         goes_on = scope["type"] == "websocket" or scope.get("method") == "GET"
         if caller is None or not goes_on or self._callers.is_lasting(caller):
@@ -77,12 +75,12 @@ class OpenAnswers:
         if opened.scope["type"] == "websocket":
             asyncio.get_running_loop().call_later(GRACE, abort)
         else:
-            # A part of an answer must not look like all of it: the connection breaks.
+            # The connection is cut, since a part of an answer must not look complete.
             abort()
 
 
 def _until(receive: Receive, opened: _Open) -> Receive:
-    """Return a ``receive`` that tells of the end of the connection when the answer must end."""
+    """Return a ``receive`` that reports a closed connection when the answer must end."""
 
     async def heard() -> Message:
         if not opened.over.done():

@@ -1,4 +1,4 @@
-"""The socket for all accounts of the center's machine: the kernel says who connects, so nobody needs a token."""
+"""The socket for all accounts of the center's machine: the kernel names the account, so no token is needed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from cress.model.errors import InputError
 
-# Bytes of a path of a Unix socket.
+# Most bytes in the path of a Unix socket.
 MOST_PATH = 107
 
 
 def public_socket(path: Path, backlog: int) -> socket.socket:
     """Return a Unix socket that listens at ``path`` for every account. Raises InputError.
 
-    Its directory must be one in which nobody else can put a socket in its place.
+    Its directory must be writable by no other account, which could put another socket in its place.
     """
     if len(os.fsencode(path)) > MOST_PATH:
         raise InputError(f"{path} is too long", hint=f"at most {MOST_PATH} bytes", field="--socket")
@@ -41,7 +41,7 @@ def _check_folder(path: Path) -> None:
     folder = path.parent
     try:
         folder.mkdir(mode=0o755, exist_ok=True)
-        # The umask of a center keeps others out of what it makes.
+        # The umask of a center would deny other accounts access.
         found = folder.stat()
         if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
             folder.chmod(stat.S_IMODE(found.st_mode) | 0o111)

@@ -1,4 +1,4 @@
-"""Rights: what a caller may do, in one place (design note 0015). Pure."""
+"""Rights of callers, in one place (design note 0015). Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from cress.protocol.rights import LEAST, Action
 
 
 class Caller(NamedTuple):
-    """The sender of a request: the user, the role, and the groups whose jobs the user steers.
+    """The sender of a request: the user, the role, and the groups whose jobs the user may change.
 
-    ``how`` is the credential that was shown (owner, account, token NAME), ``address`` where the request came from,
-    ``token`` the id of the token. Of a task with the token of its job ``attempt`` is its attempt and ``job`` that job,
-    to which it is bound.
+    ``how`` is the credential (owner, account, token NAME), ``address`` the origin of the request, ``token`` the id of
+    the token. For a task with a job token ``attempt`` is its attempt and ``job`` the job to which the token is bound.
     """
 
     user: str
@@ -30,23 +29,22 @@ class Caller(NamedTuple):
     job: int = 0
 
 
-# What follows the id of a job in the calls that the token of the job opens: look, read output, cancel, hold, scale,
-# signal.
-# Not exec: whoever gets hold of the token must not get a shell.
+# Path after the job's id in calls that its job token permits: view, read output, cancel, hold, scale, signal. Without
+# exec, so that a stolen token opens no shell.
 _OF_A_JOB = re.compile(r"|/tasks|/tasks/[0-9]+|/logs|/cancel|/hold|/release|/scale|/signal")
-# And what follows it in those about leases: a program that runs in one says what it uses, and is done with it.
+# Path after the job's id in calls about leases: a program in a lease reports its use and ends it.
 _OF_A_LEASE = re.compile(r"(\.[0-9]+)?(|/use|/renew)")
-# Those with a list of jobs look by themselves whether the caller sees each of them.
+# Calls with a list of jobs check themselves that the caller sees each job.
 _OTHERS_OF_JOBS = frozenset({"/v1/whoami", "/v1/jobs/cancel", "/v1/jobs/hold", "/v1/jobs/release"})
 
 
 def may(caller: Caller, action: Action) -> bool:
-    """Return whether the caller's role is enough for an action."""
+    """Return whether the caller's role permits an action."""
     return caller.role.rank >= LEAST[action].rank
 
 
 def may_call(caller: Caller, path: str) -> bool:
-    """Return whether the caller may make a call at all: with the token of a job only those about that job."""
+    """Return whether the caller may make a call at all: a job token permits only calls about its job."""
     if not caller.attempt:
         return True
     own, lease = f"/v1/jobs/{caller.job}", f"/v1/leases/{caller.job}"
@@ -56,23 +54,21 @@ def may_call(caller: Caller, path: str) -> bool:
 
 
 def steers(caller: Caller, owner: str, group: str) -> bool:
-    """Return whether the caller may change a job, run commands in it, and read what it writes."""
+    """Return whether the caller may change a job, run commands in it, and read its output."""
     if caller.role is Role.ADMIN:
         return True
     return may(caller, Action.SUBMIT) and (caller.user == owner or group in caller.administers)
 
 
 def changes_group(caller: Caller, group: str, keywords: Collection[str]) -> bool:
-    """Return whether the caller may change these keywords of a group: its administrators those that are
-    ``OF_ADMINS``.
-    """
+    """Return whether the caller may change these keywords of a group; its administrators may change ``OF_ADMINS``."""
     if may(caller, Action.CHANGE_GROUPS):
         return True
     return may(caller, Action.SUBMIT) and group in caller.administers and OF_ADMINS.issuperset(keywords)
 
 
 def keeps_secrets(caller: Caller, owner: Owner) -> bool:
-    """Return whether the caller may set and delete secrets of an owner; nobody may read their values."""
+    """Return whether the caller may set and delete secrets of an owner; no caller may read their values."""
     if caller.role is Role.ADMIN:
         return True
     own = owner.name in caller.administers if owner.is_group else owner.name == caller.user
@@ -80,26 +76,26 @@ def keeps_secrets(caller: Caller, owner: Owner) -> bool:
 
 
 def knows_secrets(caller: Caller, owner: Owner, *, admitted: bool) -> bool:
-    """Return whether the caller sees which secrets an owner has; ``admitted``: the caller may submit to that group."""
+    """Return whether the caller sees an owner's secrets; ``admitted`` says that the caller may submit to that group."""
     if caller.role is Role.ADMIN:
         return True
     return admitted or owner.name in caller.administers if owner.is_group else owner.name == caller.user
 
 
 class Sight(NamedTuple):
-    """The jobs that a caller sees: those of ``user``, and those in ``groups``; ``everything``: all jobs."""
+    """The jobs that a caller sees: those of ``user``, those in ``groups``, or all of them (``everything``)."""
 
     everything: bool
     user: str = ""
     groups: tuple[str, ...] = ()
 
     def has(self, owner: str, group: str) -> bool:
-        """Return whether a job is seen."""
+        """Return whether a job is visible."""
         return self.everything or owner == self.user or group in self.groups
 
 
 def sight(caller: Caller, visibility: Visibility, groups: Collection[str]) -> Sight:
-    """Return what the caller sees; ``groups`` are those that the caller may submit to."""
+    """Return the jobs that the caller sees; ``groups`` are those to which the caller may submit."""
     if caller.role.rank >= Role.OPERATOR.rank or visibility is Visibility.ALL:
         return Sight(everything=True)
     seen = caller.administers.union(groups if visibility is Visibility.GROUP else ())

@@ -1,11 +1,11 @@
-"""Errors of signing in at a provider."""
+"""Errors of sign-in at a provider."""
 
 from __future__ import annotations
 
 
 class ProviderDown(Exception):
-    """The provider does not answer as one should; the sentence says how."""
+    """The provider is unreachable or its answer is invalid; the message says why."""
 
 
 class BadIdToken(Exception):
-    """The ID token is not believed; the sentence says why."""
+    """The ID token is not valid; the message says why."""

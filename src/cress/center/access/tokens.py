@@ -1,4 +1,4 @@
-"""Tokens as texts: ``cress_ID_SECRET``. Only a digest of the secret is kept."""
+"""Tokens as texts: ``cress_ID_SECRET``. The center keeps only a digest of the secret."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECRET = 32
 
 
 class Fresh(NamedTuple):
-    """A new token: its id, the digest that is kept, and the text that is shown once."""
+    """A new token: its id, the digest that is kept, and the text, which is shown once."""
 
     id: str
     digest: bytes
@@ -35,14 +35,14 @@ def fresh_join(pin: str) -> Fresh:
 
 
 def id_in(text: str) -> str:
-    """Return the id in a token's text, empty if it is not one."""
+    """Return the id in a token's text; empty if the text is not a token."""
     kind, _, rest = text.partition("_")
     id, _, secret = rest.partition("_")
     return id if kind + "_" == PREFIX and len(id) == 2 * _ID and secret else ""
 
 
 def opens(text: str, digest: bytes) -> bool:
-    """Return whether a token's text has the secret with this digest."""
+    """Return whether the secret in a token's text has this digest."""
     return has_digest(text.split("_", 2)[-1], digest)
 
 
@@ -52,5 +52,5 @@ def has_digest(secret: str, digest: bytes) -> bool:
 
 
 def _digest(secret: str) -> bytes:
-    # No salt and no slow hash: nobody guesses 256 random bits.
+    # 256 random bits cannot be guessed, so the digest needs no salt and no slow hash.
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

@@ -33,7 +33,7 @@ from cress.protocol.calls import access_calls
 from cress.protocol.queries import AuditQuery, TokenQuery
 from cress.protocol.rights import Action
 
-# Seconds: ten years.
+# Most seconds before a token expires: ten years.
 MOST_LIFE = 3650 * 86_400.0
 
 router = Routes()
@@ -41,7 +41,7 @@ router = Routes()
 
 @router.answers(access_calls.WHOAMI)
 async def whoami(request: Request) -> Response:
-    """Return the user that the request comes from, with role and credential."""
+    """Return the user who sent the request, with role and credential."""
     caller = caller_of(request)
     groups = tuple(sorted(caller.administers))
     return reply(CallerView(user=caller.user, role=caller.role.value, administers=groups, how=caller.how))
@@ -49,7 +49,7 @@ async def whoami(request: Request) -> Response:
 
 @router.answers(access_calls.USERS)
 async def users(request: Request) -> Response:
-    """List the users whose role was set; everybody else has the role ``user``."""
+    """List the users whose role was set; all others have the role ``user``."""
     known = committer_of(request).machine.tables.users
     return reply(UsersPage(users=tuple(_user_view(known[name]) for name in sorted(known))))
 
@@ -77,10 +77,10 @@ async def tokens(request: Request) -> Response:
 
 @router.answers(access_calls.CREATE_TOKEN)
 async def create_token(request: Request) -> Response:
-    """Create a token; its secret is in the answer, and never told again.
+    """Create a token; only this answer contains its secret.
 
-    A token's role is that of the caller unless a lower one is named. Only admins create tokens of other users. With the
-    name of a token that exists and ``rotate``, the old one is revoked at the same moment.
+    A token has its caller's role unless a lower one is named. Only admins create tokens of other users. With ``rotate``
+    and the name of an existing token, the old one is revoked at the same time.
     """
     body = await read(request, TokenBody)
     caller = caller_of(request)
@@ -113,7 +113,7 @@ async def create_token(request: Request) -> Response:
 
 @router.answers(access_calls.REVOKE_TOKEN)
 async def revoke_token(request: Request, name: str) -> Response:
-    """Revoke a token by name or id: it opens nothing from now on. Only admins revoke tokens of other users."""
+    """Revoke a token by name or id, effective at once. Only admins revoke tokens of other users."""
     caller, user = caller_of(request), query_of(request, TokenQuery).user
     if user and user != caller.user:
         demand(request, Action.CHANGE_USERS)
@@ -125,7 +125,7 @@ async def revoke_token(request: Request, name: str) -> Response:
 
 @router.answers(access_calls.AUDIT)
 async def audit(request: Request) -> Response:
-    """Return the latest entries of the audit log, newest first; those of a user, or those that were ``refused``."""
+    """Return the latest entries of the audit log, newest first; optionally of one user, or only ``refused`` ones."""
     kept: Audit = request.app.state.audit
     query = query_of(request, AuditQuery)
 
@@ -136,7 +136,7 @@ async def audit(request: Request) -> Response:
 
 
 def _named(request: Request, user: str, name: str) -> Token:
-    """Return a user's token by name, or by id."""
+    """Return a user's token by name or id."""
     known = committer_of(request).machine.tables.tokens
     by_id = known.get(name)
     if by_id is not None and (by_id.user == user or may(caller_of(request), Action.CHANGE_USERS)):

@@ -1,4 +1,4 @@
-"""The application: all calls, their errors, and the guard before them."""
+"""The application: all calls, their errors, and the middleware around them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from cress.center.access.oidc import Provider
     from cress.center.tls.admission import Admission
 
-# The modules whose functions answer the calls of the table.
+# The modules with the functions that answer the calls of the table.
 ROUTES = (
     jobs,
     cancel,
@@ -90,12 +90,13 @@ def make_app(
     admission: Admission | None = None,
     provider: Provider | None = None,
 ) -> App:
-    """Return the API of ``committer``: ``token`` opens it as the owner, ``names`` are the host names that it accepts.
+    """Return the API of ``committer``.
 
-    ``admission`` makes the certificates of nodes that join, at ``provider`` users sign in.
+    ``token`` is the secret of the owner, and ``names`` are the accepted host names. ``admission`` makes the
+    certificates of joining nodes, and ``provider`` signs users in.
     """
     failover = failover or Failover(committer, committer.election, None, "")
-    # Not the framework's pages of documentation: they load scripts from elsewhere.
+    # The framework's documentation pages are off, since they load scripts from other hosts.
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.committer = committer
     app.state.callers = callers
@@ -117,9 +118,7 @@ def make_app(
 
 
 def _prepare(app: FastAPI) -> None:
-    """Have the framework look at all calls now: it would do so at the first request, which holds up others for a tenth
-    of a second.
-    """
+    """Have the framework examine all calls now; at the first request it would block others for 0.1 s."""
     nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
     for route in app.router.routes:
         route.matches(nowhere)

@@ -1,4 +1,4 @@
-"""Bodies of requests: read as a whole up to a limit, decoded strictly into structs."""
+"""Bodies of requests: read as a whole up to a limit, and decoded strictly into structs."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from cress.protocol.views import View, to_json
 
 # Seconds within which a body must arrive.
 PATIENCE = 60.0
-# Bytes of most bodies; those with jobs have MOST_BODY.
+# Most bytes of a body without jobs; those with jobs have MOST_BODY.
 SMALL = 64 * 2**10
 # Bytes of a list of 100,000 ids.
 MOST_ID_BYTES = 2 * 2**20
 JSON_HINT = "JSON in UTF-8, such as {}; files in YAML are read by `cress submit`, `cress apply` and `cress validate`"
-# Values in one body; lists and mappings count as one more.
+# Most values in one body; each list and mapping counts as one more.
 MOST_VALUES = 2_000_000
-# Values and keys of one job: the decoder reads it in one go, and nothing else runs in these milliseconds.
+# Most values and keys of one job: it is decoded as a whole, which blocks all threads for some milliseconds.
 MOST_JOB_VALUES, MOST_JOB_KEYS = 150_000, 60_000
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class RawSubmitBody(Body, frozen=True):
-    """``SubmitBody`` whose jobs are not decoded."""
+    """A ``SubmitBody`` with jobs that are not decoded."""
 
     jobs: list[msgspec.Raw]
 
 
 class RawApplyBody(Body, frozen=True):
-    """``ApplyBody`` whose jobs are not decoded."""
+    """An ``ApplyBody`` with jobs that are not decoded."""
 
     jobs: list[msgspec.Raw]
     dry_run: bool = False
 
 
 async def read(request: Request, kind: type[_T], most: int = SMALL) -> _T:
-    """Return the body as a struct; without a body, its defaults. Raises InputError and TooLarge."""
+    """Return the body as a struct; an empty body gives the defaults. Raises InputError and TooLarge."""
     return decoded(await receive(request, most), kind)
 
 
 async def read_ids(request: Request, most: int) -> list[int]:
-    """Return the 1 to ``most`` ids of a ``JobsBody``, each once. Raises InputError and TooLarge."""
+    """Return the 1 to ``most`` ids of a ``JobsBody`` without repetitions. Raises InputError and TooLarge."""
     jobs = (await read(request, JobsBody, MOST_ID_BYTES)).jobs
     if not 0 < len(jobs) <= most:
         raise InputError(f"{len(jobs)} jobs", hint=f"1 to {most} ids", field="jobs")
@@ -76,7 +76,7 @@ def size_text(size: int) -> str:
 
 
 def decoded(data: bytes, kind: type[_T]) -> _T:
-    """Return a body as a struct; without a body, its defaults. Raises InputError."""
+    """Return a body as a struct; an empty body gives the defaults. Raises InputError."""
     if _values(data) > MOST_VALUES:
         raise InputError("the body has too many values", hint=f"at most {MOST_VALUES:,}")
     try:
@@ -94,7 +94,7 @@ def _values(data: bytes) -> int:
 
 
 def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
-    """Return the jobs of a body, decoded one by one: decoding them together would hold up all threads.
+    """Return the jobs of a body, decoded one by one, since decoding them together would block all threads.
 
     Raises InputError.
     """

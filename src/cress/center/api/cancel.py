@@ -1,4 +1,4 @@
-"""Calls that cancel jobs: one, or many that are checked together."""
+"""Calls that cancel one job, or several that are checked together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cress.model.records import FINAL, JobRecord, JobState
 from cress.protocol.calls import job_calls
 from cress.protocol.job_views import CancelledJob, CancelledJobs
 
-# Jobs of one call; ids that an error names.
+# Most jobs of one call; most ids in an error.
 MOST_JOBS = 100_000
 MOST_NAMED = 5
 
@@ -26,10 +26,10 @@ router = Routes()
 
 @router.answers(job_calls.CANCEL_JOBS)
 async def cancel_jobs(request: Request) -> Response:
-    """Cancel jobs with all their tasks; finished ones stay as they are.
+    """Cancel jobs with all their tasks; finished jobs stay as they are.
 
-    If one of the ids is not a job, none is cancelled. Then they are cancelled in their order; if the center fails in
-    between, the answer is an error, the first of them are cancelled, and the call can be repeated.
+    If one id is unknown, no job is cancelled. Otherwise the jobs are cancelled in order. If the center fails in
+    between, the answer is an error, the first jobs are cancelled, and the call can be repeated.
     """
     committer = committer_of(request)
     numbers = await read_ids(request, MOST_JOBS)
@@ -48,9 +48,9 @@ async def cancel_jobs(request: Request) -> Response:
 
 
 async def all_jobs(request: Request, numbers: list[int], what: str) -> list[AnyJob]:
-    """Return these jobs, which are to be ``what``.
+    """Return these jobs; ``what`` is the participle of the error message, such as "cancelled".
 
-    Raises NotFound, which names the ids that are not jobs the caller sees, and Forbidden for jobs of others.
+    Raises NotFound with the ids that are not visible jobs of the caller, and Forbidden for jobs of others.
     """
     committer = committer_of(request)
     given_out = [number for number in numbers if 0 < number < committer.machine.next_job]
@@ -67,7 +67,7 @@ async def all_jobs(request: Request, numbers: list[int], what: str) -> list[AnyJ
 
 def _told(committer: Committer, before: AnyJob, after: AnyJob) -> CancelledJob:
     spec, state = spec_of(after), state_of(committer, after)
-    # One that ended by itself in the meantime was not cancelled either.
+    # A job that ended by itself in the meantime counts as not cancelled.
     over = isinstance(before, JobRecord) or (state in FINAL and state is not JobState.CANCELLED)
     return CancelledJob(id=id_of(after), name=spec.name, state=state.value, was_over=over)
 
@@ -77,7 +77,7 @@ async def cancel(request: Request, id: str) -> Response:
     """Cancel a job and all its tasks; a finished job stays as it is."""
     committer = committer_of(request)
     number = id_of(await own_job(request, id))
-    # An end that is being stored may be lost: what is said about it has to wait for that.
+    # An end that is being stored may still be lost, so the answer waits for it.
     known = (committer.machine.jobs, committer.machine.families, committer.loop.uncommitted.jobs)
     if any(number in jobs for jobs in known):
         await committer.submit(Cancel(job=number, by=user_of(request)))

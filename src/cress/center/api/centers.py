@@ -20,7 +20,7 @@ def _failover(request: Request) -> Failover:
 
 @router.answers(cluster_calls.CENTERS)
 async def centers(request: Request) -> Response:
-    """Return the centers that share the store: the one that leads first, then those that stand by."""
+    """Return the centers that share the store: the leader first, then the standbys."""
     failover = _failover(request)
     leader, here = failover.leader, failover.address
     known = {leader: True} if leader else {}
@@ -32,5 +32,5 @@ async def centers(request: Request) -> Response:
 
 @router.answers(cluster_calls.HAND_OVER)
 async def hand_over(request: Request) -> Response:
-    """Have another center lead. Calls and tasks go on; this center stands by then."""
+    """Make another center the leader. Calls and tasks go on; this center becomes a standby."""
     return reply(HandedOver(leader=await _failover(request).hand_over()))

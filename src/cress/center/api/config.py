@@ -40,7 +40,7 @@ async def config(request: Request) -> Response:
     committer = committer_of(request)
     machine = committer.machine
     options = machine.core.options
-    # A center that could not store anything yet has no revision.
+    # A center that has not stored anything yet has no revision.
     nothing = Revision(number=0, utc=0, by="", what="", text="")
     present = machine.tables.revisions.get(configuration.last(machine), nothing)
     return reply(
@@ -61,8 +61,9 @@ async def config(request: Request) -> Response:
 
 @router.answers(cluster_calls.CHANGE_CONFIG)
 async def change(request: Request) -> Response:
-    """Change the configuration, all or nothing: by a document, or single options and licences; a dry run only
-    checks.
+    """Change the configuration, all or nothing, by a document or by single options and licences.
+
+    A dry run only checks.
     """
     committer = committer_of(request)
     data = await receive(request, MOST_GROUPS)
@@ -106,7 +107,7 @@ async def change(request: Request) -> Response:
 
 @router.answers(cluster_calls.CONFIG_HISTORY)
 async def history(request: Request) -> Response:
-    """List the revisions that are kept, newest first, without their documents."""
+    """List the stored revisions, newest first, without their documents."""
     revisions = committer_of(request).machine.tables.revisions
     return reply(HistoryView(tuple(_view(kept) for kept in reversed(revisions.values()))))
 

@@ -1,4 +1,4 @@
-"""The context of a call: the committer, the caller, and the jobs that the caller may see or steer."""
+"""The context of a call: the committer, the caller, and the jobs that the caller may see or change."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def committer_of(request: HTTPConnection) -> Committer:
 
 
 def caller_of(request: HTTPConnection) -> Caller:
-    """Return who calls."""
+    """Return the caller."""
     caller: Caller = request.scope["state"]["caller"]
     return caller
 
 
 def user_of(request: Request) -> str:
-    """Return the user who calls."""
+    """Return the user of the caller."""
     return caller_of(request).user
 
 
 def sight_of(request: HTTPConnection) -> Sight:
-    """Return the jobs that the caller sees, worked out once for a request."""
+    """Return the jobs that the caller sees, computed once for each request."""
     state = request.scope["state"]
     if "sight" not in state:
         callers: Callers = request.app.state.callers
@@ -45,7 +45,7 @@ def sight_of(request: HTTPConnection) -> Sight:
 
 
 class Readers:
-    """Has the sentences of each answer redacted for its reader. Pure ASGI."""
+    """Redacts the messages of each answer for its reader; ASGI middleware."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -81,7 +81,7 @@ async def seen_job(request: HTTPConnection, id: str) -> AnyJob:
 
 
 def _gone(committer: Committer, number: int) -> str:
-    """Return why there is no record of a job that existed."""
+    """Return why the record of a former job is not available."""
     settings = committer.settings
     if settings.store and not settings.history:
         return (
@@ -93,14 +93,14 @@ def _gone(committer: Committer, number: int) -> str:
 
 
 async def own_job(request: HTTPConnection, id: str) -> AnyJob:
-    """Return a job that the caller may steer. Raises NotFound, and Forbidden for one that the caller sees only."""
+    """Return a job that the caller may change. Raises NotFound, and Forbidden for one that the caller only sees."""
     found = await seen_job(request, id)
     check_steers(request, found)
     return found
 
 
 def sees(request: HTTPConnection, job: AnyJob) -> bool:
-    """Return whether the caller sees a job: with the token of a job that job alone."""
+    """Return whether the caller sees a job; with a job token, only that job."""
     bound = caller_of(request).job
     if bound and id_of(job) != bound:
         return False
@@ -108,7 +108,7 @@ def sees(request: HTTPConnection, job: AnyJob) -> bool:
 
 
 def sees_number(request: HTTPConnection, number: int) -> bool:
-    """Return whether the caller sees the job with this id, which lives or ended a moment ago."""
+    """Return whether the caller sees the live or recently ended job with this id."""
     sight = sight_of(request)
     if sight.everything:
         return True
@@ -122,7 +122,7 @@ def may_steer(request: HTTPConnection, job: AnyJob) -> bool:
 
 
 def check_steers(request: HTTPConnection, job: AnyJob) -> None:
-    """Raise Forbidden unless the caller may steer a job; note it if it is a job of somebody else."""
+    """Raise Forbidden unless the caller may change a job; note it for the audit log if the job has another user."""
     caller, owner = caller_of(request), spec_of(job).user
     if not may_steer(request, job):
         raise Forbidden(f"job {id_of(job)} belongs to {owner}; {caller.user} may not change it or read its output")
@@ -131,5 +131,5 @@ def check_steers(request: HTTPConnection, job: AnyJob) -> None:
 
 
 def note(request: HTTPConnection, what: str) -> None:
-    """Have the audit log tell this request, whatever it leads to."""
+    """Have this request written to the audit log, whatever its result."""
     request.scope["state"].setdefault("audited", what)

@@ -1,4 +1,4 @@
-"""``/docs``: the calls of the API as one page for a browser, without scripts and without anything from elsewhere."""
+"""``/docs``: the calls of the API as one page for a browser, without scripts and external content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ code { font-size: .9em; }
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """The calls as a page. It says nothing about this cluster, so it needs no token."""
+    """Return the calls as a page; it needs no token, since it says nothing about this cluster."""
     return HTMLResponse(
         page(request.app.openapi()),
         headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"},
@@ -72,6 +72,6 @@ def _good(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind(content: dict[str, Any]) -> str:
-    """Return the name of the struct of a body."""
+    """Return the struct name of a body."""
     schema = content.get("content", {}).get("application/json", {}).get("schema", {})
     return str(schema.get("$ref", "")).rpartition("/")[2]

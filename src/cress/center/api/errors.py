@@ -1,4 +1,4 @@
-"""Errors as ``ErrorView``: a code for programs, a sentence for people, the mistakes one by one."""
+"""Errors as ``ErrorView``: a code for programs, a message for people, and the single faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class UnknownResource(Exception):
 
 
 class Forbidden(Exception):
-    """The caller may not do this."""
+    """The caller lacks the right to do this."""
 
 
 class TooLarge(Exception):
@@ -39,7 +39,7 @@ def answer(status: int, code: str, message: str, faults: tuple[Fault, ...] = ())
 
 
 def install(app: FastAPI) -> None:
-    """Install handlers that answer all errors, also the framework's, in one form."""
+    """Install handlers that answer all errors, including the framework's, in one form."""
     app.add_exception_handler(InputError, _input)
     app.add_exception_handler(RequestValidationError, _parameters)
     app.add_exception_handler(HTTPException, _framework)
@@ -48,13 +48,13 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(TooLarge, _too_large)
     for unavailable in (NotStored, StoreError, Away, ProviderDown):
         app.add_exception_handler(unavailable, lambda _, error: answer(503, "unavailable", str(error)))
-    # The client has gone; nothing reads the answer.
+    # The client has disconnected, so nothing reads the answer.
     app.add_exception_handler(ClientDisconnect, lambda _, __: answer(400, "bad_input", "the body broke off"))
     app.add_exception_handler(Exception, _defect)
 
 
 def answer_to(error: Exception) -> Response:
-    """Return the response to an error that a call raised outside of the handlers."""
+    """Return the response to an error that a call raised outside the handlers."""
     if isinstance(error, InputError):
         return _input(None, error)
     if isinstance(error, UnknownResource):
@@ -65,7 +65,7 @@ def answer_to(error: Exception) -> Response:
 
 
 def faults(error: InputError) -> tuple[Fault, ...]:
-    """Return the mistakes of an input, one by one."""
+    """Return the faults of an input, one by one."""
     errors = error.errors if isinstance(error, InputErrors) else [error]
     return tuple(Fault(what=one.what, hint=one.hint, field=one.field, file=one.file, line=one.line) for one in errors)
 
@@ -79,7 +79,7 @@ def _input(_: Request | None, error: Exception) -> Response:
 
 def _too_large(_: Request, error: Exception) -> Response:
     response = answer(413, "too_large", str(error))
-    # The rest of the body stays unread.
+    # The rest of the body is not read, so the connection is closed.
     response.headers["Connection"] = "close"
     return response
 

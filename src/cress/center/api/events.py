@@ -1,4 +1,4 @@
-"""Events as a stream (server-sent events), numbered, so that an interrupted reader resumes where it stopped."""
+"""Events as a stream (server-sent events); their numbers let an interrupted reader resume."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from cress.protocol.cluster_views import EventView
 from cress.protocol.queries import EventsQuery
 from cress.protocol.views import to_json
 
-# Events in one part; a reader needs no more memory than that.
+# Most events in one part, which bounds the memory of a reader.
 CHUNK = 256
-# Events whose user is the owner of the job; jobs of which a reader remembers whether it sees them.
+# Events whose user is the owner of the job; most jobs for which a reader remembers its right to see them.
 _WITH_OWNER = frozenset({"job.submitted", "job.ended"})
 MOST_KNOWN = 10_000
 
@@ -28,10 +28,10 @@ router = Routes()
 
 @router.answers(cluster_calls.EVENTS)
 async def events(request: Request) -> Response:
-    """Stream events as server-sent events: those after number ``after``, else those from now on.
+    """Stream the events after number ``after``, by default the new ones, as server-sent events.
 
-    The header ``Last-Event-ID``, which clients send by themselves, overrides ``after``. Without ``follow``
-    the answer ends with the latest event, and begins, without ``after``, with the oldest that is kept.
+    The header ``Last-Event-ID``, which clients send by themselves, overrides ``after``. Without ``follow`` the answer
+    ends with the latest event and, without ``after``, begins with the oldest one kept.
     """
     committer, query = committer_of(request), query_of(request, EventsQuery)
     known, after = committer.events, query.after
@@ -42,18 +42,18 @@ async def events(request: Request) -> Response:
         after = int(last)
     if after is None:
         after = known.last if query.follow else known.first - 1
-    # A number beyond the last: the cluster is new, or was restored from a backup.
+    # A number beyond the last one: the cluster is new, or was restored from a backup.
     after = min(after, known.last)
     return EventStream(request, after, job=query.job, group=query.group, follow=query.follow)
 
 
 class EventStream(Stream):
-    """The answer; its only state is a position among the kept events."""
+    """A stream of events; its only state is a position among the kept events."""
 
     def __init__(self, request: Request, after: int, *, job: int | None, group: str, follow: bool) -> None:
         super().__init__(committer_of(request))
         self._request, self._sight = request, sight_of(request)
-        # Whether the reader sees a job: that may not be known any more when its last events are read.
+        # Jobs and the reader's right to see them, which may be unknown when the last events are read.
         self._known: dict[int, bool] = {}
         self._at = after
         self._job = job
@@ -65,15 +65,15 @@ class EventStream(Stream):
         return b": numbered events; resume with Last-Event-ID\n\n"
 
     def sign(self) -> bytes:
-        """Return a sign of life, from which a reader can resume too."""
+        """Return a sign of life, from which a reader can also resume."""
         return b"id: %d\n: \n\n" % self._at
 
     def over(self) -> bool:
-        """Return whether the stream is over: the center stops, or the reader does not follow."""
+        """Return whether the stream ends: the center stops, or the reader does not follow."""
         return super().over() or not self._follow
 
     async def wait(self) -> None:
-        """Wait for an event after the last one that was sent."""
+        """Wait for an event after the last one sent."""
         await self.committer.events.wait(self._at, HEARTBEAT)
 
     def part(self) -> bytes:

@@ -71,7 +71,7 @@ async def _place(socket: WebSocket, id: str, task: str) -> tuple[int, Connection
 
 
 async def _converse(socket: WebSocket, command: RunningCommand) -> None:
-    """Pass messages in both directions until the command is over, or the client has gone."""
+    """Pass messages in both directions until the command ends or the client disconnects."""
     hearing = asyncio.create_task(_hear(socket, command))
     try:
         while True:
@@ -90,7 +90,7 @@ async def _converse(socket: WebSocket, command: RunningCommand) -> None:
 
 
 async def _hear(socket: WebSocket, command: RunningCommand) -> None:
-    """Take the client's messages as they come; the windows bound those under way."""
+    """Accept the client's messages as they come; the windows bound the unread data."""
     try:
         while True:
             message = await socket.receive()

@@ -46,7 +46,7 @@ async def schema() -> Response:
 
 @router.answers(job_calls.APPLY)
 async def apply(request: Request) -> Response:
-    """Create or change services, databases and cron jobs as in the body, all or none; a dry run shows the changes."""
+    """Create or change the services, databases and cron jobs of the body, all or none; a dry run shows the changes."""
     committer, user = committer_of(request), user_of(request)
     data = await receive(request, MOST_BODY)
 
@@ -58,7 +58,7 @@ async def apply(request: Request) -> Response:
     async with committer.turns.of_user(user, len(data)):
         specs, jobs, dry_run = await checked_body(committer, len(data), checked)
         known = await known_states(request, jobs)
-        # Nothing waits between here and the step: the checked state is the one that is changed.
+        # Without an await before the step, the state that was checked is the state that is changed.
         changes = applying.changes_of(committer, specs, jobs)
         for change in changes:
             if change.id:
@@ -88,7 +88,7 @@ async def scale(request: Request, id: str) -> Response:
 
 @router.answers(job_calls.RESUME)
 async def resume(request: Request, id: str) -> Response:
-    """Submit the steps of a finished dag that did not succeed, as a new dag."""
+    """Submit the unsuccessful steps of a finished dag as a new dag."""
     committer, user = committer_of(request), user_of(request)
     key = key_of(request)
     found = await own_job(request, id)
@@ -97,7 +97,7 @@ async def resume(request: Request, id: str) -> Response:
     machine = committer.machine
     jobs = jobs_of(specs, committer.settings.run_as, machine.core.groups.cluster_zone)
     if jobs[0].deadline and jobs[0].deadline <= committer.clock.utc():
-        # It was for the first try; nobody could submit the rest otherwise.
+        # The deadline was for the first run; with it the rest would be refused as too late.
         jobs = (msgspec.structs.replace(jobs[0], deadline=0), *jobs[1:])
     digest = digest_of(key, [{"resume": id_of(found)}])
     what = Submit(jobs=jobs, known=await known_states(request, jobs), key=key and f"{user} {key}", digest=digest)
@@ -110,7 +110,7 @@ def _type_of(found: AnyJob) -> JobType:
 
 
 async def _left_of(committer: Committer, found: object, user: str) -> Sequence[JobSpec]:
-    """Return the rest of a dag as a new one."""
+    """Return the unfinished rest of a dag as a new dag."""
     number, type_ = id_of(found), spec_of(found).type  # type: ignore[arg-type]
     if type_ not in (JobType.DAG, JobType.DAG.value):
         word = type_.value if isinstance(type_, JobType) else type_

@@ -33,10 +33,10 @@ from cress.protocol.calls import cluster_calls
 from cress.protocol.cluster_views import Applied, GroupsPage
 from cress.protocol.queries import DryRunQuery
 
-# Bytes of a body with a file of groups, in which JSON writes some characters as two; characters of its name.
+# Bytes of a body with a file of groups, some of whose characters take two in JSON; characters of the file's name.
 MOST_GROUPS = 2 * MAX_CHARACTERS
 MOST_FILE = 1_000
-# Digits of a priority in the text; with many quotas of large common multiples it may have thousands.
+# Digits of a priority in the text: quotas with large common multiples may give thousands.
 MOST_DIGITS = 1_000
 
 router = Routes()
@@ -66,7 +66,7 @@ async def groups(request: Request) -> Response:
         for inner_group in core.groups.tree.upwards
     ]
     views = tuple(sorted((*leaves.values(), *inner), key=lambda view: view.name))
-    # The quota of a default group without configuration follows the cluster; a written one would not.
+    # The quota of an unconfigured default group follows the cluster, which a written one would not.
     configured = core.groups.configured or _with_default(committer, ())
     text = format_groups(
         configured,
@@ -81,7 +81,7 @@ async def groups(request: Request) -> Response:
 
 @router.answers(cluster_calls.APPLY_GROUPS)
 async def apply(request: Request) -> Response:
-    """Replace the groups by those in the body; a dry run only shows the changes."""
+    """Replace all groups by those in the body; a dry run only shows the changes."""
     committer = committer_of(request)
     data = await receive(request, MOST_GROUPS)
     core = committer.machine.core
@@ -147,12 +147,12 @@ async def change(request: Request, name: str) -> Response:
 
 
 def _shortened(priority: str) -> str:
-    """Return a priority for a file: exact unless the file would get too large with it."""
+    """Return a priority for a file, rounded only if the exact one is too long."""
     return priority if len(priority) <= MOST_DIGITS else f"{Decimal(priority):.16e}"
 
 
 def checked_moves(committer: Committer, moves: dict[str, str], parsed: ParsedGroups) -> tuple[tuple[str, str], ...]:
-    """Return the new groups of the jobs of removed groups. Raises InputError."""
+    """Return the new groups for jobs of removed groups. Raises InputError."""
     new = sorted(leaf_names(parsed.groups))
     old = list(committer.machine.core.groups.by_name)
     for source, target in moves.items():

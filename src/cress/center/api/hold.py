@@ -1,4 +1,4 @@
-"""Calls that hold jobs and release them: one, or many together."""
+"""Calls that hold and release one job or several."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cress.lifecycle.inputs import Hold
 from cress.protocol.calls import job_calls
 from cress.protocol.views import to_json
 
-# Jobs of one call.
+# Most jobs of one call.
 MOST_JOBS = 10_000
 
 router = Routes()
@@ -23,13 +23,13 @@ router = Routes()
 
 @router.answers(job_calls.HOLD_JOBS)
 async def hold_jobs(request: Request) -> Response:
-    """Hold jobs, all or none: if one of the ids is not a job, or its job is over, none is held."""
+    """Hold jobs, all or none: none if an id is unknown or its job has ended."""
     return await _hold_all(request, held=True)
 
 
 @router.answers(job_calls.RELEASE_JOBS)
 async def release_jobs(request: Request) -> Response:
-    """Release held jobs, all or none: if one of the ids is not a job, or its job is over, none is released."""
+    """Release held jobs, all or none: none if an id is unknown or its job has ended."""
     return await _hold_all(request, held=False)
 
 
@@ -40,14 +40,14 @@ async def _hold_all(request: Request, *, held: bool) -> Response:
     await all_jobs(request, numbers, what)
     await committer.submit(Hold(job=first, more=tuple(others), held=held, by=user_of(request)))
     after = await all_jobs(request, numbers, what)
-    # Encoded one by one: ten thousand views in one go would hold up others.
+    # Views are encoded one by one, since ten thousand at once would block other requests.
     views = [to_json(job_view(committer, job)) async for job in in_turns(after)]
     return Response(b'{"jobs":[' + b",".join(views) + b"]}", media_type="application/json")
 
 
 @router.answers(job_calls.HOLD)
 async def hold(request: Request, id: str) -> Response:
-    """Hold a job: start none of its tasks until it is released; running tasks go on."""
+    """Hold a job: none of its tasks starts until it is released; running tasks go on."""
     return await _hold(request, id, held=True)
 
 

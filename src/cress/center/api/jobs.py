@@ -46,9 +46,9 @@ from cress.protocol.job_views import DeadlineView, JobsPage, JobView, Submitted,
 from cress.protocol.queries import JobQuery, JobsQuery, SubmitQuery, TasksQuery
 from cress.store.base import JobFilter
 
-# Seconds between two checks whether a waiting client is still connected.
+# Seconds between two checks that a waiting client is still connected.
 LOOK_AGAIN = 10.0
-# Characters of a key.
+# Most characters of an idempotency key.
 MOST_KEY = 200
 TASK_STATES = ("starting", *(job_state.value for job_state in JobState))
 
@@ -59,10 +59,10 @@ router = Routes()
 
 @router.answers(job_calls.SUBMIT)
 async def submit(request: Request) -> Response:
-    """Submit jobs, together or not at all. They are stored before the answer is sent.
+    """Submit jobs, all or none. They are stored before the answer is sent.
 
-    With the header ``Idempotency-Key`` a submit can be repeated for a day: it gets the same answer. A
-    ``dry_run`` gives the answer with ids 0, and stores nothing. ``strict`` refuses jobs whose deadlines cannot be met.
+    With the header ``Idempotency-Key`` a submit can be repeated for a day and gets the same answer. A ``dry_run`` gives
+    the answer with ids 0 and stores nothing. ``strict`` refuses jobs whose deadlines cannot be met.
     """
     committer, user = committer_of(request), user_of(request)
     query, key = query_of(request, SubmitQuery), key_of(request)
@@ -88,7 +88,7 @@ async def submit(request: Request) -> Response:
 
 
 async def checked_body(committer: Committer, size: int, work: Callable[[Dimensions], _T]) -> _T:
-    """Return the result of a check of a body of this size, with the dimensions that the cluster has at its end."""
+    """Return the result of checking a body of this size, with the dimensions that the cluster has at the end."""
     while True:
         dimensions = committer.machine.core.dimensions
         found = await committer.turns.check(size, partial(work, dimensions))
@@ -97,7 +97,7 @@ async def checked_body(committer: Committer, size: int, work: Callable[[Dimensio
 
 
 async def submit_all(committer: Committer, what: Submit, specs: Sequence[JobSpec]) -> tuple[int, ...]:
-    """Submit jobs; return their ids, steps of dags included. Raises InputError, placed in the submit."""
+    """Submit jobs; return their ids, steps of dags included. Raises InputError with the place in the submit."""
     try:
         return await committer.submit(what, [_run_of(spec, job) for spec, job in zip(specs, what.jobs, strict=True)])
     except InputError as error:
@@ -105,9 +105,7 @@ async def submit_all(committer: Committer, what: Submit, specs: Sequence[JobSpec
 
 
 def _run_of(spec: JobSpec, job: Job) -> Run:
-    """Return the run of a job, with the moment of its deadline: the spec may know only what the clocks of the cluster
-    show.
-    """
+    """Return the run of a job with its deadline as a moment: the job file may give only a wall-clock time."""
     run = spec.run
     if (run.deadline, run.within) == (job.deadline, job.within):
         return run
@@ -130,7 +128,7 @@ async def check_submit(
 
 
 async def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job]) -> SubmittedPage:
-    """Return the answer to a submit: one entry for each job, with the remarks on it and its steps."""
+    """Return the answer to a submit: one entry for each job, with remarks on it and its steps."""
     core = committer.machine.core
     notes: dict[int, dict[str, None]] = {}
     async for place, job in in_turns(enumerate(jobs)):
@@ -147,9 +145,7 @@ async def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job
 async def _deadlines(
     committer: Committer, ids: Sequence[int], jobs: Sequence[Job], places: Sequence[int]
 ) -> dict[int, DeadlineView]:
-    """Return the forecasts for those of the jobs of a submit that have deadlines; of a dry run, whose ids are 0, what
-    they would be.
-    """
+    """Return the forecasts for submitted jobs with deadlines by place; for a dry run (ids 0), the expected ones."""
     if not any(job.deadline or job.within for job in jobs):
         return {}
     if not any(ids):
@@ -167,8 +163,8 @@ async def _deadlines(
 async def jobs(request: Request) -> Response:
     """List jobs, newest first; ``next`` of a page is ``before`` of the following one.
 
-    ``since`` and ``until`` bound the time of the submit, in seconds since the epoch. Members of services and databases
-    are listed only for their ``family``.
+    ``since`` and ``until`` bound the submission time, in seconds since the epoch. Members of services and databases are
+    listed only for their ``family``.
     """
     query = query_of(request, JobsQuery)
     state = canonical_state(query.state)
@@ -196,7 +192,7 @@ async def jobs(request: Request) -> Response:
 
 @router.answers(job_calls.JOB)
 async def job(request: Request, id: Annotated[str, "a number"]) -> Response:
-    """Return one job; with ``wait`` (seconds) the answer comes when it is over, or when the time has passed."""
+    """Return one job; with ``wait`` (seconds) the answer comes when the job has ended or the time has passed."""
     committer = committer_of(request)
     found = await seen_job(request, id)
     deadline = asyncio.get_running_loop().time() + query_of(request, JobQuery).wait
@@ -221,7 +217,7 @@ def _listed(request: Request, job: AnyJob) -> JobView:
 
 
 def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
-    """Return the view of a job, without its environment and secrets for those who only see it."""
+    """Return the view of a job; environment and secrets are hidden from callers who may only see it."""
     return view if may_steer(request, job) else msgspec.structs.replace(view, environment={}, secrets={})
 
 
@@ -229,7 +225,7 @@ def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
 async def tasks(request: Request, id: str) -> Response:
     """List tasks by index; ``next`` of a page is ``after`` of the following one.
 
-    With ``state`` a page may have fewer tasks than ``limit``, even none, although there is a ``next``.
+    With ``state`` a page may have fewer tasks than ``limit``, even none, and still have a ``next``.
     """
     query = query_of(request, TasksQuery)
     state = canonical_state(query.state)
@@ -290,7 +286,7 @@ def signal_number(word: str | int) -> int:
 
 
 def _has_tasks(job: AnyJob) -> None:
-    """Raise NotAccepted if the tasks of a job are jobs."""
+    """Raise NotAccepted if the tasks of a job are jobs themselves."""
     number, type_ = id_of(job), job.type if isinstance(job, JobRecord) else job.job.kind
     if type_ in (JobType.CRON.value, JobType.DAG.value):
         noun, parts = ("cron job", "runs") if type_ == JobType.CRON.value else ("dag", "steps")
@@ -300,7 +296,7 @@ def _has_tasks(job: AnyJob) -> None:
 
 
 def check_task(job: AnyJob, task: int, written: str = "") -> None:
-    """Raise NotFound unless the job has this task, ``written`` as the user gave it; NotAccepted if it has no tasks."""
+    """Raise NotFound if the job lacks this task (``written`` as the user gave it); NotAccepted if it has no tasks."""
     _has_tasks(job)
     count = count_of(job)
     if not 0 <= task < count:
@@ -319,7 +315,7 @@ def key_of(request: Request) -> str:
 
 
 def digest_of(key: str, entries: Iterable[object]) -> str:
-    """Return a digest by which equal submits are recognised: that of their body in a fixed order."""
+    """Return the digest of a submit's body in a fixed order, by which equal submits are recognised."""
     if not key:
         return ""
     digest = hashlib.sha256(b'{"jobs":[')

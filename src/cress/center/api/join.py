@@ -1,4 +1,4 @@
-"""Calls about nodes that join: join tokens, the certificate of the authority, and joining."""
+"""Calls about joining nodes: join tokens, the certificate of the authority, and the join itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cress.protocol.join_tokens import parsed_join_token
 if TYPE_CHECKING:
     from cress.center.tls.admission import Admission
 
-# Nodes of one token, and the seconds of its life: a year.
+# Most nodes of one token, and most seconds before it expires: a year.
 MOST_USES, MOST_LIFE = 10_000, 365 * 86_400.0
 NO_AUTHORITY = "this center does not make the certificates of its executors, so no node can join by a token"
 AUTHORITY_HINT = "`cress tls init` makes an authority for it (docs/tls.md)"
@@ -48,7 +48,7 @@ async def authority(request: Request) -> Response:
 
 @router.answers(access_calls.JOIN_TOKENS)
 async def join_tokens(request: Request) -> Response:
-    """List the tokens by which nodes join."""
+    """List the join tokens."""
     known = committer_of(request).machine.tables.join_tokens.values()
     counts = uses(committer_of(request).machine.tables)
     views = (_view(request, token, counts[token.id]) for token in sorted(known, key=lambda token: token.name))
@@ -57,7 +57,7 @@ async def join_tokens(request: Request) -> Response:
 
 @router.answers(access_calls.CREATE_JOIN_TOKEN)
 async def create_join_token(request: Request) -> Response:
-    """Create a token by which nodes join; its secret is in the answer, and never told again."""
+    """Create a join token; only this answer contains its secret."""
     body = await read(request, JoinTokenBody)
     name = checked_name(body.name, "name")
     if not 1 <= body.uses <= MOST_USES:
@@ -85,7 +85,7 @@ async def create_join_token(request: Request) -> Response:
 
 @router.answers(access_calls.REVOKE_JOIN_TOKEN)
 async def revoke_join_token(request: Request, name: str) -> Response:
-    """Revoke a join token by name or id: no node joins by it from now on. Nodes that have joined stay."""
+    """Revoke a join token by name or id, effective at once. Nodes that have joined stay."""
     known = committer_of(request).machine.tables.join_tokens
     token = known.get(name) or next((known_token for known_token in known.values() if known_token.name == name), None)
     if token is None:
@@ -99,9 +99,9 @@ async def revoke_join_token(request: Request, name: str) -> Response:
 
 @router.answers(access_calls.JOIN)
 async def join(request: Request) -> Response:
-    """Return a certificate for a new node, which shows a join token instead of a user's (Authorization: Bearer).
+    """Return a certificate for a new node, which shows a join token in place of a user's (Authorization: Bearer).
 
-    The same request, with the same key, may be sent again: it counts once.
+    The same request with the same key may be repeated; it counts once.
     """
     committer = committer_of(request)
     admission = _admission(request)
@@ -114,7 +114,7 @@ async def join(request: Request) -> Response:
     use = UseJoinToken(id=token.id, node=asked.node, key=asked.digest)
     check_use(committer.machine.tables, use, committer.clock.utc())
     await asyncio.to_thread(admission.check, asked, is_member=asked.node in committer.machine.nodes)
-    # Counted before there is a certificate: what breaks off behind this is asked for again, and is not counted again.
+    # The use is counted before the certificate is made: a request that fails afterwards is repeated and counts once.
     await committer.submit(use)
     certificate = await asyncio.to_thread(admission.issue, asked, is_member=asked.node in committer.machine.nodes)
     host = urlsplit(f"//{request.headers['host']}").hostname or ""
@@ -124,7 +124,7 @@ async def join(request: Request) -> Response:
 
 
 def _shown(request: Request) -> JoinToken:
-    """Return the join token that a request shows. Raises HTTPException."""
+    """Return the join token in a request. Raises HTTPException."""
     given = request.headers.getlist("authorization")
     kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     parts = parsed_join_token(text) if kind.lower() == "bearer" else None
@@ -134,7 +134,7 @@ def _shown(request: Request) -> JoinToken:
         message = f"{why} (Authorization: Bearer TOKEN, from `cress token create NAME --join`)"
         raise HTTPException(401, message, headers={"WWW-Authenticate": "Bearer"})
     address = address_of(request.scope)
-    # For the audit log; the token opens nothing else.
+    # For the audit log; a join token permits no other call.
     request.scope["state"]["caller"] = Caller(token.user, Role.NONE, how=f"join token {token.name}", address=address)
     return token
 

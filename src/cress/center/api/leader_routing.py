@@ -1,6 +1,6 @@
-"""Reads, by how old their answer may be, and requests on a center that stands by. Pure ASGI.
+"""Routing between leader and standbys, and the age limits of reads. ASGI middleware.
 
-A center that stands by answers lists with what it has, and sends everything else to the leader.
+A standby answers lists from its own state, and redirects all other requests to the leader.
 """
 
 from __future__ import annotations
@@ -17,27 +17,26 @@ from cress.protocol.centers import AGE, LEADER, STALE
 from cress.protocol.signatures import PATH
 from cress.protocol.views import ErrorView, to_json
 
-# What every center answers by itself.
+# Paths that every center answers itself.
 OWN = frozenset({"/v1/health", "/v1/centers", "/v1/ca", "/openapi.json", "/docs", "/v1/schema", PATH})
-# Lists and explanations, which may be a moment old unless the request says otherwise.
+# Lists and explanations, which may be slightly out of date unless the request says otherwise.
 LISTS = re.compile(r"/v1/(jobs|nodes|groups|licences|reservations|usage|state)(/[^/]+/explain)?")
-# What only the center that leads has.
+# Data that only the leader has.
 LEADERS = re.compile(r"/v1/names/.*|/v1/jobs/[^/]+/logs")
-# Seconds that a read waits until it is certain that no other center leads; then the answer says how old it may be.
+# Seconds for which a read waits for confirmation of the lead; after that the answer states its age.
 CERTAIN = 3.0
 NO_LEADER = "no center leads at the moment; try again"
 
 
 class LeaderRouting:
-    """Answers a request here, or says where the center is that can.
+    """Answers a request, or redirects it to the center that can.
 
-    ``?stale=ok`` lets a center that stands by answer any GET. Its answers say how old they may be (seconds, in
-    the header ``Cress-Age``). So do those of a leader to which the servers of the store have not confirmed for some
-    time that it leads.
+    ``?stale=ok`` lets a standby answer any GET. The header ``Cress-Age`` of its answers gives their greatest age in
+    seconds. A leader whose lead the servers of the store have not confirmed for some time does the same.
 
-    ``?stale=no`` lets only the leader answer, and only with what is stored. Without it an answer may show a change that
-    is being stored, whose caller has no answer yet. ``stored`` returns when all that can have been seen is stored, or
-    raises NotStored.
+    ``?stale=no`` lets only the leader answer, and only with stored state. Without it an answer may show a change that
+    is being stored, before its caller has an answer. ``stored`` returns when everything that a reader can have seen is
+    stored, or raises NotStored.
     """
 
     def __init__(self, app: App, failover: Failover, stored: Callable[[], Awaitable[None]]) -> None:
@@ -75,7 +74,7 @@ class LeaderRouting:
         elif _may_be_stale(scope, wish):
             await self._app(scope, receive, self._with_age(send))
         else:
-            # What it shows says how old it may be; that something is not there cannot be said like that.
+            # An answer can state its age; an error that something does not exist cannot.
             await self._app(scope, receive, self._with_age(self._if_leader(scope, wish, send)))
 
     def _with_age(self, send: Send) -> Send:
@@ -88,11 +87,9 @@ class LeaderRouting:
         return told
 
     def _if_leader(self, scope: Scope, wish: str, send: Send) -> Send:
-        """Return a ``send`` that redirects what a center answers that does not lead any more, and may not have known
-        it.
+        """Return a ``send`` that redirects the answers of a center that may have lost the lead without knowing it.
 
-        A change that is stored proves that it leads. What it refuses, and what it shows, it has decided by its own
-        state.
+        A stored change proves that this center leads. Refusals and reads come from its own state alone.
         """
         strict, failover = wish == "no" and _reads(scope), self._failover
         dropped = False
@@ -117,7 +114,7 @@ class LeaderRouting:
         return told
 
     async def _refused(self, scope: Scope, send: Send) -> bool:
-        """Wait until what an answer shows is stored; refuse it, and return True, if that is never stored."""
+        """Wait until the state that an answer shows is stored; if it never is, refuse the answer and return True."""
         try:
             await self._stored()
         except NotStored as error:
@@ -139,7 +136,7 @@ class LeaderRouting:
 
 
 def _wish(query: bytes) -> str:
-    """Return what a query says about stale answers; empty if nothing."""
+    """Return the ``stale`` value of a query; empty if it has none."""
     if STALE.encode() not in query:
         return ""
     pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
@@ -160,8 +157,8 @@ def _may_be_stale(scope: Scope, wish: str) -> bool:
 async def _answer(scope: Scope, send: Send, status: int, view: ErrorView, headers: dict[str, str]) -> None:
     prefix = "websocket." if scope["type"] == "websocket" else ""
     body = to_json(view)
-    # The body of the request may still be on its way: a connection that is closed now could be reset before this answer
-    # is read.
+    # The body of the request may still be on its way: if the connection were closed now, it could be reset before the
+    # answer is read.
     told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
     start: dict[str, Any] = {"type": prefix + "http.response.start", "status": status, "headers": _encoded(told)}
     await send(start)

@@ -1,4 +1,4 @@
-"""Calls about leases: a framework asks for parts of nodes, says what it uses of them, and gives them back (design note
+"""Calls about leases: a framework requests parts of nodes, reports its use of them, and returns them (design note
 0024).
 """
 
@@ -40,9 +40,9 @@ router = Routes()
 
 @router.answers(lease_calls.REQUEST)
 async def request_leases(request: Request) -> Response:
-    """Ask for ``count`` leases for a workload; the other keys are those of a job file (docs/api.md).
+    """Request ``count`` leases for a workload; the other keys are those of a job file (docs/api.md).
 
-    A ``dry_run`` gives the answer, errors and note, without leases; nothing is requested.
+    A ``dry_run`` gives the answer with errors and note, but requests nothing.
     """
     committer = committer_of(request)
     data = await receive(request, MOST_BODY)
@@ -71,9 +71,9 @@ async def _ask(request: Request, body: Mapping[str, Any], *, dry_run: bool = Fal
 
 @router.answers(lease_calls.LEASES)
 async def leases(request: Request) -> Response:
-    """List leases: those that wait, those that are held, those that the center keeps for workloads itself.
+    """List leases: waiting ones, held ones, and those that the center keeps for workloads itself.
 
-    With ``wait`` (seconds) and the ``stamp`` of an earlier answer, the answer comes when something has changed.
+    With ``wait`` (seconds) and the ``stamp`` of an earlier answer, the answer comes when the list has changed.
     """
     committer, query = committer_of(request), query_of(request, LeasesQuery)
 
@@ -87,9 +87,9 @@ async def leases(request: Request) -> Response:
 
 @router.answers(lease_calls.LEASE)
 async def lease(request: Request, id: str) -> Response:
-    """Return a lease (JOB.TASK), or all of one request (JOB); ``wait`` and ``stamp`` as in the list.
+    """Return a lease (JOB.TASK), or all leases of one request (JOB); ``wait`` and ``stamp`` work as in the list.
 
-    Without leases the answer says that they are over.
+    An answer without leases means that they have ended.
     """
     number, task = _parsed(id)
 
@@ -106,7 +106,7 @@ async def lease(request: Request, id: str) -> Response:
 
 @router.answers(lease_calls.USE)
 async def use(request: Request, id: str) -> Response:
-    """Say what the holder of a lease uses of it by itself; the rest is idle."""
+    """Report the holder's own use of a lease; the rest is idle."""
     body = await read(request, UseBody)
     committer = committer_of(request)
     job, task = await _own(request, id)
@@ -153,7 +153,7 @@ async def submit_inside(request: Request, id: str) -> Response:
 
 @router.answers(lease_calls.GROW)
 async def grow(request: Request, id: str) -> Response:
-    """Ask for ``count`` more leases of the same kind: a new request."""
+    """Request ``count`` more leases of the same kind, as a new request."""
     committer = committer_of(request)
     body = await read(request, CountBody)
     job, _ = await _own(request, id)
@@ -166,9 +166,7 @@ async def grow(request: Request, id: str) -> Response:
 
 @router.answers(lease_calls.SHRINK)
 async def shrink(request: Request, id: str) -> Response:
-    """Release ``count`` of the leases of one request that are held: first those that nothing uses, the youngest
-    first.
-    """
+    """Release ``count`` held leases of one request, unused ones first, the youngest first."""
     body = await read(request, CountBody)
     job, _ = await _own(request, id)
     held = [attempt for attempt in job.attempts.values() if not attempt.halted]
@@ -187,9 +185,9 @@ async def shrink(request: Request, id: str) -> Response:
 
 @router.answers(lease_calls.RENEW)
 async def renew(request: Request, id: str) -> Response:
-    """Say that the holder is there: the terms of its leases of that workload begin anew.
+    """Report that the holder is alive: the terms of its leases of that workload begin anew.
 
-    Every other change does that too.
+    Every other change has the same effect.
     """
     job, task = await _own(request, id)
     await _heard(committer_of(request), job)
@@ -198,9 +196,9 @@ async def renew(request: Request, id: str) -> Response:
 
 @router.answers(lease_calls.GIVE_BACK)
 async def release(request: Request, id: str) -> Response:
-    """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait.
+    """Return a lease (JOB.TASK), or all leases of one request (JOB), waiting ones included.
 
-    What is over has been given back.
+    A lease that has ended is already returned.
     """
     number, _ = _parsed(id)
     try:
@@ -218,7 +216,7 @@ async def _release(request: Request, job: LiveJob, tasks: tuple[int, ...] | None
     return reply(_page_of(request, job))
 
 
-# --- which lease is meant ---------------------------------------------------------------------------------------------
+# --- leases in addresses ----------------------------------------------------------------------------------------------
 
 
 def _parsed(id: str) -> tuple[int, int | None]:
@@ -241,7 +239,7 @@ def _check_lease(job: Any) -> None:
 
 
 async def _own(request: Request, id: str) -> tuple[LiveJob, int | None]:
-    """Return the job of a lease that the caller may change, and the task that is named."""
+    """Return the job of a lease that the caller may change, and the named task."""
     number, task = _parsed(id)
     found = await seen_job(request, str(number))
     check_steers(request, found)
@@ -303,7 +301,7 @@ async def _all(request: Request, query: LeasesQuery) -> LeasesPage:
 
 
 def _place(view: LeaseView) -> int:
-    """Return the place of a lease in the order of the list: those that wait first, by request, then by age."""
+    """Return the rank of a lease in the order of the list: waiting ones first, by request, then the others by age."""
     return (view.job or 0) + WAITING_FIRST if view.attempt is None else view.attempt
 
 
@@ -312,7 +310,7 @@ def _wanted(group: str, workload: str, query: LeasesQuery) -> bool:
 
 
 async def _changed(request: Request, found: LeasesPage, page: Any, query: LeaseQuery) -> LeasesPage:
-    """Return the page, with ``wait`` as soon as its stamp is another one, or when the time has passed."""
+    """Return the page; with ``wait``, as soon as its stamp differs or the time has passed."""
     committer, loop = committer_of(request), asyncio.get_running_loop()
     deadline = loop.time() + query.wait
     while query.wait and found.stamp == query.stamp and not committer.stopping:

@@ -17,7 +17,7 @@ router = Routes()
 
 @router.answers(lease_calls.LICENCES)
 async def licences(request: Request) -> Response:
-    """Return the licences of the cluster: their numbers, the jobs that hold them, the jobs that wait for them."""
+    """Return the licences of the cluster: their numbers, and the jobs that hold them or wait for them."""
     page = await licences_page(committer_of(request))
     views = (
         msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Calls about signing in with OpenID Connect: who the provider is, and a token for a user whom it has signed in."""
+"""Calls about sign-in with OpenID Connect: the provider, and a token for a user who has signed in there."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ async def provider(request: Request) -> Response:
 
 @router.answers(access_calls.LOGIN)
 async def login(request: Request) -> Response:
-    """Return a token that expires, for the ID token of a user who has signed in at the provider just now; needs no
-    token.
-    """
+    """Return an expiring token for the ID token of a user who has just signed in at the provider; needs no token."""
     own = _provider(request)
     body = await read(request, LoginBody)
     committer = committer_of(request)

@@ -23,12 +23,12 @@ router = Routes()
 
 @router.answers(job_calls.LOGS)
 async def logs(request: Request, id: str) -> Response:
-    """Return the output of the last attempt of a task, or of this ``attempt``, from byte ``offset`` on.
+    """Return the output of a task's last attempt, or of this ``attempt``, from byte ``offset`` on.
 
-    With ``follow`` the answer goes on until the task is over, through all further attempts. To resume a broken
-    connection, give the attempt as ``since``: ``offset`` counts in that attempt. ``framed``: in parts that name their
-    attempt and offset, as in ``protocol/logs.py``; a follower gets one without data after each 5 s of silence. The
-    connection breaks off when this center cannot go on: another one leads, it stops, or the node is away for long.
+    With ``follow`` the answer goes on until the task ends, through all further attempts. To resume a broken connection,
+    give the attempt as ``since``: ``offset`` counts in that attempt. With ``framed`` the output comes in parts with
+    their attempt and offset, as in ``protocol/logs.py``; a follower gets one without data after each 5 s of silence.
+    The connection breaks off if this center cannot go on: it stops, it loses the lead, or the node is away for long.
     """
     committer, query = committer_of(request), query_of(request, LogsQuery)
     stream, framed = query.stream, query.framed

@@ -22,7 +22,7 @@ from cress.protocol.cluster_views import PlacesChange, PlacesPage
 from cress.protocol.queries import PlacesQuery, PlacesStreamQuery
 from cress.protocol.views import to_json
 
-# Seconds between two messages to one reader: thousands of tasks that start together need a few messages.
+# Seconds between two messages to one reader, so that thousands of tasks that start together need few messages.
 PACE = 0.05
 
 router = Routes()
@@ -30,7 +30,7 @@ router = Routes()
 
 @router.answers(cluster_calls.RESOLVE)
 async def names(request: Request, name: str) -> Response:
-    """Return the running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
+    """Return the running tasks of the jobs with a name, in one group or all: node, rack, address, ports."""
     committer, sight = committer_of(request), sight_of(request)
     group = query_of(request, PlacesQuery).group or None
     async with committer.turns.long_answer():
@@ -43,11 +43,11 @@ async def names(request: Request, name: str) -> Response:
 
 @router.answers(cluster_calls.WATCH_NAME)
 async def watch(request: Request, name: str) -> Response:
-    """Stream the running tasks of the jobs of a name as server-sent events: first all of them, then every change.
+    """Stream the running tasks of the jobs with a name as server-sent events: first all of them, then every change.
 
-    With ``after``, a ``revision``, it goes on behind that, if the changes since then are still known. The header
-    ``Last-Event-ID``, which clients send by themselves, overrides it. Without ``follow`` the answer ends at the
-    present.
+    With the revision ``after`` the stream resumes there if the later changes are still kept. The header
+    ``Last-Event-ID``, which clients send by themselves, overrides it. Without ``follow`` the answer ends with the
+    present state.
     """
     query = query_of(request, PlacesStreamQuery)
     last = request.headers.get("last-event-id", "") or query.after
@@ -58,12 +58,12 @@ async def watch(request: Request, name: str) -> Response:
 
 
 def domain_of(settings: CenterSettings) -> str:
-    """Return the domain in which the center answers DNS questions; empty if it does not."""
+    """Return the domain of the DNS responder; empty if there is none."""
     return settings.dns_domain if settings.dns is not None else ""
 
 
 class PlacesStream(Stream):
-    """The answer; its only state is the revision up to which it has told."""
+    """A stream of places; its only state is the last revision sent."""
 
     def __init__(
         self, request: Request, name: str, group: str | None, after: NamesRevision | None, *, follow: bool
@@ -82,17 +82,15 @@ class PlacesStream(Stream):
         return b": all places first, then changes; resume with Last-Event-ID\n\n"
 
     def sign(self) -> bytes:
-        """Return a sign of life, from which a reader can resume too."""
+        """Return a sign of life, from which a reader can also resume."""
         return b": \n\n" if self._told is None else b"id: %s\n: \n\n" % str(self._told).encode()
 
     def over(self) -> bool:
-        """Return whether the stream is over: the center stops or does not lead any more, or the reader does not
-        follow.
-        """
+        """Return whether the stream ends: the center stops or loses the lead, or the reader does not follow."""
         return super().over() or not self._follow or self.committer.loop.is_aside
 
     def part(self) -> bytes:
-        """Return all places, or the changes since the last part; empty if there are none."""
+        """Return all places, or the changes since the last part; empty without changes."""
         table = self.committer.names.table
         changes = None if self._told is None else table.since(self._name, self._told)
         self._told = table.revision
@@ -106,7 +104,7 @@ class PlacesStream(Stream):
         return self._message(fresh.values(), gone, whole=False) if fresh or gone else b""
 
     async def wait(self) -> None:
-        """Wait until something about the name has changed."""
+        """Wait for a change of the name."""
         loop, names = asyncio.get_running_loop(), self.committer.names
         if self._told is not None:
             await names.wait(self._name, self._told, HEARTBEAT)
@@ -116,13 +114,13 @@ class PlacesStream(Stream):
         self._next_at = loop.time() + PACE
 
     def _shows(self, place: Place | None) -> bool:
-        """Return whether the reader asked for a place and sees it."""
+        """Return whether the reader requested a place and may see it."""
         if place is None or self._group not in (None, place.group):
             return False
         return self._sight.has(place.user, place.group)
 
     def _count(self, change: PlaceChange, fresh: dict[int, Place], gone: dict[int, None]) -> None:
-        """Note what a change is to the reader."""
+        """Note the effect of a change on the reader's places."""
         if change.after is not None and self._shows(change.after):
             fresh[change.after.attempt] = change.after
             gone.pop(change.after.attempt, None)

@@ -1,4 +1,4 @@
-"""Calls about settings of nodes: labels and the rest that operators set over what executors report."""
+"""Calls about settings of nodes: the values that operators set on top of those that executors report."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ router = Routes()
 
 @router.answers(cluster_calls.NODE_SETTINGS)
 async def settings(request: Request, name: str) -> Response:
-    """Return what is set of a node in the center, what its executor reports, and the revisions."""
+    """Return the settings of a node in the center, the values that its executor reports, and the revisions."""
     committer = committer_of(request)
     return reply(settings_page(known_node(committer, name), committer.machine.core.dimensions))
 
 
 @router.answers(cluster_calls.SET_NODE)
 async def change(request: Request, name: str) -> Response:
-    """Change settings of a node, all or nothing; they hold at once, and tasks that run there go on."""
+    """Change settings of a node, all or nothing; they apply at once, and running tasks go on."""
     committer = committer_of(request)
     body = await read(request, NodeSettingsBody)
     known_node(committer, name)

@@ -1,4 +1,4 @@
-"""Calls about nodes, and the cluster in a few numbers."""
+"""Calls about nodes, and key figures of the cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from cress.protocol.cluster_views import DelayView, NodesPage, StateView
 from cress.protocol.queries import NodesQuery
 
 MOST_REASON = 1_000
-# Nodes of one page, whatever the limit asks for.
+# Most nodes of one page, even with a higher limit.
 MOST_PAGE = 1_000
 # Seconds in a year.
 MOST_DEADLINE = 366 * 86_400
@@ -41,9 +41,10 @@ router = Routes()
 
 @router.answers(cluster_calls.NODES)
 async def nodes(request: Request) -> Response:
-    """List nodes in the order in which they registered; ``next`` of a page is ``after`` of the following one.
+    """List nodes in the order of their registration; ``next`` of a page is ``after`` of the following one.
 
-    With ``where`` (a requirement) or ``rank`` each node says whether it satisfies the one, and its value by the other.
+    With ``where`` (a requirement) or ``rank`` each node shows whether it satisfies the one, and its value in
+    the other.
     """
     committer, query = committer_of(request), query_of(request, NodesQuery)
     matches = match_views(committer, query.where, query.rank) if query.where or query.rank else {}
@@ -76,7 +77,7 @@ async def node(request: Request, name: str) -> Response:
 
 @router.answers(cluster_calls.CORDON)
 async def cordon(request: Request, name: str) -> Response:
-    """Cordon a node: it gets no new tasks; those that run there go on."""
+    """Cordon a node: it gets no new tasks; running tasks go on."""
     return await _cordon(request, name, cordoned=True)
 
 
@@ -88,7 +89,7 @@ async def uncordon(request: Request, name: str) -> Response:
 
 @router.answers(cluster_calls.DRAIN)
 async def drain(request: Request, name: str) -> Response:
-    """Drain a node: it gets no new tasks; those that still run at the deadline are stopped and run elsewhere."""
+    """Drain a node: it gets no new tasks; tasks that still run at the deadline are stopped and run elsewhere."""
     committer = committer_of(request)
     body = await read(request, DrainBody)
     known_node(committer, name)
@@ -101,9 +102,9 @@ async def drain(request: Request, name: str) -> Response:
 
 @router.answers(cluster_calls.FORGET)
 async def forget(request: Request, name: str) -> Response:
-    """Declare a node dead: its tasks are lost and run elsewhere, whatever their jobs say.
+    """Declare a node dead: its tasks are lost and run elsewhere, regardless of their jobs' settings.
 
-    The node is gone from the cluster until its executor joins again. Refused while it is connected.
+    The node leaves the cluster until its executor joins again. Refused while the executor is connected.
     """
     committer = committer_of(request)
     await read(request, Body)
@@ -114,7 +115,7 @@ async def forget(request: Request, name: str) -> Response:
 
 @router.answers(cluster_calls.STATE)
 async def state(request: Request) -> Response:
-    """Return the cluster in a few numbers."""
+    """Return key figures of the cluster."""
     committer = committer_of(request)
     machine = committer.machine
     dimensions = machine.core.dimensions
@@ -122,7 +123,7 @@ async def state(request: Request) -> Response:
     nothing = (0,) * len(dimensions)
     capacity = tuple(map(sum, zip(nothing, *(node.node.capacity for node in up), strict=True)))
     used = tuple(map(sum, zip(nothing, *(used_of(committer, node) for node in up), strict=True)))
-    # A service, database, cron job or dag is one job, whatever it consists of.
+    # A service, database, cron job or dag counts as one job, regardless of its members.
     waiting = running = single = 0
     async for part in in_turns(chunks(list(machine.jobs.values()))):
         waiting += sum(job.waiting for job in part)
@@ -146,7 +147,7 @@ async def state(request: Request) -> Response:
             tasks_running=len(machine.attempts),
             capacity=resources(capacity, dimensions),
             used=resources(used, dimensions),
-            # That it stands by is none: the center that leads stores what comes in.
+            # Standing by is not a problem: the leader stores the changes.
             problem="" if committer.loop.is_aside else committer.problem,
             delay=_delay(committer),
         )
@@ -154,7 +155,7 @@ async def state(request: Request) -> Response:
 
 
 def _delay(committer: Committer) -> DelayView | None:
-    """Return the longest time of the last hour for which nobody was answered."""
+    """Return the longest time of the last hour in which the center answered no request."""
     worst = committer.watchdog.worst()
     if worst is None:
         return None
@@ -179,7 +180,7 @@ async def _cordon(request: Request, name: str, *, cordoned: bool) -> Response:
 
 
 def known_node(committer: Committer, name: str) -> LiveNode:
-    """Return the node of that name. Raises NotFound."""
+    """Return the node with that name. Raises NotFound."""
     nodes = committer.machine.nodes
     if name not in nodes:
         hint = one_of(name, list(nodes)[:20]) if nodes else "no node has registered yet"

@@ -30,11 +30,11 @@ _GOALS = {goal.value: goal for goal in GOALS}
 
 @router.answers(lease_calls.PLAN_MOVES)
 async def plan(request: Request) -> Response:
-    """Return the moves that spread services and free devices and nodes, or (``for``) let a waiting job start; nothing
-    is moved.
+    """Return a plan of moves that spreads services and frees devices and nodes, or (``for``) lets a waiting job start.
 
-    At most ``moves`` tasks, which lose at most ``lost`` hours of cores and devices together. ``goal`` limits it to some
-    of spread, devices and nodes (``spread,nodes``). For their own jobs users may ask, all else is for admins.
+    Nothing is moved. The plan moves at most ``moves`` tasks, which lose at most ``lost`` hours of cores and devices
+    together. ``goal`` restricts it to some of spread, devices and nodes (``spread,nodes``). Users may ask for their own
+    jobs; everything else is for admins.
     """
     committer, query, number = committer_of(request), query_of(request, MovesQuery), 0
     lost = ANY if query.lost is None else min(ANY, round(query.lost * CORE_HOUR))
@@ -60,8 +60,9 @@ async def plan(request: Request) -> Response:
 
 @router.answers(lease_calls.BEGIN_MOVES)
 async def begin(request: Request) -> Response:
-    """Begin a round: these attempts are moved to these nodes, in this order; ``for`` and ``place`` as the plan has
-    them.
+    """Begin a round that moves these attempts to these nodes.
+
+    The order is kept; ``for`` and ``place`` are as in the plan.
     """
     committer = committer_of(request)
     body = await read(request, RebalanceBody)
@@ -85,14 +86,14 @@ async def begin(request: Request) -> Response:
 
 @router.answers(lease_calls.STOP_MOVES)
 async def stop(request: Request) -> Response:
-    """End the round that is under way after its present step."""
+    """End the current round after its present step."""
     await committer_of(request).submit(StopMoves(by=user_of(request)))
     return reply(_last(request))
 
 
 @router.answers(lease_calls.LAST_ROUND)
 async def last_round(request: Request) -> Response:
-    """Return the round that is under way, or the last one."""
+    """Return the current round, or else the last one."""
     return reply(_last(request))
 
 

@@ -24,13 +24,13 @@ router = Routes()
 
 @router.answers(lease_calls.RESERVATIONS)
 async def reservations(request: Request) -> Response:
-    """Return the advance reservations, by their next starts."""
+    """Return the advance reservations, ordered by their next start."""
     return reply(reservations_page(committer_of(request).machine.core))
 
 
 @router.answers(lease_calls.RESERVE)
 async def reserve(request: Request) -> Response:
-    """Make an advance reservation, or with ``replace`` change the one of its name; a dry run says what it would be."""
+    """Make an advance reservation, or with ``replace`` change the one with its name; a dry run shows the result."""
     committer = committer_of(request)
     body = await read(request, ReserveBody)
     core = committer.machine.core
@@ -62,7 +62,7 @@ async def reserve(request: Request) -> Response:
 
 @router.answers(lease_calls.UNRESERVE)
 async def remove(request: Request, name: str) -> Response:
-    """Remove an advance reservation; what runs in it goes on."""
+    """Remove an advance reservation; tasks that run in it go on."""
     committer = committer_of(request)
     known = committer.machine.core.advance_reservations.by_name
     if name not in known:

@@ -19,9 +19,7 @@ Q = TypeVar("Q", bound=Query)
 
 
 class Routes(APIRouter):
-    """A router whose routes are rows: method, path, query parameters, and the action that is demanded of
-    the caller.
-    """
+    """A router whose routes are rows: method, path, query parameters, and the action that they demand."""
 
     def answers(self, row: CallRow[Any]) -> Callable[[F], F]:
         """Return a decorator for the function that answers a call."""
@@ -32,14 +30,14 @@ class Routes(APIRouter):
 
 
 def query_of(request: Request, kind: type[Q]) -> Q:
-    """Return the query parameters of a request, whose call has this struct in the table."""
+    """Return the query parameters of a request; the table gives this struct for its call."""
     query: object = request.state.query
     assert isinstance(query, kind)
     return query
 
 
 def parse_query(given: Mapping[str, str], kind: type[Q]) -> Q:
-    """Return parameters as a struct. Raises InputErrors with all mistakes."""
+    """Return parameters as a struct. Raises InputErrors with all faults."""
     values: dict[str, Any] = {}
     errors: list[InputError] = []
     for field in msgspec.structs.fields(kind):
@@ -49,7 +47,7 @@ def parse_query(given: Mapping[str, str], kind: type[Q]) -> Q:
         try:
             values[field.name] = msgspec.convert(text, field.type, strict=False)
         except msgspec.ValidationError as error:
-            # It was text, as all parameters are.
+            # The parameter was text, as all parameters are.
             expected = str(error).removesuffix(", got `str`")
             errors.append(InputError(f"{text[:100]!r}: {expected[0].lower()}{expected[1:]}", field=field.encode_name))
     if errors:

@@ -1,4 +1,4 @@
-"""``/openapi.json``: words of paths from the framework, all else from the table of calls and its structs."""
+"""``/openapi.json``: path parameters from the framework, all else from the table of calls and its structs."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _ROWS: dict[tuple[str, str], CallRow[Any]] = {
     (row.method.lower(), row.path): row for row in CALLS if row.method != WEBSOCKET
 }
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-# Errors of a call, besides those of every call.
+# Errors of a call, besides those that every call has.
 _EVERY = {"401": "no token, or a wrong one", "403": "the Host is not the center's, or the caller may not do this"}
 _BODY = {"413": "the body is too large", "415": "the body is not JSON", "503": "it cannot be stored now"}
 
 
 def openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the document, made once."""
+    """Return the OpenAPI document, made once."""
     if app.openapi_schema is None:
         document = get_openapi(
             title="Cress", version=cress.__version__, summary="Cluster resource manager", routes=app.routes
@@ -76,7 +76,7 @@ def _parameters(query: type[Query] | None) -> Iterator[dict[str, Any]]:
     """Yield the query parameters of a struct."""
     for field in () if query is None else msgspec.structs.fields(query):
         schema = msgspec.json.schema(field.type)
-        # An address has no null: such a parameter is left out.
+        # A query string has no null, so such a parameter is left out.
         choices = [choice for choice in schema.pop("anyOf", ()) if choice != {"type": "null"}]
         schema = choices[0] if choices else schema
         if field.default is not None:
@@ -86,7 +86,7 @@ def _parameters(query: type[Query] | None) -> Iterator[dict[str, Any]]:
 
 def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[type, dict[str, Any]]) -> None:
     row = _ROWS[method, path]
-    # Links of docs/api.md lead nowhere here.
+    # Links of docs/api.md have no targets here.
     operation["description"] = _LINK.sub(r"\1", row.about[0].upper() + row.about[1:]) + "."
     if row.body is not None:
         required = any(field.required for field in msgspec.structs.fields(row.body))
@@ -99,7 +99,7 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
     if path == "/v1/schema":
         content = {"application/schema+json": {"schema": {"type": "object"}}}
     if row.streams:
-        # As OpenAPI 3.2 describes such a stream: each event by itself.
+        # In OpenAPI 3.2 the schema of such a stream describes each event.
         data = {"type": "string", "contentMediaType": _JSON, "contentSchema": content[_JSON]["schema"]}
         event = {"id": {"type": "string"}, "event": {"type": "string"}, "data": data}
         content = {"text/event-stream": {"itemSchema": {"type": "object", "properties": event}}}

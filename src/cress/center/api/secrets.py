@@ -1,4 +1,4 @@
-"""Calls about secrets. None of them answers a value: only attempts of jobs get values, when they start."""
+"""Calls about secrets. No call returns a value: only attempts of jobs get values, when they start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cress.protocol.bodies import RotateKeyBody, SecretBody
 from cress.protocol.calls import access_calls
 from cress.protocol.queries import SecretQuery
 
-# Bytes of a body with a value of the greatest size, in base64.
+# Bytes of a body with the largest value in base64.
 MOST_BODY = MOST_VALUE * 4 // 3 + 4096
 
 router = Routes()
@@ -27,8 +27,9 @@ router = Routes()
 
 @router.answers(access_calls.SECRETS)
 async def secrets(request: Request) -> Response:
-    """List secrets without their values: the caller's, and those of groups that the caller may submit to; for an admin,
-    all.
+    """List secrets without their values: the caller's own, and those of groups to which the caller may submit.
+
+    Admins get all of them.
     """
     known = committer_of(request).machine.tables.secrets
     query = query_of(request, SecretQuery)
@@ -51,10 +52,10 @@ async def secret(request: Request, name: str) -> Response:
 
 @router.answers(access_calls.SET_SECRET)
 async def set_secret(request: Request, name: str) -> Response:
-    """Set the value of a secret, which is made if it does not exist. Attempts that start from now on get this value.
+    """Set the value of a secret, which is created if it does not exist. Attempts that start later get this value.
 
-    Without ``user`` and ``group`` it is the caller's own. Only admins set secrets of other users, only they and
-    administrators of the group those of a group.
+    Without ``user`` and ``group`` it is the caller's own. Only admins set secrets of other users. Admins and the
+    administrators of a group set the group's secrets.
     """
     body = await read(request, SecretBody, MOST_BODY)
     owner = _owner(request, body.user, body.group)
@@ -72,7 +73,7 @@ async def set_secret(request: Request, name: str) -> Response:
 
 @router.answers(access_calls.DELETE_SECRET)
 async def delete_secret(request: Request, name: str) -> Response:
-    """Delete a secret. What runs keeps the value that it has; attempts that would start with it fail, and say why."""
+    """Delete a secret. Running attempts keep its value; attempts that need it later fail, and say why."""
     query = query_of(request, SecretQuery)
     owner = _owner(request, query.user, query.group)
     found = _named(request, owner, name)
@@ -95,7 +96,7 @@ def _vault(request: Request) -> Vault:
 
 
 def _owner(request: Request, user: str, group: str) -> Owner:
-    """Return the owner that is meant. Raises InputError."""
+    """Return the owner in a request. Raises InputError."""
     if user and group:
         raise InputError("a secret belongs to a user or to a group", hint="only one of them", field="group")
     if group:
@@ -120,7 +121,7 @@ def _check_keeps(request: Request, owner: Owner) -> None:
 
 
 def _named(request: Request, owner: Owner, name: str) -> Secret:
-    """Return a secret. Raises NotFound, also for one that the caller must not know of."""
+    """Return a secret. Raises NotFound, also for one that the caller may not see."""
     found = committer_of(request).machine.tables.secrets.get(secret_id(owner, name))
     if found is None or not _knows(request, owner):
         raise UnknownResource(

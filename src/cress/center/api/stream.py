@@ -1,4 +1,4 @@
-"""Streams of server-sent events: answers that go on until the reader has gone."""
+"""Streams of server-sent events: answers that go on until the reader disconnects."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from fastapi import Response
 from cress.center.committing.committer import Committer, NotStored
 from cress.center.web.asgi import Receive, Scope, Send
 
-# Seconds: a sign of life goes out at least this often; a reader that takes nothing for so long is disconnected.
+# Seconds between signs of life, and after which a reader that takes nothing is disconnected.
 HEARTBEAT, STALLED = 15.0, 30.0
 MOST_READERS = 500
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
 class Stream(Response):
-    """The answer; each part is read from the committer when it is sent, so a slow reader costs no memory."""
+    """An answer as a stream; each part is read from the committer when it is sent, so a slow reader costs no memory."""
 
     def __init__(self, committer: Committer) -> None:
         super().__init__(media_type="text/event-stream")
@@ -28,7 +28,7 @@ class Stream(Response):
 
     @abstractmethod
     def greeting(self) -> bytes:
-        """Return the beginning of the answer, sent at once even if nothing happens for long."""
+        """Return the beginning of the answer, which is sent at once even if nothing happens for long."""
 
     @abstractmethod
     def part(self) -> bytes:
@@ -39,7 +39,7 @@ class Stream(Response):
         return b": \n\n"
 
     def over(self) -> bool:
-        """Return whether the stream is over."""
+        """Return whether the stream has ended."""
         return self.committer.stopping
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Stream(Response):
         """Wait until there may be a part, at most ``HEARTBEAT`` seconds."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the reader has gone or takes nothing more, or the stream is over."""
+        """Send until the reader disconnects, takes nothing more, or the stream ends."""
         gone = asyncio.ensure_future(_until_gone(receive))
         self.committer.events.readers += 1
         try:

@@ -12,12 +12,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from cress.center.access.callers import peer_of
 from cress.center.web.request_rates import Admissions
 
-# Seconds for the first byte of a connection, for the head of a request, and for its body. An answer about a slow body
-# (see ``bodies``) comes before its connection ends.
+# Seconds for the first byte of a connection, for the head of a request, and for its body. A slow body gets its answer
+# (see ``bodies``) before the connection is closed.
 SILENT, HEAD, BODY = 75.0, 10.0, 65.0
-# Bytes of a head: the address, the headers, line breaks.
+# Most bytes of a head: the address, the headers, line breaks.
 MOST_HEAD = 64 * 2**10
-# Further connections are closed at once; files and executors need descriptors too.
+# Further connections are closed at once, since files and executors need descriptors too.
 MOST_CONNECTIONS = 20_000
 SPARE_FILES = 512
 MOST_SIGNING_IN = 10_000
@@ -25,7 +25,7 @@ LOOK_EVERY = 1.0
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """A connection that is closed when ``due`` has passed, on the loop's clock (None: never)."""
+    """A connection that is closed at ``due``, on the loop's clock in seconds (None: never)."""
 
     due: float | None = None
     admissions = Admissions(0, MOST_CONNECTIONS)
@@ -42,11 +42,11 @@ class TimedProtocol(HttpToolsProtocol):
             self.app_state["peer"] = peer
         self.due = self.loop.time() + SILENT
         if peer is None and client and not self.admissions.admit(client[0], len(self.connections)):
-            # Without a word: an answer would cost more than what is refused.
+            # Closed without an answer, which would cost more than the request.
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request, or of several."""
+        """Receive bytes of one or more requests."""
         super().data_received(data)
         if self._head >= 0:
             self._head += len(data)
@@ -54,7 +54,7 @@ class TimedProtocol(HttpToolsProtocol):
                 self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
-        """Take the first byte of a request."""
+        """Note the first byte of a request."""
         super().on_message_begin()
         self._head = 0
         self.due = self.loop.time() + HEAD
@@ -66,13 +66,13 @@ class TimedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Note the end of a body; from now on the client waits, or is idle between two requests."""
+        """Note the end of a body; from then on the client waits, or is idle between two requests."""
         self.due = None
         super().on_message_complete()
 
 
 async def close_overdue(connections: Callable[[], Iterable[Any]]) -> None:
-    """Close connections that are overdue, every second."""
+    """Close overdue connections, every second."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(LOOK_EVERY)
@@ -85,10 +85,9 @@ async def close_overdue(connections: Callable[[], Iterable[Any]]) -> None:
 
 
 def allow_files(rate: int = 0) -> int:
-    """Raise the limit on descriptors as far as allowed, and limit the connections to it, and new ones of an address to
-    ``rate`` a second.
+    """Raise the limit of descriptors as far as allowed, and bound the API connections by it.
 
-    Return how many executors may be signing in at a time.
+    ``rate`` bounds the new connections of one address in a second. Return how many executors may sign in at a time.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

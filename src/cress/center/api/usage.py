@@ -20,10 +20,10 @@ from cress.protocol.cluster_views import UsagePage, UsageView
 from cress.protocol.queries import UsageQuery
 from cress.store.usage import Usage, Used, Weight, add_usage
 
-# Seconds of a span, and the number of spans that are shown without ``since``.
+# Seconds of a span, and the number of spans without ``since``.
 SPANS = {"hour": 3600, "day": 86_400}
 DEFAULT_SPANS = {"hour": 24, "day": 30}
-# Hours that one answer covers; later ones are the next page.
+# Most hours of one answer; later ones are on the next page.
 MOST_HOURS = 24 * 62
 
 router = Routes()
@@ -31,10 +31,10 @@ router = Routes()
 
 @router.answers(cluster_calls.USAGE)
 async def usage(request: Request) -> Response:
-    """Return the usage of groups by hour or day (UTC), in the spans that touch the time from ``since`` to ``until``.
+    """Return the usage of groups by hour or day (UTC), in the spans that overlap ``since`` to ``until``.
 
-    Times are seconds since the epoch; without them, up to now, the last 24 hours or 30 days. ``next`` of a page is
-    ``since`` of the following one.
+    Times are seconds since the epoch; the default is the last 24 hours or 30 days. ``next`` of a page is ``since`` of
+    the following one.
     """
     query = query_of(request, UsageQuery)
     group, by = query.group, query.by

@@ -1,1 +1,1 @@
-"""The committer and what reads beside it: the live state, and whether this center is the leader."""
+"""The committer, the look-up of its live and finished work, and the election of the leader."""

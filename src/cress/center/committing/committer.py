@@ -58,10 +58,9 @@ from cress.store.base import Batch, Changed, Checkpoint, Damaged, Fenced, StateS
 
 _T = TypeVar("_T")
 
-# Timers of the event loop stand still while the computer sleeps: the loop checks the clock at least this often, in
-# seconds.
+# Timers of the event loop pause while the computer sleeps, so the clock is checked at least this often, in seconds.
 LONGEST_SLEEP = 30.0
-# The number of snapshots that are postponed because the event log cannot be written.
+# Most snapshots that are postponed while the event log cannot be written.
 MOST_POSTPONED = 2
 
 _log = logging.getLogger("cress.center")
@@ -69,14 +68,14 @@ _executors_log = logging.getLogger("cress.executors")
 
 
 class NotStored(Exception):
-    """The change was not stored, so it has no effect; the sentence says why."""
+    """The change was not stored, so it has no effect; the message says why."""
 
 
 class Committer:
-    """Owns the store and drives the commit loop. Changes go in by ``submit`` and ``post``.
+    """Owns the store and drives the commit loop. Changes enter by ``submit`` and ``post``.
 
-    Reads look at ``machine``, ``uncommitted`` and ``store``. ``problem`` is the reason why nothing
-    can be stored, else empty.
+    Reads use ``machine``, ``uncommitted`` and ``store``. ``problem`` says why nothing can be stored; it is empty
+    otherwise.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Committer:
         election: LeaderElection | None = None,
         secret: bytes = b"",
     ) -> None:
-        """``secret`` is the fingerprint of the cluster's secret, which the store is to know; empty: there is none."""
+        """``secret`` is the fingerprint of the cluster's secret for the store; empty if there is none."""
         self.store = store
         self._secret = secret
         self.settings = settings
@@ -108,8 +107,8 @@ class Committer:
         self.watchdog = Watchdog()
         self.turns = LongRequests()
         self._wake = asyncio.Event()
-        self._idle = asyncio.Event()  # nothing is to be done
-        self.is_finishing = False  # another center takes over
+        self._idle = asyncio.Event()  # set while there is nothing to do
+        self.is_finishing = False  # another center is taking over
         self._postponed = 0
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
@@ -117,7 +116,7 @@ class Committer:
         self._snapshot: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[int | None] | None = None
-        self._loaded: Opened | None = None  # is what is stored; its epoch could not begin
+        self._loaded: Opened | None = None  # the stored state, while its epoch could not begin
         self._when_writable: list[Callable[[], None]] = []
 
     @property
@@ -132,12 +131,12 @@ class Committer:
 
     @property
     def problem(self) -> str:
-        """The reason why nothing can be stored, empty if there is none."""
+        """The reason why nothing can be stored; empty if there is none."""
         return self.loop.problem
 
     @property
     def stopping(self) -> bool:
-        """True when the center is stopping and takes no new input."""
+        """True when the center is stopping and accepts no new input."""
         return self.loop.stopping
 
     @property
@@ -148,7 +147,7 @@ class Committer:
     async def start(self, check: Callable[[Machine], None] | None = None) -> None:
         """Load the state from the store and begin to work. Raises StoreError and InputError.
 
-        ``check`` may raise InputError after a look at the loaded machine; nothing was changed by then.
+        ``check`` examines the loaded machine before anything is changed, and may raise InputError.
         """
         self.history.check()
         opened = await self.in_thread(partial(load_machine, self.store, self.settings, self.clock))
@@ -160,16 +159,14 @@ class Committer:
         await self.work()
 
     async def work(self) -> None:
-        """Begin to work on what the loop has to do."""
+        """Begin to run the commit loop."""
         for sentence in await asyncio.to_thread(damaged_files, self.log.folder, older=False):
             _log.warning("%s", sentence)
         self._task = asyncio.create_task(self._work(), name="committer")
         self._checking = asyncio.create_task(self._check_old_files(), name="event log")
 
     async def _start_with(self, opened: Opened) -> None:
-        """Begin the first epoch; a center that cannot store it confirms the terms of what is stored, and tries
-        again.
-        """
+        """Begin the first epoch; if it cannot be stored, confirm the terms in the stored state and try again."""
         epoch = opened.epoch
         try:
             await self.in_thread(partial(self._begin, opened))
@@ -188,13 +185,13 @@ class Committer:
     # --- standing by ------------------------------------------------------------------------------------------
 
     def show(self, opened: Opened) -> None:
-        """Show what another center has stored."""
+        """Show the state that another center has stored."""
         self.loop.show(opened)
         self._release_watchers()
         self.events.tell()
 
     async def take_over(self, opened: Opened) -> None:
-        """Begin an epoch with what another center has stored. Raises StoreError and InputError."""
+        """Begin an epoch with the state that another center has stored. Raises StoreError and InputError."""
         await self.in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock, self._secret))
         self.log.begin_later(opened.number)
         self._began(opened)
@@ -208,9 +205,9 @@ class Committer:
             await self.in_thread(partial(self.log.begin, state, self.clock.utc()))
 
     async def finish(self, why: str, seconds: float) -> bool:
-        """Take no more inputs, and return when those that were taken are stored and answered.
+        """Accept no more inputs, and return when the accepted ones are stored and answered.
 
-        False if that takes longer than so many seconds; then inputs are taken again.
+        Return False if that takes longer than ``seconds``; inputs are then accepted again.
         """
         self.is_finishing = True
         self.loop.problem = why
@@ -229,7 +226,7 @@ class Committer:
         return True
 
     def step_aside(self, why: str) -> None:
-        """Give no orders and take no inputs from here on, since another center leads."""
+        """Stop giving orders and accepting inputs, since another center leads."""
         self.is_finishing = False
         self.carry_out(self.loop.step_aside(why))
         self.log.close()
@@ -239,26 +236,26 @@ class Committer:
         self.names.tell()
 
     def lapsed(self) -> None:
-        """Load the state again before anything else is decided: another center may have led for a time."""
+        """Load the state again before the next decision, since another center may have led for a time."""
         self.carry_out(
             self.loop.commit_failed("the servers of the store did not confirm in time that this center leads")
         )
         self._wake.set()
 
     def when_writable(self, action: Callable[[], None]) -> None:
-        """Do this now, or as soon as something can be stored."""
+        """Run an action now, or as soon as changes can be stored."""
         if self.problem:
             self._when_writable.append(action)
         else:
             action()
 
     async def _check_old_files(self) -> None:
-        """Tell what is damaged in the older files of the event log, which nobody waits for."""
+        """Warn of damage in older files of the event log; the start does not wait for this check."""
         for sentence in await asyncio.to_thread(damaged_files, self.log.folder, newest=False):
             _log.warning("%s", sentence)
 
     def leave(self) -> None:
-        """Take no new input, and release those who wait."""
+        """Accept no new input, and release all waiting callers."""
         self.loop.stopping = True
         self._wake.set()
         self._release_watchers()
@@ -281,7 +278,7 @@ class Committer:
             try:
                 await self.in_thread(partial(self._commit_snapshot, snapshot, self.epoch))
             except StoreError as error:
-                # Nothing is lost: the log is complete without it.
+                # Nothing is lost, since the log is complete without the snapshot.
                 _log.warning("no snapshot at the end: %s", error)
         self._thread.shutdown()
         self.turns.close()
@@ -294,10 +291,10 @@ class Committer:
     # --- inputs ----------------------------------------------------------------------------------------------
 
     async def submit(self, what: Input, runs: Sequence[Run] = ()) -> tuple[int, ...]:
-        """Return the reply to an input, once it is stored.
+        """Return the reply to an input once it is stored.
 
-        ``runs`` go with the jobs of a ``Submit``, in their order. Raises InputError when the machine refuses the
-        input, and NotStored.
+        ``runs`` belong to the jobs of a ``Submit``, in their order. Raises InputError if the machine refuses the input,
+        and NotStored.
         """
         self._check_open()
         if isinstance(what, Update) and runs:
@@ -308,9 +305,9 @@ class Committer:
         return await future
 
     async def submit_each(self, inputs: Sequence[Input]) -> None:
-        """Submit inputs in their order; return when all are stored.
+        """Submit inputs in order; return when all are stored.
 
-        Raises the first InputError or NotStored, when all have been answered.
+        Raises the first InputError or NotStored after all inputs have been answered.
         """
         loop = asyncio.get_running_loop()
         answers: list[asyncio.Future[tuple[int, ...]]] = []
@@ -328,13 +325,13 @@ class Committer:
             raise first
 
     async def stored(self) -> None:
-        """Return once all that a reader can have seen by now is stored. Raises NotStored if that is never stored."""
+        """Return once everything that a reader can have seen is stored. Raises NotStored if that never happens."""
         future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
         self.carry_out(self.loop.when_stored(future))
         await future
 
     def post(self, what: Input) -> bool:
-        """Queue an input whose reply is not needed; return whether it was queued."""
+        """Queue an input that needs no reply; return whether it was queued."""
         if not self.loop.post(InputCall(what)):
             return False
         self._wake.set()
@@ -350,7 +347,7 @@ class Committer:
             raise NotStored(self.problem or "the center is stopping; try again")
 
     def watch(self, job: int) -> asyncio.Future[None]:
-        """Return a future that is done when something about this job has changed, or the center stops."""
+        """Return a future that is done when this job changes or the center stops."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.stopping:
             future.set_result(None)
@@ -359,7 +356,7 @@ class Committer:
         return future
 
     def unwatch(self, job: int, future: asyncio.Future[None]) -> None:
-        """Forget a future of ``watch``."""
+        """Remove a future of ``watch``."""
         waiting = self._watchers.get(job)
         if waiting and future in waiting:
             waiting.remove(future)
@@ -367,7 +364,7 @@ class Committer:
                 del self._watchers[job]
 
     def run(self, job: int) -> Run | None:
-        """Return how to run a job that was accepted; a member of a family by its template, a family as it is now."""
+        """Return the run of an accepted job: for a member of a family by its template, for a family the present one."""
         machine = self.machine
         known = machine.jobs.get(job) or machine.families.get(job) or self.uncommitted.jobs.get(job)
         known = known or self.store.job(job)
@@ -445,7 +442,7 @@ class Committer:
                 await self.in_thread(partial(self._commit_snapshot, snapshot, epoch, uploaded))
                 size = len(state)
         except StoreError as error:
-            # Nothing is lost: the log is complete without it.
+            # Nothing is lost, since the log is complete without the snapshot.
             _log.warning("no snapshot: %s", error)
         except Exception:  # noqa: BLE001 – tried again later
             _log.exception("a snapshot failed")
@@ -488,7 +485,7 @@ class Committer:
                 await self.in_thread(partial(self._begin, opened))
             except StoreError as error:
                 if opened.epoch == epoch and not isinstance(error, Changed):
-                    # Nothing was stored, and no step was made.
+                    # Nothing was stored and no step was made, so the loaded state is still valid.
                     self._loaded = opened
                 raise
         except (StoreError, InputError) as error:
@@ -497,7 +494,7 @@ class Committer:
             _log.exception("the state cannot be loaded")
             self.loop.load_failed("the state cannot be loaded; see the center's log", self.clock.now())
         else:
-            # Another center may lead since the epoch was asked for: then this one stands by, and stays so.
+            # If another center became the leader in the meantime, this one remains a standby.
             if not self.loop.is_aside:
                 self._began(opened)
 
@@ -514,7 +511,7 @@ class Committer:
         """Begin a new epoch with the loaded state. Runs in the committing thread."""
         begin_epoch(self.store, opened, self.settings, self.clock, self._secret)
         self.log.open(opened.number, opened.records, opened.machine.export, self.clock.utc())
-        # Of a shared store, other centers may have written the records that are missing here.
+        # In a shared store, other centers may have written the missing records.
         gap = "" if self.settings.store else self.log.gap
         for sentence in (gap, self.log.problem):
             if sentence:
@@ -556,9 +553,9 @@ class Committer:
             self._wake.set()
 
     async def compare_epochs(self, session: Session) -> None:
-        """Have the store settle whether the newer epoch that an executor names is that of another center.
+        """Let the store decide whether the newer epoch that an executor names belongs to another center.
 
-        Executors that come while the store is asked share the answer: however many they are, commits go on in between.
+        Executors that come while the store is queried share the answer, so their number does not delay commits.
         """
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self.in_thread(self._newest_epoch), name="epoch")
@@ -574,7 +571,7 @@ class Committer:
             return None
 
     def close_all(self, reason: str) -> None:
-        """Close every connection of an executor."""
+        """Close all connections to executors."""
         self.carry_out(self.loop.close_all(reason))
 
     def _wake_watchers(self, done: Stepped) -> None:
@@ -599,7 +596,7 @@ class Committer:
             self._release(job)
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
-        """Do work in the committing thread, which has the store."""
+        """Run ``work`` in the committing thread, which owns the store."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 

@@ -1,4 +1,4 @@
-"""Election of the leader: of the centers that share a store one leads, the others stand by (design note 0017)."""
+"""Election of the leader: of the centers that share a store one leads, the others are standbys (design note 0017)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from typing import Any
 from cress.store.base import StoreError
 from cress.store.lead import Lead, boottime
 
-# Claims of the lead in the time in which it would be lost.
+# Claims of the lead within the time after which it is lost.
 CLAIMS = 6
-# Seconds between two looks for the center to which this one has given the lead, and for the answer of the servers to a
-# claim.
+# Seconds between two checks that the chosen successor leads, and for the servers' answer to a claim.
 AGAIN = 0.01
 CONFIRMED = 0.03
 
 
 class Lapses:
-    """Finds out whether another center may have had a lead for a time that was claimed again since.
+    """Finds out whether another center may have held a lead that has been claimed again since.
 
-    Who claims it calls ``claimed``; who works with it calls ``noticed`` now and then, maybe long after.
+    The thread that claims the lead calls ``claimed``; its users call ``noticed`` from time to time, maybe much later.
     """
 
     def __init__(self) -> None:
@@ -30,21 +29,21 @@ class Lapses:
         self._valid = True
 
     def claimed(self, now: int, until: int) -> None:
-        """Note that the lead is claimed again ``now``; it was relied on to ``until``."""
+        """Note that the lead is claimed again ``now``; it had been relied on up to ``until``."""
         self._count += now >= until
 
     def noticed(self, *, valid: bool) -> bool:
-        """Return True once for each lapse; ``valid``: no other center can have the lead at this moment."""
+        """Return True once for each lapse; ``valid`` says that no other center can hold the lead at this moment."""
         lapsed = self._valid and (not valid or self._count != self._known)
         self._known, self._valid = self._count, valid
         return lapsed
 
 
 class LeaderElection:
-    """Claims and keeps the lead of a store. Without one the store is the center's own, and it always leads.
+    """Claims and keeps the lead of a store. A store without a lead is the center's own, and the center always leads.
 
-    ``leader`` is the address of the center that leads, as far as it is known, ``problem`` the reason why it is not.
-    They belong to the event loop of ``start``.
+    ``leader`` is the address of the leader if it is known, and ``problem`` the reason if it is not. Both belong to the
+    event loop of ``start``.
     """
 
     def __init__(self, lead: Lead | None, address: str = "") -> None:
@@ -59,7 +58,7 @@ class LeaderElection:
         self.problem = ""
         self._lapses = Lapses()
         self._news = asyncio.Event()
-        # Not the event loop: what keeps that for a time must not cost the lead.
+        # A thread of its own, since a blocked event loop must not cost the lead.
         self._thread = threading.Thread(target=self._run, name="lead", daemon=True)
 
     def is_confirmed(self) -> bool:
@@ -68,13 +67,13 @@ class LeaderElection:
 
     @property
     def unconfirmed(self) -> float:
-        """Seconds for which another center may have led, at most; 0 if none can lead."""
+        """Most seconds for which another center may have led; 0 if none can."""
         if self._lead is None or self.is_confirmed():
             return 0.0
         return (boottime() - self._lead.until) / 1e6 + self._lead.session
 
     async def confirmed(self, seconds: float) -> bool:
-        """Wait until no other center can lead, at most so long; False if one may be."""
+        """Wait until no other center can lead, at most ``seconds``; return False if one still may."""
         end = asyncio.get_running_loop().time() + seconds
         while self.is_mine and not self.is_confirmed():
             left = end - asyncio.get_running_loop().time()
@@ -90,13 +89,13 @@ class LeaderElection:
             self._thread.start()
 
     async def news(self, seconds: float) -> None:
-        """Wait until the lead changes hands, or somebody calls ``stir``, at most so long."""
+        """Wait until the lead changes hands or ``stir`` is called, at most ``seconds``."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
 
     def stir(self) -> None:
-        """Wake those who wait for news."""
+        """Wake all callers of ``news``."""
         self._news.set()
         self._news = asyncio.Event()
 
@@ -120,7 +119,7 @@ class LeaderElection:
                     lead.stand_by()
                     self._tell(lead.leader(), mine=False)
             except StoreError as error:
-                # Whether another center leads now will be known when the servers answer.
+                # The next answer of the servers will show whether another center leads.
                 self._tell(self._address if mine else "", mine=mine, problem=str(error))
             if mine or not self._wanted:
                 self._wake.wait(self._interval if mine else AGAIN)
@@ -139,9 +138,9 @@ class LeaderElection:
             self.stir()
 
     async def watch(self, lapsed: Callable[[], None], is_replaced: Callable[[], bool]) -> str:
-        """Return why when another center has the lead, or has had it and begun an epoch (``is_replaced``).
+        """Return the reason when another center leads, or has led and begun an epoch (``is_replaced``).
 
-        ``lapsed`` is called when another center might have had it for a time: the state must be loaded again.
+        ``lapsed`` is called when another center might have led for a time, so that the state must be loaded again.
         """
         self._lapses.noticed(valid=self.is_confirmed())
         while self.is_mine and not is_replaced():
@@ -153,14 +152,12 @@ class LeaderElection:
         return f"another center leads now{self.leader and f', at {self.leader}'}"
 
     async def others(self) -> list[str]:
-        """Return the addresses of the centers that stand by. Raises StoreError."""
+        """Return the addresses of the standbys. Raises StoreError."""
         found = [] if self._lead is None else await asyncio.to_thread(self._lead.others)
         return [address for address in found if address != self.leader]
 
     async def give_away(self, seconds: float) -> bool:
-        """Let another center lead; False if none has taken the lead within so many seconds, and this one claims it
-        again.
-        """
+        """Let another center lead; return False if none takes the lead within ``seconds``, and claim it again."""
         self._wanted = False
         self._wake.set()
         try:
@@ -169,7 +166,7 @@ class LeaderElection:
             self._wanted = True
 
     async def wait_for_leader(self, seconds: float) -> bool:
-        """Wait until another center leads; False if none does within so many seconds."""
+        """Wait until another center leads; return False if none does within ``seconds``."""
         end = asyncio.get_running_loop().time() + seconds
         while self.is_mine or not self.leader:
             left = end - asyncio.get_running_loop().time()
@@ -179,7 +176,7 @@ class LeaderElection:
         return True
 
     async def end(self) -> None:
-        """Give the lead away, and stand by no more."""
+        """Release the lead, and stop standing by."""
         if self._thread.ident is not None:
             self._ended.set()
             self._wake.set()

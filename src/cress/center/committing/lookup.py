@@ -1,7 +1,8 @@
-"""Lookup of live and finished work: in the machine, the batch that is being committed, the store, the history.
+"""Look-up of live and finished work: in the machine, the batch that is being committed, the store, the history.
 
-Work moves in that order, and is copied before it is removed. Functions look in the same order, each place once: what is
-not found in one place is in it no more, so it is found further on.
+
+Work moves in that order, and is copied before it is removed. Functions search in the same order, each place once. Work
+that has left a place is therefore found in a later one.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from cress.model.job import Job, JobType
 from cress.model.records import AttemptRecord, JobRecord, JobState, states_meant
 from cress.store.base import JobFilter, StoreError
 
-# Tasks that one call examines when it filters by state: a page may be short, ``next`` says that there is more.
+# Most tasks that one call examines when it filters by state; ``next`` of a short page says that there is more.
 MOST_SCANNED = 20_000
 CHUNK = 2_000
-# Live jobs that are examined before others have their turn.
+# Live jobs examined before other requests have their turn.
 SCANNED = 200
 # A live job, a live family, or the record of either.
 AnyJob: TypeAlias = LiveJob | Family | JobRecord
@@ -32,7 +33,7 @@ _KEPT = (JobType.SERVICE.value, JobType.DATABASE.value)
 
 
 async def find_job(committer: Committer, number: int) -> AnyJob | None:
-    """Return the job, live or finished; the record of one whose run has moved to the history comes from there."""
+    """Return the job, live or finished, or None; its record comes from the history if its run has moved there."""
     found = recent_job(committer, number)
     if found is None or (isinstance(found, JobRecord) and committer.run(number) is None):
         return await committer.history.job(number) or found
@@ -40,7 +41,7 @@ async def find_job(committer: Committer, number: int) -> AnyJob | None:
 
 
 async def find_all(committer: Committer, numbers: Sequence[int]) -> dict[int, AnyJob]:
-    """Return those of these jobs that exist, live or finished, by id."""
+    """Return the existing ones of these jobs, live or finished, by id."""
     machine = committer.machine
     found: dict[int, AnyJob] = {}
     async for number in in_turns(numbers):
@@ -60,13 +61,13 @@ def recent_job(committer: Committer, number: int) -> AnyJob | None:
 
 
 def members_of(committer: Committer, family: Family) -> list[LiveJob]:
-    """Return its live members, by index."""
+    """Return the live members of a family, by index."""
     jobs = committer.machine.jobs
     return [jobs[number] for _, number in sorted(family.members.items()) if number in jobs]
 
 
 def state_of(committer: Committer, job: AnyJob) -> JobState:
-    """Return the state of a job; a family runs as long as a member does, and a dag until it is over."""
+    """Return the state of a job; a family runs as long as a member does, and a dag until it has ended."""
     if isinstance(job, JobRecord):
         return job.state
     if isinstance(job, Family):
@@ -78,7 +79,7 @@ def state_of(committer: Committer, job: AnyJob) -> JobState:
 
 
 class FoundJobs(msgspec.Struct):
-    """Jobs that were found; ``problem`` says why some may be missing."""
+    """The jobs found; ``problem`` says why some may be missing."""
 
     jobs: list[AnyJob]
     problem: str = ""
@@ -87,7 +88,7 @@ class FoundJobs(msgspec.Struct):
 async def find_jobs(committer: Committer, filters: JobFilter, *, limit: int, before: int | None) -> FoundJobs:
     """Return the jobs that pass the filters, newest first, at most ``limit``."""
     live: list[AnyJob] = []
-    # Copies: others have their turn in between.
+    # Copies, since other requests have their turn in between.
     kinds: tuple[list[AnyJob], ...] = (
         list(reversed(committer.machine.jobs.values())),
         list(reversed(committer.machine.families.values())),
@@ -102,19 +103,19 @@ async def find_jobs(committer: Committer, filters: JobFilter, *, limit: int, bef
     live += (job for job in committer.uncommitted.jobs.values() if _passes(committer, job, filters, before))
     live += await committer.finished.jobs(filters, limit=limit, before=before)
     problem = ""
-    # Ids grow with time, but the history may have any of them: an old job can outlive many younger ones.
+    # Ids grow with time, but an old job can outlive many younger ones, so the history may have any id.
     try:
         live += await committer.history.jobs(filters, limit=limit, before=before)
     except StoreError as error:
         problem = str(error)
-    # A job that is moving may be found twice: the first counts.
+    # A job may be found twice while it moves: the first one counts.
     found = {id_of(job): job for job in reversed(live)}
     page = [found[number] for number in sorted(found, reverse=True)[:limit]]
     return FoundJobs([await _still(committer, job) for job in page], problem)
 
 
 async def _still(committer: Committer, job: AnyJob) -> AnyJob:
-    """Return the job as it is now: one that was alive when the search began may have ended since."""
+    """Return the present form of a job, which may have ended since the search began."""
     number = id_of(job)
     if isinstance(job, JobRecord) or number in committer.machine.jobs or number in committer.machine.families:
         return job
@@ -167,7 +168,7 @@ def tasks_of(job: AnyJob) -> int:
 
 
 class FoundTask:
-    """One task: its finished attempts, and the live one."""
+    """One task with its finished attempts and the live one."""
 
     __slots__ = ("finished", "index", "live", "state")
 
@@ -184,7 +185,7 @@ class FoundTask:
 
 
 async def find_tasks(committer: Committer, number: int, first: int, last: int) -> list[FoundTask]:
-    """Return the tasks ``first`` … ``last`` (included) of a job that exists."""
+    """Return the tasks from ``first`` to ``last``, both included, of an existing job."""
     job = await find_job(committer, number)
     live: dict[int, LiveAttempt] = {}
     dropped = True
@@ -203,7 +204,7 @@ async def find_tasks(committer: Committer, number: int, first: int, last: int) -
         attempts = finished.get(index, {})
         running = live.get(index)
         if running is not None and running.id in attempts:
-            running = None  # it has ended since
+            running = None  # the attempt has ended since
         tasks.append(FoundTask(index, [attempts[id] for id in sorted(attempts)], running, dropped=dropped))
     return tasks
 

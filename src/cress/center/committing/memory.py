@@ -1,4 +1,4 @@
-"""Memory that jobs needed is given back to the machine when most of them are over."""
+"""Returns memory of ended jobs to the operating system when most of them are over."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import ctypes
 
 from cress.center.committing.committer import Committer
 
-# Seconds between two looks.
+# Seconds between two checks.
 EVERY = 10.0
-# Jobs and attempts fewer than at the peak, from which on it is worth a look at the whole heap.
+# The decrease of jobs and attempts since the peak that justifies a pass over the whole heap.
 WORTH = 5_000
 
 
 def give_back() -> None:
-    """Return free pages to the kernel; the C library keeps those that lie below others which are in use."""
+    """Return free pages to the kernel; by itself the C library keeps free pages below used ones."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 class Memory:
-    """Gives memory back when half of the jobs and attempts of a peak are over."""
+    """Returns memory when half of the jobs and attempts of a peak have ended."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -32,11 +32,11 @@ class Memory:
         while True:
             await asyncio.sleep(EVERY)
             if self.is_due():
-                # The C library works without Python's lock.
+                # The C library works without Python's lock, so a thread does not block the loop.
                 await asyncio.to_thread(give_back)
 
     def is_due(self) -> bool:
-        """Return whether half of the peak is over; the next peak is counted from there."""
+        """Return whether half of the peak has ended; the next peak is counted from there."""
         machine = self._committer.machine
         alive = len(machine.jobs) + len(machine.attempts)
         self._peak = max(self._peak, alive)

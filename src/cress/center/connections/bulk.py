@@ -1,7 +1,6 @@
-"""The second connection of an executor: logs and commands travel there, so that orders, reports and beats never wait
-behind them.
+"""The second connection of an executor, for logs and commands, so that orders, reports and beats never wait for them.
 
-It is opened when it is needed: the center asks for it over the first connection, with a ticket that names the session.
+It is opened on demand: the center requests it over the first connection, with a ticket that names the session.
 """
 
 from __future__ import annotations
@@ -17,27 +16,26 @@ from cress.protocol import messages
 from cress.protocol.messages import ExecData, ExecOver, FromAgent, FromCenter, LogData
 from cress.protocol.proof import ProofError
 
-# Seconds within which an executor must open it; for which it is not asked for again if it does not; after which an idle
-# one is closed.
+# Seconds within which an executor must open it, between two requests if it does not, and after which an idle one is
+# closed.
 PATIENCE, PAUSE, IDLE = 5.0, 60.0, 60.0
-# Bytes of logs a second that the center passes on, and that may come at once: reading them must not take its time from
-# starts.
+# Bytes of logs that the center passes on in a second, and in one burst: reading them must not delay starts.
 RATE, BURST = 24e6, 2e6
-# Bytes that are read at once, at first, at least and at most; seconds for an answer that are long, and short.
+# Bytes read at once: at first, at least, at most. Seconds after which an answer counts as slow, and as fast.
 FIRST_CHUNK, LEAST_CHUNK, MOST_CHUNK = 32_768, 8_192, 262_144
 SLOW, FAST = 1.0, 0.2
 _DONE = 1000
 
 
 class Pace:
-    """The pace of logs, of all readers together."""
+    """The rate limit of logs for all readers together."""
 
     def __init__(self, rate: float = RATE, burst: float = BURST) -> None:
         self._rate, self._burst = rate, burst
         self._paid_until = 0.0
 
     async def passed(self, size: int) -> None:
-        """Wait until so many bytes may follow those before."""
+        """Wait until ``size`` bytes may follow the earlier ones."""
         now = asyncio.get_running_loop().time()
         self._paid_until = max(self._paid_until, now - self._burst / self._rate) + size / self._rate
         if self._paid_until > now:
@@ -45,13 +43,13 @@ class Pace:
 
 
 class ChunkSize:
-    """The bytes to ask for at once: few over a slow link, so that an answer comes in time."""
+    """The bytes to request at once: few over a slow link, so that an answer comes in time."""
 
     def __init__(self) -> None:
         self.now = FIRST_CHUNK
 
     def answered(self, size: int, seconds: float) -> None:
-        """Take the size of an answer, and how long it took; 0: it did not come."""
+        """Note the size of an answer in bytes and its duration in seconds; size 0 means that none came."""
         if not size or (seconds > SLOW and size > self.now // 2):
             self.now = max(LEAST_CHUNK, self.now // 2)
         elif seconds < FAST and size >= self.now:
@@ -61,7 +59,7 @@ class ChunkSize:
 class BulkWire:
     """An open second connection.
 
-    ``hear`` takes what the executor sends; ``is_idle`` says whether nobody waits for anything.
+    ``hear`` receives the executor's messages; ``is_idle`` returns whether no request is open.
     """
 
     def __init__(
@@ -79,12 +77,12 @@ class BulkWire:
         self._ready = asyncio.Event()
 
     def put(self, message: FromCenter) -> None:
-        """Send a message after those before it."""
+        """Queue a message after the earlier ones."""
         self._messages.append(messages.encode(message))
         self._ready.set()
 
     async def serve(self) -> str:
-        """Pass messages on until the connection ends; return why it did, empty if it was not needed any more."""
+        """Pass messages on until the connection ends; return the reason, empty if it was no longer needed."""
         others = [asyncio.create_task(self._write()), asyncio.create_task(self._close_idle())]
         try:
             while True:
@@ -102,7 +100,7 @@ class BulkWire:
             await self._wire.close(_DONE, "")
 
     def abort(self) -> None:
-        """End the connection at once: the first one is gone."""
+        """End the connection at once, since the first one is gone."""
         self._wire.abort()
 
     async def _write(self) -> None:

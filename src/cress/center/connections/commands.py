@@ -1,4 +1,4 @@
-"""Commands that people run in tasks: between a person's WebSocket and the executor."""
+"""Commands that people run in tasks: they connect a person's WebSocket with the executor."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable
 from cress.protocol.execution import ExecStart
 from cress.protocol.messages import EXEC_INPUT, EXEC_OUTPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize, FromCenter
 
-# Bytes of unread input allowed to a client; the first clients did not respect the window.
+# Most bytes of unread input from a client; the first clients did not respect the window.
 MOST_INPUT = 1 << 20
 
 
 class Overrun(Exception):
-    """A side sent more than the window allows; the sentence says which."""
+    """One side sent more than its window allows; the message says which."""
 
 
 class RunningCommand:
     """One command, with the output that waits for the client; the output window bounds it.
 
-    ``send`` sends a message to the executor, ``forget`` is called when the command is closed.
+    ``send`` sends a message to the executor; ``forget`` is called when the command is closed.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class RunningCommand:
         self._number = number
         self._arrived: deque[ExecData | ExecOver] = deque()
         self._ready = asyncio.Event()
-        self._unread = 0  # bytes of output that the client has not taken
+        self._unread = 0  # bytes of output that the client has not read
         self._unfed = 0  # bytes of input that the command has not read
         self._held = bytearray()  # input for which the executor has no room yet
         self._room = EXEC_INPUT
         self._at_end = False
         self._over = False  # reported by the executor
-        self.broken = False  # whether a connection was lost before
+        self.broken = False  # True after a connection was lost
         send(
             Exec(
                 id=number,
@@ -57,7 +57,7 @@ class RunningCommand:
     # --- from the executor --------------------------------------------------------------------------------------------
 
     def told(self, message: ExecData | ExecOver) -> None:
-        """Take a message of the executor about the command."""
+        """Receive a message of the executor about the command."""
         if isinstance(message, ExecData):
             self._unread += len(message.data)
             self._unfed -= message.taken
@@ -79,7 +79,7 @@ class RunningCommand:
         self._ready.set()
 
     async def news(self) -> ExecData | ExecOver:
-        """Return the next message, when there is one."""
+        """Return the next message as soon as there is one."""
         while not self._arrived:
             self._ready.clear()
             await self._ready.wait()
@@ -88,7 +88,7 @@ class RunningCommand:
     # --- from the person ----------------------------------------------------------------------------------------------
 
     def taken(self, count: int) -> None:
-        """Note that the client read this many bytes of output."""
+        """Note that the client has read ``count`` bytes of output."""
         count = max(0, min(count, self._unread))
         if count:
             self._unread -= count
@@ -121,7 +121,7 @@ class RunningCommand:
         self._send(ExecSize(id=self._number, rows=rows, columns=columns))
 
     def close(self) -> None:
-        """Close the command, which has lost its reader."""
+        """Close the command, since its reader is gone."""
         self._forget(self._number)
         if not self._over:
             self._send(ExecOver(id=self._number))

@@ -1,4 +1,4 @@
-"""Connections to executors: messages that wait to be sent, requests for logs, and commands."""
+"""Connections to executors: queued messages, requests for logs, and commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cress.protocol.messages import ExecData, ExecOver, LogData, OpenBulk, ReadL
 from cress.shell.center.commit import CommitLoop
 from cress.shell.center.effects import Close, Session
 
-# An executor for which this many bytes wait is disconnected.
+# Bytes of queued messages above which an executor is disconnected.
 MOST_WAITING = 64 * 2**20
 
 
@@ -24,7 +24,7 @@ class Away(Exception):
 
 
 class Connection:
-    """The connection to one executor: messages to send, and answers that are awaited.
+    """The connection to one executor: messages to send, and open requests.
 
     ``ending`` says how the connection is to be closed once the messages are sent; None while it goes on.
     """
@@ -49,12 +49,12 @@ class Connection:
         return self.session.name
 
     def put(self, message: messages.FromCenter) -> None:
-        """Send a message after those before it."""
+        """Queue a message after the earlier ones."""
         if self.ending is not None:
             return
         data = self.session.dialect.encode(message)
         if data is None:
-            return  # executors of that version do not know this message
+            return  # executors of this version do not know the message
         self._messages.append(data)
         self._waiting += len(data)
         if self._waiting > MOST_WAITING:
@@ -62,7 +62,7 @@ class Connection:
         self._ready.set()
 
     def close(self, ending: Close) -> None:
-        """Send nothing more; the task that sends closes the wire."""
+        """Send nothing more; the sending task closes the wire."""
         self.session.closed = True
         self.ending = self.ending or ending
         self._ready.set()
@@ -71,7 +71,7 @@ class Connection:
         self._lose(f"node {self.name} is away")
 
     def _lose(self, why: str) -> None:
-        """Tell all who wait for an answer or a command that there is nothing to come."""
+        """Tell all waiting requests and commands that no answer will come."""
         for future in self._answers.values():
             if not future.done():
                 future.set_exception(Away(why))
@@ -81,7 +81,7 @@ class Connection:
         self._commands.clear()
 
     async def messages(self) -> list[bytes]:
-        """Return the messages to send next; empty when the connection is to be closed."""
+        """Return the messages to send next; empty if the connection is to be closed."""
         while not self._messages and self.ending is None:
             self._ready.clear()
             await self._ready.wait()
@@ -91,7 +91,7 @@ class Connection:
     async def read_log(
         self, attempt: int, stream: str, offset: int, *, limit: int, wait: int, patience: float
     ) -> LogData:
-        """Read a part of the output of an attempt. Raises Away, also after ``patience`` seconds without an answer."""
+        """Return a part of the output of an attempt. Raises Away, also after ``patience`` seconds without an answer."""
         if self.ending is not None:
             raise Away(f"node {self.name} is away")
         number = self._next
@@ -109,7 +109,7 @@ class Connection:
             self._answers.pop(number, None)
 
     def answered(self, data: LogData) -> None:
-        """Take the answer to a request; ignore it when the caller has gone."""
+        """Receive the answer to a request; ignore it if the caller is gone."""
         future = self._answers.pop(data.id, None)
         if future is not None and not future.done():
             future.set_result(data)
@@ -126,9 +126,7 @@ class Connection:
     # --- the second connection ----------------------------------------------------------------------------------------
 
     async def _wire(self) -> Connection | BulkWire:
-        """Return the connection for bulk data: the second one, which is opened if need be; this one if there is
-        none.
-        """
+        """Return the connection for bulk data: the second one, opened on demand, or this one if there is no second."""
         loop = asyncio.get_running_loop()
         hello = self.session.hello
         if self._bulk is None and hello is not None and hello.bulk and loop.time() >= self._no_bulk_until:
@@ -150,7 +148,7 @@ class Connection:
             self._opening.set_result(None)
 
     def closed(self, bulk: BulkWire, why: str) -> None:
-        """Use the second connection no more; ``why`` is empty if nobody needed it."""
+        """Stop using the second connection; ``why`` is empty if it was no longer needed."""
         if self._bulk is bulk:
             self._bulk = self._opening = None
             if why:
@@ -158,11 +156,11 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether nobody waits for an answer or a command."""
+        """Return whether no request and no command is open."""
         return not self._answers and not self._commands
 
     def heard(self, message: LogData | ExecData | ExecOver) -> None:
-        """Take what the executor sends for those who wait."""
+        """Receive an answer of the executor for its waiting caller."""
         if isinstance(message, LogData):
             self.answered(message)
         else:
@@ -172,14 +170,14 @@ class Connection:
         self._commands.pop(command, None)
 
     def told(self, message: ExecData | ExecOver) -> None:
-        """Take a message of the executor about a command."""
+        """Receive a message of the executor about a command."""
         command = self._commands.get(message.id)
         if command is not None:
             command.told(message)
 
 
 class Connections:
-    """The connections of all sessions; ``pace`` is that of the logs that are read over them."""
+    """The connections of all sessions; ``pace`` limits the logs that are read over them."""
 
     def __init__(self, loop: CommitLoop) -> None:
         self.pace = Pace()
@@ -195,7 +193,7 @@ class Connections:
         self._by_session.pop(connection.session, None)
 
     def of(self, session: Session) -> Connection | None:
-        """Return the connection of a session, None when it has ended."""
+        """Return the connection of a session; None if it has ended."""
         return self._by_session.get(session)
 
     def with_ticket(self, node: str, ticket: str) -> Connection | None:

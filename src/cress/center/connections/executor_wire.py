@@ -1,6 +1,4 @@
-"""The center's end of a connection to an executor: TLS with its certificate, or the mutual proof and messages sealed by
-it.
-"""
+"""The center's end of a connection to an executor: TLS with its certificate, or mutual proof and sealed messages."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from websockets.http11 import Request, Response
 from cress.center.tls.node_names import nodes_of
 from cress.protocol.proof import HEADER, NONCE, CenterProof, ProofError, Seals
 
-# Bytes of a message; of the first one, before the executor has proven itself.
+# Most bytes of a message, and of the first one, before the executor has proven itself.
 MOST_BYTES, MOST_UNPROVEN = 64 * 2**20, 4096
 # Seconds within which an executor must answer a ping.
 ALIVE_TIMEOUT = 2.0
@@ -26,8 +24,8 @@ ALIVE_TIMEOUT = 2.0
 class Wire:
     """A connection to an executor.
 
-    Over TLS ``certified`` are the nodes that the executor's certificate stands for. Else, without ``seals`` it is one
-    of protocol 5, which has sent the token itself.
+    Over TLS ``certified`` are the nodes for which the executor's certificate is valid. Without TLS and ``seals`` the
+    executor uses protocol 5 and has sent the token itself.
     """
 
     def __init__(
@@ -49,14 +47,14 @@ class Wire:
         return b"" if tls is None else tls.getpeercert(binary_form=True) or b""
 
     async def receive(self) -> str | bytes:
-        """Return the next message. Raises ConnectionClosed, and ProofError for one that the executor has not sealed."""
+        """Return the next message. Raises ConnectionClosed, and ProofError for one without the executor's seal."""
         data = await self.connection.recv()
         if self._seals is None:
             return data
         return self._seals.into.open(data if isinstance(data, bytes) else b"")
 
     async def send(self, message: bytes) -> None:
-        """Send a message; one task sends. Raises ConnectionClosed."""
+        """Send a message; only one task may send. Raises ConnectionClosed."""
         await self.connection.send(message if self._seals is None else self._seals.out.seal(message))
 
     async def close(self, code: int, reason: str) -> None:
@@ -64,7 +62,7 @@ class Wire:
         await self.connection.close(code, reason)
 
     def abort(self) -> None:
-        """Cut the connection, without a goodbye."""
+        """Cut the connection without a closing handshake."""
         self.connection.transport.abort()
 
     async def is_alive(self) -> bool:
@@ -78,7 +76,7 @@ class Wire:
 
 
 class Handshake:
-    """Admits executors that have shown a certificate, or know the token: they prove it, or, of protocol 5, send it."""
+    """Admits executors with a certificate or the token, which they prove or, in protocol 5, send."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -86,7 +84,7 @@ class Handshake:
         self._proofs: WeakKeyDictionary[ServerConnection, CenterProof] = WeakKeyDictionary()
 
     def check(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Return the refusal of a request for a connection, None to go on."""
+        """Return the refusal of a connection request; None to go on."""
         if _certified(connection) is not None:
             return None
         offered = request.headers.get_all(HEADER)
@@ -109,7 +107,7 @@ class Handshake:
             response.headers[HEADER] = proof.header
 
     async def admit(self, connection: ServerConnection) -> Wire:
-        """Return the wire of a connection, once the executor has proven itself.
+        """Return the wire of a connection once the executor has proven itself.
 
         Raises ConnectionClosed and ProofError.
         """
@@ -126,7 +124,7 @@ class Handshake:
 
 
 def _certified(connection: ServerConnection) -> frozenset[str] | None:
-    """Return the nodes that the client's certificate stands for; None without TLS."""
+    """Return the nodes for which the client's certificate is valid; None without TLS."""
     tls = connection.transport.get_extra_info("ssl_object")
     return None if tls is None else nodes_of(tls.getpeercert() or {})
 

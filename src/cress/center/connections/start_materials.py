@@ -1,4 +1,4 @@
-"""Start material: what attempts get when they start, sent to the executors that have asked for it, and kept nowhere."""
+"""Start material: secrets for starting attempts, sent to the executors on request, and stored nowhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cress.protocol.messages import Material
 from cress.shell.center.commit import CommitLoop
 from cress.shell.center.effects import Supply
 
-# Attempts whose material is made between two looks at other work.
+# Attempts whose material is made before other work has its turn.
 AT_ONCE = 32
 DEFECT = "the center could not prepare the secrets of the task; see its log"
 
@@ -31,13 +31,12 @@ class Starting(NamedTuple):
     run: Run
 
 
-# Returns a part of the start material of an attempt, or raises InputError with the reason why the attempt must not
-# start.
+# Returns a part of an attempt's start material, or raises InputError with the reason why the attempt must not start.
 Provider: TypeAlias = Callable[[Starting], Awaitable[StartMaterial]]
 
 
 class StartMaterials:
-    """Makes start material from the parts of its ``providers``, in their order; a later part wins."""
+    """Makes start material from the parts of its ``providers``, in order; a later part overrides an earlier one."""
 
     def __init__(self, loop: CommitLoop, connections: Connections) -> None:
         self.providers: list[Provider] = []
@@ -67,7 +66,7 @@ class StartMaterials:
         except InputError as error:
             return Material(epoch=self._loop.epoch, attempt=number, refused=str(error))
         except Exception as error:  # noqa: BLE001 - the attempt must not wait for its deadline
-            # Only the type: the text of an error may have a value in it.
+            # Only the type is logged, since the text of an error may contain a secret.
             _log.error("the start material of attempt %d could not be made: %s", number, type(error).__name__)
             return Material(epoch=self._loop.epoch, attempt=number, refused=DEFECT)
         return Material(epoch=self._loop.epoch, attempt=number, material=made)

@@ -1,6 +1,6 @@
-"""A client of WebHDFS that finds the hosts on which a file, or the files of a folder, lie.
+"""A client of WebHDFS that finds the hosts with a file, or with the files of a folder.
 
-Answers are not trusted: they are bounded in size and number, and each query in time.
+Answers are not trusted: their size and number are bounded, and so is the time of each query.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from cress.center.data_locations.webhdfs import (
 )
 from cress.model.datanames import WEBHDFS, DataName
 
-# Bytes of one answer: a file of 10 TB has 80,000 blocks.
+# Most bytes of one answer: a file of 10 TB has 80,000 blocks.
 MOST_BYTES = 64 * 2**20
-# Limits of a folder: files and folders that are listed, and largest files whose hosts are queried.
+# Limits of a folder: entries listed, folders listed, and largest files whose hosts are queried.
 MOST_LISTED, MOST_FOLDERS, MOST_FILES = 50_000, 1_000, 1_000
 # Concurrent queries for one piece of data.
 AT_ONCE = 8
 # Seconds for one answer to begin or continue, and for all answers together.
 PATIENCE, LONGEST = 10.0, 60.0
 MOST_REDIRECTS = 3
-# Longer answers are read in a thread.
+# Bytes above which an answer is decoded in a thread.
 LONG = 2**18
 
 _T = TypeVar("_T")
@@ -46,7 +46,7 @@ _OLD = ("IllegalArgumentException", "UnsupportedOperationException")
 
 
 class UnlocatedError(Exception):
-    """The location of data was not found; the sentence says why. ``lasting``: the server's own answer says so."""
+    """The location of data was not found; the message says why. ``lasting`` if the server's own answer says so."""
 
     def __init__(self, what: str, *, lasting: bool = False) -> None:
         super().__init__(what)
@@ -87,7 +87,7 @@ class Hdfs:
             await self._made.aclose()
 
     async def places(self, data: DataName) -> Places:
-        """Return the hosts that have a part of the data, with their shares in thousandths. Raises UnlocatedError."""
+        """Return the hosts with a part of the data, with their shares in thousandths. Raises UnlocatedError."""
         problem: UnlocatedError | None = None
         for gateway in self._namenodes.of(data):
             try:
@@ -118,7 +118,7 @@ class Hdfs:
                 try:
                     blocks.extend(await self._blocks(gateway, query))
                 except _RemoteError as error:
-                    # The file was in the folder a moment ago.
+                    # The file was deleted since the folder was listed.
                     if error.kind != "FileNotFoundException" or query == path:
                         raise
 
@@ -134,7 +134,7 @@ class Hdfs:
         return found
 
     async def _files(self, gateway: Gateway, folder: str) -> list[str]:
-        """Return the largest files in a folder and the folders in it."""
+        """Return the largest files in a folder and its subfolders."""
         found: list[tuple[int, str]] = []
         folders, listed = [folder], 0
         for place in folders:
@@ -202,7 +202,7 @@ def _kind(body: bytes) -> str:
 
 
 def _problem(gateway: Gateway, error: _RemoteError) -> UnlocatedError:
-    """Return the problem in our own words: users who name a server must not read its answers to the center."""
+    """Return the problem in the center's own words, since users must not read a server's answers through the center."""
     if error.kind == "FileNotFoundException" or (error.code == 404 and not error.kind):
         return UnlocatedError("no such file (according to the namenode)", lasting=True)
     if error.kind in ("AccessControlException", "SecurityException") or error.code in (401, 403):

@@ -1,4 +1,4 @@
-"""The locator: finds where the data of live jobs lies, and refreshes that while a job waits for it."""
+"""The locator: finds the locations of live jobs' data, and refreshes them while a job waits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cress.model.errors import InputError
 from cress.model.events import DataLocated
 from cress.model.times import SECOND
 
-# Seconds between two tries to find a location, at first and at most.
+# Seconds between two attempts to find a location, at first and at most.
 RETRY, LONGEST_RETRY = 1.0, 30.0
-# Seconds between two checks of how long jobs wait, and between two checks for new data.
+# Seconds between two checks for waiting jobs, and between two checks for new data.
 LOOK, PAUSE = 1.0, 0.05
-# Concurrent queries to one server: one that hangs does not block the others.
+# Concurrent queries to one server, so that one that hangs does not block the others.
 AT_ONCE = 4
 # Concurrent queries to all servers, so that the center has connections left.
 AT_ONCE_IN_ALL = 32
@@ -27,9 +27,7 @@ _log = logging.getLogger("cress.center")
 
 
 class _Entry:
-    """One piece of data: its last known location (or the problem), and the time of the next query (the loop's
-    clock).
-    """
+    """The location of one piece of data, or the problem, and the time of the next query (the loop's clock)."""
 
     __slots__ = ("due", "failures", "found", "post_again", "task")
 
@@ -42,7 +40,7 @@ class _Entry:
 
 
 class Locator:
-    """Queries locations while ``run`` runs; ``age`` is the greatest age (µs) of a location while a job waits for it."""
+    """Queries locations while ``run`` runs; ``age`` (µs) is the greatest age of a location while a job waits for it."""
 
     def __init__(self, committer: Committer, hdfs: Hdfs, age: int) -> None:
         self._committer = committer
@@ -51,7 +49,7 @@ class Locator:
         self._entries: dict[str, _Entry] = {}
         self._gates: dict[str, asyncio.Semaphore] = {}
         self._gate = asyncio.Semaphore(AT_ONCE_IN_ALL)
-        # The core of the last synchronisation; a reload of the state replaces it.
+        # The locations of the core at the last synchronisation; a reload of the state replaces them.
         self._seen: tuple[Locations | None, int] = (None, 0)
         self._next = 0.0
 
@@ -93,7 +91,7 @@ class Locator:
                 entry.task = asyncio.create_task(self._find(data, entry), name=f"where {data} lies")
 
     def _synchronise(self, known: Locations, now: float) -> None:
-        """Forget data that no live job names, here and in the core."""
+        """Remove data that no live job names, here and in the core."""
         wanted = {data for data in known.wanted if not is_local(data)}
         for data in [data for data in self._entries if data not in wanted]:
             entry = self._entries.pop(data)
@@ -111,7 +109,7 @@ class Locator:
         return bool(self._committer.machine.core.matching.watchers(DataOf(data)))
 
     def _tell(self, data: str, entry: _Entry, now: float) -> None:
-        """Tell the core a location that it does not know; a step that was not stored may have lost it."""
+        """Tell the core a location that it lacks; a step that was not stored may have lost it."""
         known = self._known
         if entry.found is None or now < entry.post_again:
             return

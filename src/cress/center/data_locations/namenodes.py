@@ -1,4 +1,4 @@
-"""Namenodes: the WebHDFS addresses of the names that users write (docs/data.md)."""
+"""Namenodes: the WebHDFS addresses for the names that users write (docs/data.md)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from cress.model.datanames import SCHEMES, DataName
 from cress.model.errors import InputError
 
-# Ports of namenodes of Hadoop 3 for HTTP and for HTTPS.
+# Ports of Hadoop 3 namenodes for HTTP and HTTPS.
 HTTP_PORT, HTTPS_PORT = 9870, 9871
 HINT = "nn:8020=http://nn:9870, or a name for several: logs=http://nn1:9870,http://nn2:9870"
-# Instead of a name with addresses: a user who submits a job may name any host.
+# The word that allows all hosts, in place of a name with addresses.
 ANY = "any"
 
 _NAME = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
@@ -31,8 +31,8 @@ class Gateway(NamedTuple):
 class Namenodes:
     """The namenodes that the operator allows, ``NAME[:PORT]=URL[,URL]`` each, or ``any``.
 
-    Users who submit jobs may name any host that the center reaches: hosts that the operator did not name are queried
-    only with the word ``any``. Raises InputError with the field --webhdfs.
+    Users who submit jobs may name any host that the center can reach. Hosts that the operator did not name are
+    queried only with the word ``any``. Raises InputError with the field --webhdfs.
     """
 
     def __init__(self, told: Iterable[str] = ()) -> None:
@@ -68,14 +68,14 @@ class Namenodes:
         return () if gateway is None else (gateway,)
 
     def allow(self, url: str) -> bool:
-        """Return whether a namenode may redirect to this URL: to a server that the operator names."""
+        """Return whether a namenode may redirect to this URL, on a server that the operator names."""
         return self._any or any(
             url == gateway.url or url.startswith(f"{gateway.url}/") for told in self._told.values() for gateway in told
         )
 
 
 def myself() -> str:
-    """Return the account that the center runs as."""
+    """Return the account of the center's process."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Answers of WebHDFS, and the shares of data that follow from them (hadoop.apache.org, WebHDFS REST API)."""
+"""Answers of WebHDFS, and the shares of data computed from them (hadoop.apache.org, WebHDFS REST API)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-# Most hosts that are reported, those with the largest shares.
+# Most hosts that are reported; those with the largest shares are kept.
 MOST_PLACES = 2_000
 WHOLE = 1000
 

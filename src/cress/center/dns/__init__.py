@@ -1,1 +1,1 @@
-"""The DNS responder: the names of running tasks as a zone, its answers, and the sockets where questions come in."""
+"""The DNS responder: running tasks as a zone, answers about it, and the sockets that receive questions."""

@@ -1,4 +1,4 @@
-"""Answers to DNS questions: what a question about the zone is answered with (RFC 1035, 2308, 2782, 6891, 8482)."""
+"""Answers to DNS questions about the zone (RFC 1035, 2308, 2782, 6891, 8482)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from cress.center.dns.records import DnsRecord, Message, Name, ip_of, wire_name
 from cress.center.dns.zone import FoundPlaces, Zone
 from cress.lifecycle.name_service import Place
 
-# Seconds for which an answer may be kept: none, so that a task that ended is gone at once; of an answer without
-# records, one.
+# Seconds for which an answer may be cached: none, so that an ended task vanishes at once; one without records, 1 s.
 TTL, NEGATIVE_TTL = 0, 1
-# Bytes of a UDP answer to a question without EDNS; of an answer over a stream; of a question: longer ones are not even
-# read.
+# Bytes of a UDP answer without EDNS, of an answer over a stream, and of a question; longer questions are not read.
 PLAIN_UDP, MOST_STREAM, MOST_QUESTION = 512, 65_535, 1_024
-# Records of one answer: of more some are chosen at random. Bytes of the shortest record. Targets that come with their
-# addresses.
+# Records of one answer, a random choice if there are more. Bytes of the shortest record. Targets whose addresses come
+# with the answer.
 MOST_RECORDS, LEAST_RECORD, MOST_ADDITIONAL = 1_000, 12, 50
 
 _ADDRESSES = (records.A, records.AAAA)
@@ -31,7 +29,7 @@ _TRANSFERS = (records.AXFR, records.IXFR)
 class Answers:
     """Answers questions about a zone.
 
-    ``serial`` is its revision, ``is_serving`` whether it may be told at this moment.
+    ``serial`` returns its revision, ``is_serving`` whether the center may answer at this moment.
     """
 
     def __init__(
@@ -42,7 +40,7 @@ class Answers:
         serial: Callable[[], int],
         is_serving: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``servers`` are the addresses of the responder itself, as far as they are known."""
+        """``servers`` are the known addresses of the responder itself."""
         self._zone = zone
         self._origin: Name = tuple(label.encode() for label in domain.split("."))
         self._origin_wire = wire_name(self._origin)
@@ -51,9 +49,9 @@ class Answers:
         self._is_serving = is_serving
 
     def answer(self, wire: bytes, *, stream: bool) -> bytes | None:
-        """Return the answer to a message that came by UDP or over a ``stream``; None for what is not a question."""
+        """Return the answer to a message by UDP or over a ``stream``; None if the message is not a question."""
         if len(wire) < records.HEADER or wire[2] & 0x80:
-            # too short to be answered, or itself an answer: two responders must not talk to each other for ever
+            # too short for an answer, or itself an answer: two responders must not send messages to each other for ever
             return None
         id, flags = int.from_bytes(wire[:2], "big"), int.from_bytes(wire[2:4], "big") & records.REPEATED
         if len(wire) > MOST_QUESTION:
@@ -72,7 +70,7 @@ class Answers:
         )
         message = Message(id, flags, question, None if query.edns < 0 else query.ednsflags & 0x8000)
         size = PLAIN_UDP if query.edns < 0 else min(records.MOST_UDP, max(PLAIN_UDP, query.payload))
-        # One record more than could ever fit says that they do not.
+        # One record more than can ever fit shows that they do not fit.
         size, most = (MOST_STREAM, MOST_RECORDS) if stream else (size, size // LEAST_RECORD + 1)
         if query.edns > 0:
             message = message._replace(code=records.BADVERS)
@@ -81,7 +79,7 @@ class Answers:
         return message.rendered(size, cut=not stream)
 
     def _answered(self, message: Message, name: Name, kind: int, of: int, most: int) -> Message:
-        """Return the message with a code, and with at most so many records for a question."""
+        """Return the message with a code, and with at most ``most`` records for a question."""
         lower = tuple(label.lower() for label in name)
         depth = len(lower) - len(self._origin)
         if of != records.INTERNET or kind in _TRANSFERS or depth < 0 or lower[depth:] != self._origin:
@@ -107,7 +105,7 @@ class Answers:
         if at_apex:
             return self._of_apex(kind)
         if kind == records.ANY and found.places:
-            # All there is would be an amplifier for forged questions (RFC 8482).
+            # All records would amplify traffic for forged questions (RFC 8482).
             return [records.hinfo("RFC8482")]
         if kind == records.SRV:
             return [
@@ -135,9 +133,7 @@ class Answers:
         return records.soa(self._origin, self._serial(), NEGATIVE_TTL)
 
     def _target(self, place: Place) -> Name:
-        """Return the name at which a place is: that of its task, or of its attempt if several jobs of that name have
-        such a task.
-        """
+        """Return the DNS name of a place: its task, or its attempt if several jobs share name and task."""
         if ip_of(place.address) is None and (host := records.host_of(place.address)) is not None:
             return host
         group, job = labels_of(place)
@@ -145,7 +141,7 @@ class Answers:
         return (label.encode(), job.encode(), group.encode(), *self._origin)
 
     def _addresses_of(self, places: Sequence[Place]) -> list[bytes]:
-        """Return the addresses of the targets, so that nobody has to ask for them; of many none."""
+        """Return the addresses of a few targets, which saves further questions; none if there are many."""
         if len(places) > MOST_ADDITIONAL:
             return []
         found = ((place, ip_of(place.address)) for place in places)
@@ -153,17 +149,17 @@ class Answers:
 
 
 def _refusal(id: int, flags: int, code: int) -> bytes:
-    """Return a header with a code, for a message of which nothing else can be used."""
+    """Return a header with a code, for a message whose other parts are unusable."""
     return Message(id, flags, b"", None, code).rendered(records.HEADER, cut=False)
 
 
 def _addresses(texts: Sequence[str], kind: int) -> list[DnsRecord]:
-    """Return the different addresses among texts, of one kind."""
+    """Return the distinct addresses among texts, of one kind."""
     return list(dict.fromkeys(ip for text in texts if (ip := ip_of(text)) is not None and ip.kind == kind))
 
 
 def _texts(place: Place) -> list[str]:
-    """Return what is known of a place, one text for each: ``rack=r1``."""
+    """Return the facts about a place, one text for each: ``rack=r1``."""
     words = {
         "task": str(place.task),
         "attempt": str(place.attempt),

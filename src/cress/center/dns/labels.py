@@ -13,15 +13,13 @@ MOST_BYTES = 63
 DEFAULT_DOMAIN = "cress"
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _OTHER = re.compile(r"[^a-z0-9_]+")
-# Hexadecimal digits that tell names apart of which not every character is kept.
+# Hexadecimal digits that distinguish names of which some characters are dropped.
 _DIGITS = 8
 
 
 @lru_cache(10_000)
 def label_of(name: str) -> str:
-    """Return the label of a name: itself in lower case; if that is not a label, what is left of it and a digest of the
-    name.
-    """
+    """Return the label of a name: the name in lower case, or its valid characters with a digest of the name."""
     lower = name.lower()
     if _LABEL.fullmatch(lower):
         return lower
@@ -36,13 +34,13 @@ def labels_of(place: Place) -> tuple[str, str]:
 
 
 def dns_name(place: Place, domain: str) -> str:
-    """Return the name of a task: ``3.web.research.cress``."""
+    """Return the DNS name of a task: ``3.web.research.cress``."""
     group, job = labels_of(place)
     return f"{place.task}.{job}.{group}.{domain}"
 
 
 def check_domain(text: str) -> str:
-    """Return a domain in lower case, without a dot at its end. Raises InputError."""
+    """Return a domain in lower case, without a final dot. Raises InputError."""
     domain = text.lower().removesuffix(".")
     labels = domain.split(".")
     if len(domain) > 100 or not all(_LABEL.fullmatch(label) for label in labels):

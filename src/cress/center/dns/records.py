@@ -1,4 +1,4 @@
-"""Records and messages of the DNS as bytes (RFC 1035, 2782, 6891); a name is its labels, without the empty last one."""
+"""Records and messages of the DNS as bytes (RFC 1035, 2782, 6891); a name is its labels without the empty last one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Name: TypeAlias = tuple[bytes, ...]
 A, NS, SOA, HINFO, TXT, AAAA, SRV, OPT, IXFR, AXFR, ANY = 1, 2, 6, 13, 16, 28, 33, 41, 251, 252, 255
 INTERNET = 1
 NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED, BADVERS = 0, 1, 2, 3, 4, 5, 16
-# Flags of a header: an answer, by the authority itself, cut off, and those of the question that it repeats.
+# Flags of a header: an answer, by the authority itself, truncated, and those repeated from the question.
 IS_ANSWER, AUTHORITATIVE, TRUNCATED, REPEATED = 0x8000, 0x0400, 0x0200, 0x7900
-# Bytes of an answer that no network cuts into pieces; of a header; a reference to the name of the question.
+# Bytes of an answer that no network fragments; of a header; a reference to the name of the question.
 MOST_UDP, HEADER = 1232, 12
 QUESTION = b"\xc0\x0c"
 _MOST_TEXT = 255
@@ -44,7 +44,7 @@ def wire_name(name: Name) -> bytes:
 
 @lru_cache(10_000)
 def ip_of(text: str) -> DnsRecord | None:
-    """Return the record of an address, A or AAAA; None for what is not an address."""
+    """Return the record of an address, A or AAAA; None if the text is not an address."""
     try:
         ip = ipaddress.ip_address(text)
     except ValueError:
@@ -53,7 +53,7 @@ def ip_of(text: str) -> DnsRecord | None:
 
 
 def host_of(text: str) -> Name | None:
-    """Return the name of a host as labels; None if it cannot be one."""
+    """Return the name of a host as labels; None if the text cannot be one."""
     try:
         labels = tuple(label.encode("ascii") for label in text.removesuffix(".").split("."))
     except UnicodeError:
@@ -63,7 +63,7 @@ def host_of(text: str) -> Name | None:
 
 
 def srv(port: int, target: Name) -> DnsRecord:
-    """Return a service at a port of a target: priority 0, and a weight like all others."""
+    """Return a service at a port of a target: priority 0, and the same weight as all others."""
     return DnsRecord(SRV, _srv(0, 1, port) + wire_name(target))
 
 
@@ -74,20 +74,20 @@ def txt(texts: Iterable[str]) -> DnsRecord:
 
 
 def soa(origin: Name, serial: int, negative_ttl: int) -> DnsRecord:
-    """Return the begin of a zone, whose server is the domain itself."""
+    """Return the SOA record of a zone, whose server is the domain itself."""
     names = wire_name(origin) + wire_name((b"hostmaster", *origin))
     return DnsRecord(SOA, names + _soa(serial & 0xFFFF_FFFF, 60, 5, 60, negative_ttl))
 
 
 def hinfo(text: str) -> DnsRecord:
-    """Return a short answer to a question for everything."""
+    """Return a short answer to a question for all records."""
     return DnsRecord(HINFO, bytes((len(text),)) + text.encode() + b"\0")
 
 
 class Message(NamedTuple):
     """An answer: its code, and its records by section as bytes.
 
-    ``question`` is the one that it repeats, ``edns`` the flags of the asker or None.
+    ``question`` is repeated from the request; ``edns`` are the flags of the requester or None.
     """
 
     id: int
@@ -100,8 +100,9 @@ class Message(NamedTuple):
     additional: Sequence[bytes] = ()
 
     def rendered(self, size: int, *, cut: bool) -> bytes:
-        """Return at most ``size`` bytes: with as many answers as there is room for, or, ``cut``, none and a flag if it
-        is too short for all.
+        """Return the message in at most ``size`` bytes, with the answers that fit.
+
+        If they do not all fit, ``cut`` leaves all of them out and sets the truncation flag.
         """
         opt = b""
         if self.edns is not None:
@@ -118,7 +119,7 @@ class Message(NamedTuple):
 
 
 def _fitting(records: Sequence[bytes], room: int) -> tuple[list[bytes], int]:
-    """Return the first records, as many as there is room for, and the room that is left."""
+    """Return the first records that fit into ``room`` bytes, and the remaining room."""
     found: list[bytes] = []
     for record in records:
         if len(record) > room:

@@ -1,6 +1,4 @@
-"""The sockets of the DNS responder: UDP and TCP at one address, with bounds on the questions and connections that are
-let in.
-"""
+"""The sockets of the DNS responder: UDP and TCP at one address, with limits on questions and connections."""
 
 from __future__ import annotations
 
@@ -22,23 +20,23 @@ if TYPE_CHECKING:
     from cress.center.dns.answers import Answers
 
 PORT = 53
-# Seconds after which listening is tried again.
+# Seconds until listening is tried again.
 RETRY = 1.0
 # Seconds for which the names of services are kept.
 LOOK = 1.0
-# Questions a second of one address, and of all; answers a second that have to be worked out.
+# Questions in a second from one address, and from all; answers in a second that are not cached.
 ADDRESS_RATE, RATE, NEW_RATE = 1_000, 10_000, 500
-# Connections at a time, half of them of one address; seconds for which one may be idle.
+# Connections at a time, half of them from one address; seconds for which one may be idle.
 MOST_CONNECTIONS, IDLE = 200, 10.0
-# Answers that are kept, for so many seconds and at most until the next change, and the bytes of one.
+# Most cached answers, seconds for which they are kept (less if a change comes), and most bytes of one.
 MOST_CACHED, CACHED, MOST_CACHED_BYTES = 2_000, 0.1, 4_096
 _EVERYBODY = ""
 
 
 class Bounded:
-    """Answers within the rates: what is asked beyond them gets no answer.
+    """Answers within rate limits; questions beyond them get no answer.
 
-    The same question is worked out once in a while.
+    Answers are cached, so a repeated question is computed once in a while.
     """
 
     def __init__(self, answers: Answers, clock: Callable[[], float] = time.monotonic) -> None:
@@ -49,7 +47,7 @@ class Bounded:
         self._cached_at = 0.0
 
     def __call__(self, wire: bytes, address: str, stream: bool) -> bytes | None:
-        """Return the answer for the sender at an address; None: there is none."""
+        """Return the answer for the sender at an address; None if there is none."""
         now = self._clock()
         if self._addresses.take(address, now) or self._all.take(_EVERYBODY, now):
             return None
@@ -70,7 +68,7 @@ class Bounded:
         return wire[:2] + known
 
     def forget(self) -> None:
-        """Forget all answers: something has changed."""
+        """Drop all cached answers after a change."""
         self._cache.clear()
 
 
@@ -81,7 +79,7 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._answer = answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # That of uvloop is not a subclass.
+        # The transport of uvloop is not a subclass.
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
@@ -104,9 +102,9 @@ class DnsServer:
         services: Callable[[], Iterable[tuple[str, str]]],
         is_serving: Callable[[], bool],
     ) -> None:
-        """``services`` returns groups and names; ``is_serving`` is False once another center leads.
+        """``services`` returns groups and names; ``is_serving`` returns False once another center leads.
 
-        Raises InputError where dnspython is not installed.
+        Raises InputError if dnspython is not installed.
         """
         check_library()
         from cress.center.dns.answers import Answers
@@ -127,7 +125,7 @@ class DnsServer:
         self._tcp: asyncio.Server | None = None
 
     async def run(self, say: Callable[[Exception], None]) -> None:
-        """Answer until it is cancelled. Where it cannot listen it says so, and tries again."""
+        """Answer questions until cancelled. If listening fails, report the error and try again."""
         self._load()
         self._feed.when_loaded.append(self._load)
         self._feed.when_changed.append(self._change)
@@ -153,7 +151,7 @@ class DnsServer:
         self._tcp = await asyncio.start_server(self._connected, sock=tcp)
 
     async def _stop(self) -> None:
-        """Listen no more, and end the connections."""
+        """Stop listening, and end the connections."""
         if self._udp is not None:
             self._udp.close()
         if self._tcp is not None:
@@ -197,7 +195,7 @@ class DnsServer:
                 await writer.wait_closed()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> None:
-        """Answer the questions of a connection, one after the other (RFC 7766), until one is not answered."""
+        """Answer the questions of a connection one after another (RFC 7766), until one gets no answer."""
         while True:
             async with asyncio.timeout(IDLE):
                 size = int.from_bytes(await reader.readexactly(2), "big")
@@ -209,7 +207,7 @@ class DnsServer:
 
 
 def check_library() -> None:
-    """Raise InputError where dnspython is not installed."""
+    """Raise InputError if dnspython is not installed."""
     try:
         import dns.message  # noqa: F401
     except ModuleNotFoundError as error:
@@ -239,7 +237,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def check_dns(address: tuple[str, int] | None) -> None:
-    """Raise InputError if the responder could not listen at an address: a standby says so before it is needed."""
+    """Raise InputError if the responder could not listen at an address, so that a standby reports it in time."""
     if address is not None:
         check_library()
         for sock in bound(address):

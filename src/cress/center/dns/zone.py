@@ -1,7 +1,7 @@
 """The zone: the names below the domain of the cluster, and the places behind each.
 
-``JOB.GROUP`` has all places of the jobs of a name, ``TASK.JOB.GROUP`` those of one task, ``aATTEMPT.JOB.GROUP`` one
-place; ``_PORT._tcp`` and ``_PORT._udp`` before any of these ask for one port by its name.
+``JOB.GROUP`` has all places of the jobs with a name, ``TASK.JOB.GROUP`` those of one task, ``aATTEMPT.JOB.GROUP`` one
+place. The prefixes ``_PORT._tcp`` and ``_PORT._udp`` ask for one port by its name.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ PROTOCOLS = ("_tcp", "_udp")
 
 
 class FoundPlaces(NamedTuple):
-    """The places of a name, of which ``port`` (empty: every port) is asked for; none of a name that only has others
-    below it.
+    """The places of a name; none if the name only has others below it.
 
-    ``is_service``: the name begins with a port or protocol.
+    ``port`` is the requested port (empty: every port). ``is_service`` says that the name begins with a port or
+    protocol.
     """
 
     places: Sequence[Place] = ()
@@ -29,7 +29,7 @@ class FoundPlaces(NamedTuple):
 
 
 class _Job:
-    """The places of the jobs of one name in one group."""
+    """The places of the jobs with one name in one group."""
 
     __slots__ = ("places", "tasks")
 
@@ -52,8 +52,8 @@ class _Job:
 class Zone:
     """Places by the labels of group and job.
 
-    ``services`` returns the labels of services and databases that are alive, by the label of their group: their names
-    exist also while none of their tasks can be found.
+    ``services`` returns the labels of live services and databases by the label of their group. Their names exist even
+    while they have no ready task.
     """
 
     def __init__(self, services: Callable[[], Mapping[str, frozenset[str]]] = dict) -> None:
@@ -61,13 +61,13 @@ class Zone:
         self._services = services
 
     def load(self, places: Iterable[Place]) -> None:
-        """Take over all places."""
+        """Replace all places."""
         self._groups.clear()
         for place in places:
             self._add(place)
 
     def change(self, changes: Iterable[PlaceChange]) -> None:
-        """Take over changes."""
+        """Apply changes of places."""
         for change in changes:
             if change.before is not None:
                 self._remove(change.before)
@@ -75,9 +75,7 @@ class Zone:
                 self._add(change.after)
 
     def find(self, labels: Sequence[str]) -> FoundPlaces | None:
-        """Return what a name below the domain stands for, from its labels in lower case; None if there is no such
-        name.
-        """
+        """Return the places of a name below the domain, given as labels in lower case; None for an unknown name."""
         if not labels:
             return FoundPlaces()
         *before, group = labels
@@ -90,7 +88,7 @@ class Zone:
         return _in_job(job, before)
 
     def is_alone(self, place: Place) -> bool:
-        """Return whether the name of the task of this place stands for no other place."""
+        """Return whether the name of this place's task has no other place."""
         group, name = labels_of(place)
         return len(self._groups[group][name].tasks[place.task]) == 1
 

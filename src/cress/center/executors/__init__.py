@@ -1,1 +1,1 @@
-"""Executors: the listener where they connect, those on this machine, and the output of their tasks."""
+"""Executors: the listener to which they connect, those on this machine, and the output of their tasks."""

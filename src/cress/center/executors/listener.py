@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # Seconds within which an executor must send its proof and its first message.
 HELLO_TIMEOUT = 10.0
-# Seconds between two pings to an executor; fewer where terms are short, so that a dead one is noticed in time.
+# Seconds between two pings to an executor; shorter if terms are short, so that a dead executor is noticed in time.
 PING, LEAST_PING = 20.0, 2.0
 # WebSocket close codes.
 GOING_AWAY, PROTOCOL_ERROR, POLICY, TRY_AGAIN = 1001, 1002, 1008, 1013
@@ -47,7 +47,7 @@ _log = logging.getLogger("cress.executors")
 
 
 class _Connection(ServerConnection):
-    """A connection that counts among those that sign in until its executor is known."""
+    """A connection that counts as signing in until its executor is known."""
 
     admissions = Admissions(0, 10_000)
     signing_in = 0
@@ -70,7 +70,7 @@ class _Connection(ServerConnection):
         super().connection_lost(exc)
 
     def known(self) -> None:
-        """Do not count this connection any more."""
+        """Stop counting this connection as signing in."""
         if self._address:
             type(self).signing_in -= 1
             type(self).admissions.left(self._address)
@@ -83,7 +83,7 @@ class Listener:
     def __init__(
         self, committer: Committer, token: str, tls: CenterTls | None = None, most_signing_in: int = 10_000
     ) -> None:
-        """``tls``: executors that come over the network show certificates."""
+        """With ``tls`` executors that connect over the network must show certificates."""
         _Connection.admissions = Admissions(0, most_signing_in)
         self._committer = committer
         self._tls = tls
@@ -96,7 +96,7 @@ class Listener:
 
     async def start(self, *socks: socket.socket) -> None:
         """Serve on bound sockets."""
-        # The library logs every garbled handshake; a port scan must not fill the log.
+        # The library logs every malformed handshake, and a port scan must not fill the log.
         quiet = logging.getLogger("cress.executors.wire")
         quiet.setLevel(logging.CRITICAL)
         ping = max(LEAST_PING, min(PING, self._committer.machine.core.options.term / SECOND / 3))
@@ -121,13 +121,13 @@ class Listener:
         self._locals = asyncio.create_task(Locals(self._committer).run(), name="executors of this machine")
 
     def _secured(self, sock: socket.socket) -> dict[str, Any]:
-        """Return the options of TLS for a socket; none for a Unix socket."""
+        """Return the TLS options for a socket; none for a Unix socket."""
         if self._tls is None or sock.family == socket.AF_UNIX:
             return {}
         return {"ssl": self._tls.executors, "ssl_handshake_timeout": HELLO_TIMEOUT}
 
     def arrange(self, topology: Topology) -> None:
-        """Set the racks of the nodes whose executors do not name their own."""
+        """Set the racks of nodes whose executors name none."""
         committer = self._committer
         known = committer.machine
         if (known.neighbours, known.distances) != (topology.neighbours, topology.distances):
@@ -135,7 +135,7 @@ class Listener:
         committer.carry_out(committer.sessions.arrange(topology.racks))
 
     async def stop(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         if self._locals is not None:
             self._locals.cancel()
         self._committer.close_all("the center stops")
@@ -148,8 +148,8 @@ class Listener:
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
         refusal = self._handshake.check(connection, request)
         committer = self._committer
-        # A leader that wakes does not know yet whether another one leads; an executor that comes now would leave that
-        # one.
+        # A leader that wakes does not know yet whether it still leads, and an executor that connects now would leave
+        # the real leader.
         leads = committer.election.is_confirmed() and not committer.loop.is_replaced and not committer.is_finishing
         if refusal is None and not leads:
             problem = committer.problem or "another center may lead"
@@ -242,7 +242,7 @@ class Listener:
         return self._tls is not None and wire.certified is not None and self._tls.is_revoked(wire.certificate)
 
     def _close_revoked(self) -> None:
-        """Close the connections of executors whose certificate was revoked."""
+        """Close the connections of executors whose certificates were revoked."""
         for session, wire in self._wires.items():
             connection = self._committer.connections.of(session)
             if connection is not None and self._is_revoked(wire):

@@ -1,7 +1,7 @@
-"""Executors on the center's own machine: instead of keeping terms, the center looks for their processes.
+"""Executors on the center's own machine: the center observes their processes, so they need no terms.
 
-The center can look at an executor that joined in the same run of the machine and the same space of process ids, and
-whose supervisor's environment it may read. Any other executor keeps terms.
+The center can observe an executor that joined in the same boot of the machine and the same namespace of process ids,
+and whose supervisor's environment it may read. All other executors keep terms.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from cress.model.node import Local, Supervisor
 from cress.model.times import SECOND
 from cress.protocol.messages import Hello
 
-# Seconds between two checks, and how long no process may be left before a node is declared dead (microseconds): a
-# new supervisor may just be starting, a new process may not have its environment yet.
+# Seconds between two checks, and microseconds without a process after which a node is declared dead: a new supervisor
+# may just be starting, and a new process may not have its environment yet.
 LOOK = 1.0
 PATIENCE = 5 * SECOND
 
@@ -29,7 +29,7 @@ _log = logging.getLogger("cress.center")
 
 
 def recognise(hello: Hello) -> Local | None:
-    """Return the key to an executor's processes; None if it runs elsewhere, or they cannot be inspected."""
+    """Return the key to an executor's processes; None if it runs elsewhere, or its processes cannot be inspected."""
     there = hello.supervisor
     if there is None or hello.boot != boot_id() or not there.attempts or not _is_alive(there):
         return None
@@ -39,7 +39,7 @@ def recognise(hello: Hello) -> Local | None:
 
 
 def is_dead(node: LiveNode, pids: set[int]) -> bool:
-    """Return whether no process is left of an executor and of the sessions that ``pids`` led; False if unknown.
+    """Return whether an executor and the sessions led by ``pids`` have no process left; False if that is unknown.
 
     Inspects every process of the machine.
     """
@@ -53,7 +53,7 @@ def is_dead(node: LiveNode, pids: set[int]) -> bool:
 
 
 class Locals:
-    """Watches the executors of this machine that are away while the center counts their tasks as running."""
+    """Watches executors of this machine that are disconnected while the center counts their tasks as running."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -69,7 +69,7 @@ class Locals:
                 _log.exception("the executors of this machine could not be looked at")
 
     async def look(self) -> None:
-        """Tell the machine of every node that has had no process for long enough."""
+        """Report to the machine every node that has had no process for long enough."""
         committer, machine = self._committer, self._committer.machine
         pids: dict[str, set[int]] = {}
         for attempt in machine.attempts.values():
@@ -103,7 +103,7 @@ def _is_alive(supervisor: Supervisor) -> bool:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """Return the fields of /proc/PID/stat from the state on; the name before may hold spaces and brackets."""
+    """Return the fields of /proc/PID/stat from the state on; the name before it may contain spaces and brackets."""
     data = _read(f"/proc/{pid}/stat")
     return data[data.rindex(b")") + 2 :].split() if data else None
 

@@ -1,4 +1,4 @@
-"""Output of tasks, read from the node of each attempt, one attempt after the other."""
+"""Output of tasks, read from the node of each attempt, one attempt after another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cress.model.errors import NotAccepted
 from cress.protocol.logs import LogFrame, Shown, encode_frame
 from cress.protocol.messages import LogData
 
-# Milliseconds that an executor waits for more output; further seconds that it has to answer.
+# Milliseconds that an executor waits for more output; seconds that it may take to answer after that.
 WAIT = 5_000
 PATIENCE = 10.0
 # Seconds after which a follower reads again without a notice.
@@ -27,18 +27,18 @@ SIGN = 5.0
 
 
 class NoAttempt(Exception):
-    """The task has no such attempt."""
+    """The task has no attempt with this number."""
 
 
 class Unfinished(Exception):
-    """The center cannot read on, and another one, or the same later, may: what was read is not all."""
+    """The center cannot read the rest now; another center, or the same one later, may be able to."""
 
 
 class LogReader:
     """Reads one stream of one task from byte ``offset`` of its last attempt on, or of ``attempt`` alone.
 
-    ``since``: begin at the offset of this attempt, even if newer ones exist. If it is no longer known, begin with the
-    last one, at its beginning.
+    With ``since`` reading begins at the offset of this attempt, even if there are newer ones. If this attempt is no
+    longer known, reading begins with the last one, at its beginning.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class LogReader:
         self._chunk = ChunkSize()
 
     async def read(self, *, follow: bool) -> AsyncIterator[LogFrame]:
-        """Yield the frames; with ``follow`` until the task is over, attempt by attempt.
+        """Yield the frames; with ``follow`` until the task ends, attempt by attempt.
 
-        Raises Away when the node is not connected, NotAccepted when there is nothing to read, and Unfinished when this
-        center stops or another one leads before the task is over.
+        Raises Away if the node is not connected, NotAccepted if there is nothing to read, and Unfinished if this center
+        stops or loses the lead before the task ends.
         """
         attempt = 0
         while True:
@@ -92,16 +92,16 @@ class LogReader:
                 async for frame in self._attempt(attempt, node, follow=follow):
                     yield frame
             except (Away, NotAccepted):
-                # Of one that others have followed there is nothing more; they are read as ever.
+                # An attempt with newer ones is complete, so reading continues with the next.
                 if not follow or self._wanted(await self._now(), attempt) == latest:
                     raise
             if not follow:
                 return
 
     async def check(self) -> None:
-        """Raise Away if the task has ended on a node that is not connected: its output cannot be read.
+        """Raise Away if the task has ended on a node that is not connected, so that its output cannot be read.
 
-        Raises NoAttempt when the task has no attempt of the number that was asked for.
+        Raises NoAttempt if the task has no attempt with the requested number.
         """
         task = await self._now()
         latest = self._wanted(task)
@@ -111,16 +111,16 @@ class LogReader:
             self._committer.connections.to(latest[1])
 
     def sign(self) -> LogFrame:
-        """Return an empty frame at the place that the reader has come to."""
+        """Return an empty frame at the reader's position."""
         return LogFrame(self._attempt_now, self._offset)
 
     async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[LogFrame]:
         while True:
-            # Once the center stops no wait blocks: a loop without this check would never end.
+            # Waits return at once when the center stops, so the loop would never end without this check.
             self._check_leader()
             live = self._committer.machine.attempts.get(attempt)
             if live is not None and not live.started:
-                # Its executor may not have received it.
+                # Its executor may not have received the attempt.
                 if not follow:
                     return
                 await self._until_changed(attempt, started=True)
@@ -142,7 +142,7 @@ class LogReader:
                 return
 
     async def _ask(self, attempt: int, node: str, *, follow: bool) -> LogData | None:
-        """Read the next frame; None to try again, since the node of a running attempt may come back."""
+        """Return the next frame; None to try again, since the node of a running attempt may come back."""
         wait = WAIT if follow else 0
         begun = asyncio.get_running_loop().time()
         try:
@@ -196,7 +196,7 @@ class LogReader:
         return task.state != "waiting" or not isinstance(await find_job(self._committer, self._job), LiveJob)
 
     def _wanted(self, task: FoundTask, read: int = 0) -> tuple[int, str] | None:
-        """Return the attempt to read now, and its node; ``read`` is the attempt that was read before, 0 if none."""
+        """Return the next attempt to read, and its node; ``read`` is the previous attempt, 0 if there is none."""
         known = [(attempt.attempt, attempt.node) for attempt in task.finished]
         if task.live is not None:
             known.append((task.live.id, task.live.node))
@@ -216,11 +216,10 @@ async def _settled(change: asyncio.Future[None]) -> None:
 async def answered(
     reader: LogReader, *, follow: bool, framed: bool = False, abort: Callable[[], None] | None = None
 ) -> AsyncIterator[bytes]:
-    """Return the bytes of an answer, ``framed`` or plain. Errors known at once are raised here, before the answer
-    begins.
+    """Return the bytes of an answer, ``framed`` or plain. Errors known at once are raised before the answer begins.
 
     A follower gets the beginning of the answer at once, even without output, and signs of life if it is framed.
-    ``abort`` breaks the connection off when it cannot get the rest here: a part must not look like all of it.
+    ``abort`` cuts the connection if the rest cannot be read here, since a part must not look complete.
     """
     frames = reader.read(follow=follow)
     shown = Shown()
@@ -242,7 +241,7 @@ async def answered(
                 for data in put(frame):
                     yield data
         except NotAccepted:
-            # An answer that has begun cannot carry an error: it ends.
+            # An answer that has begun cannot carry an error, so it ends.
             return
         except (Away, Unfinished):
             if follow and abort is not None:

@@ -25,7 +25,7 @@ _Wrong = Callable[[Any, str, InputError], None]
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """The sections of a document; None: it does not have this one."""
+    """The sections of a document; None for a missing one."""
 
     options: Options | None = None
     licences: Licences | None = None
@@ -35,7 +35,7 @@ class Document:
 def parse_document(text: str, file: str, *, dimensions: Dimensions, accounting: str) -> Document:
     """Return the sections of a document. Raises InputError, or InputErrors with all mistakes, each with its line.
 
-    ``accounting`` is how quotas are counted, unless the document says so itself.
+    ``accounting`` is the accounting of quotas unless the document sets it.
     """
     if len(text) > 2 * MAX_CHARACTERS:
         raise InputError(f"has more than {2 * MAX_CHARACTERS >> 20} MB", hint=HINT, file=file)
@@ -107,7 +107,7 @@ def _groups(node: YamlNode, file: str, dimensions: Dimensions, accounting: str) 
     if not isinstance(node.value, str):
         hint = "groups: | and below it, indented, the blocks of Group.conf (docs/groups.md)"
         raise InputError("is not a text", hint=hint, file=file, line=first, field="groups")
-    # Only a literal text has the lines of the document.
+    # Only a literal block has the same lines as the document.
     literal = node.literal
 
     def line(number: int) -> int:
@@ -136,7 +136,7 @@ def _moved(notes: Iterable[Note], line: Callable[[int], int]) -> Iterable[Note]:
 
 
 def with_values(options: Options, values: dict[str, str | None]) -> Options:
-    """Return options with other values, None: the default. Raises InputErrors with all mistakes."""
+    """Return options with other values; None stands for the default. Raises InputErrors with all mistakes."""
     changed: dict[str, Any] = {}
     errors: list[InputError] = []
     for key, text in values.items():
@@ -154,7 +154,7 @@ def with_values(options: Options, values: dict[str, str | None]) -> Options:
 
 
 def with_counts(counts: dict[str, int], values: dict[str, int | None]) -> Licences:
-    """Return numbers of licences with other values, None: there is none any more. Raises InputError."""
+    """Return numbers of licences with other values; None removes a licence. Raises InputError."""
     found = dict(counts)
     for name, number in values.items():
         try:

@@ -1,4 +1,4 @@
-"""The file with the groups of the cluster that a center reads at its start and at SIGHUP (docs/groups.md)."""
+"""The file with the groups of the cluster, which a center reads at its start and at SIGHUP (docs/groups.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cress.model.resources import Dimensions
 
 
 class GroupFile:
-    """The file, and the groups that were read in it last; without a file the groups of the cluster stay."""
+    """The file, and the groups last read from it; without a file the groups of the cluster stay."""
 
     def __init__(self, settings: CenterSettings, committer: Committer, say: Callable[[str], None]) -> None:
         self._settings = settings
@@ -28,7 +28,7 @@ class GroupFile:
         self._groups: GroupsApplied | None = None
 
     def read_first(self, machine: Machine) -> None:
-        """Read the file at the start, when the options of the settings do not hold yet. Raises InputError."""
+        """Read the file at the start, before the options of the settings apply. Raises InputError."""
         options = parse_assignments(self._settings.options, machine.core.options)
         self._take(machine, options, machine.core.dimensions.with_more(self._settings.dimensions.custom))
 
@@ -39,7 +39,7 @@ class GroupFile:
         self.apply()
 
     def apply(self) -> None:
-        """Apply the groups that were read, unless they are in force already."""
+        """Apply the groups that were read, unless they already apply."""
         now, groups = self._committer.machine.core.groups, self._groups
         if groups is not None and (groups.groups, groups.zone) != (without_times(now.configured), now.own_zone):
             self._committer.post(groups)
@@ -54,10 +54,10 @@ class GroupFile:
 def read_groups(
     path: Path, machine: Machine, options: Options, dimensions: Dimensions
 ) -> tuple[GroupsApplied, tuple[Note, ...]]:
-    """Return the groups of a file as an input for a machine that will have these options and dimensions, and notes.
+    """Return the groups of a file as an input for a machine with these options and dimensions, and notes.
 
-    Raises InputErrors with all mistakes, each with file, line and keyword, and InputError if they cannot be applied
-    now.
+    Raises InputErrors with all mistakes, each with file, line and keyword, and InputError if the groups cannot be
+    applied at present.
     """
     try:
         with path.open("rb") as file:
@@ -66,14 +66,14 @@ def read_groups(
         raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
     accounting = options.accounting
     parsed = parse_groups(data, dimensions=dimensions, file=str(path), accounting=accounting)
-    # Nodes that are known have nothing of dimensions that are new.
+    # The known nodes have nothing of new dimensions, so quotas of these cannot be checked.
     known = dimensions == machine.core.dimensions
     warnings = checked_quotas(machine, parsed, accounting) if known else ()
     groups = GroupsApplied(groups=parsed.groups, zone=parsed.zone)
     try:
         core = machine.core
         if (accounting, dimensions) != (core.options.accounting, core.dimensions):
-            # Quotas are checked as they will be counted. Only a cluster without groups and jobs may change the
+            # Quotas are checked with the new accounting. Only a cluster without groups and jobs may change its
             # accounting.
             machine = Machine(dimensions, options)
         machine.check_groups(groups)
@@ -83,7 +83,7 @@ def read_groups(
 
 
 def checked_quotas(machine: Machine, parsed: ParsedGroups, accounting: str) -> tuple[Note, ...]:
-    """Return notes on the quotas. Raises InputErrors for those that the registered nodes can never provide."""
+    """Return notes on the quotas. Raises InputErrors for quotas that the registered nodes can never provide."""
     nodes = machine.nodes.values()
     if not nodes:
         return ()

@@ -22,7 +22,7 @@ SPELLINGS = (KEY, "licenses")
 
 
 def read_licences(path: Path) -> Licences:
-    """Return the number of each licence.
+    """Return the number of each licence in a file.
 
     Raises InputError, or InputErrors with all mistakes, with file, line and field.
     """
@@ -58,7 +58,7 @@ def parse_licences(text: str, file: str) -> Licences:
 
 
 def counts_of(node: Any, field: str, wrong: Callable[[Any, str, InputError], None]) -> dict[str, int]:
-    """Return the number of each licence in a mapping; ``wrong`` is told the mistakes, with their nodes and fields."""
+    """Return the number of each licence in a mapping; ``wrong`` receives the mistakes, with their nodes and fields."""
     found: dict[str, int] = {}
     if is_kind(node, "map"):
         for written, number in node.value:

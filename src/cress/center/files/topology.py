@@ -1,4 +1,4 @@
-"""The topology file: racks, which of them are neighbours, and the nodes that stand in them (docs/executor.md)."""
+"""The topology file: racks, their neighbours, and the nodes in them (docs/executor.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[^\[\],\s]+")
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """``neighbours`` are pairs of racks, each once and in order; ``racks`` the racks of nodes by name.
+    """``neighbours`` are pairs of racks, each once and in order; ``racks`` are the racks of nodes by name.
 
     ``distances`` are those between values of attributes, each once and in order.
     """
@@ -50,7 +50,7 @@ def parse_topology(text: str, file: str) -> Topology:
 
 
 class _TopologyReader:
-    """Collects the contents of the file, and every mistake in it."""
+    """Collects the contents of the file, and all mistakes in it."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -135,7 +135,7 @@ class _TopologyReader:
                 self.wrong(key, f"{field}.{key.value}", "is not known", hint)
 
     def _texts(self, value: Any, field: str) -> Iterator[tuple[str, Any]]:
-        """Return the names in a list, or in one text with commas, each with its place in the file."""
+        """Yield the names in a list, or in one text with commas, each with its place in the file."""
         if is_empty(value):
             return
         for node in value.value if is_kind(value, "seq") else [value]:
@@ -172,7 +172,7 @@ class _TopologyReader:
             hint = f"from the lower to the higher number, at most {MOST_NODES} nodes in all"
             self.wrong(place, field, f"{text[:60]!r} is not a range", hint)
             return
-        # web-[01-20] counts 01, 02 …
+        # A pattern such as web-[01-20] counts 01, 02, …
         width = len(first) if first.startswith("0") else 1
         for number in range(int(first), int(last) + 1):
             self._node(rack, f"{before}{number:0{width}d}{behind}", place, field)
@@ -191,7 +191,7 @@ def plain_of(node: Any) -> object:
 
 
 def _place(node: Any, field: str) -> Any:
-    """Return the part of the file that a field below ``node`` names, as far as there is one."""
+    """Return the part of the file for a field below ``node``, as far as it exists."""
     for name in field.split("."):
         found = next((value for key, value in node.value if key.value == name), None) if is_kind(node, "map") else None
         if found is None:

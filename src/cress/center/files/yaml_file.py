@@ -11,7 +11,7 @@ MOST_BYTES = 16 * 2**20
 
 
 def read_text(path: Path, what: str) -> str:
-    """Return the text of a file. Raises InputError, which calls the file ``what``."""
+    """Return the text of a file; ``what`` names the file in the InputError that this raises."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -26,7 +26,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 class Mistakes:
-    """The mistakes that are found in a file."""
+    """The mistakes found in a file."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -38,7 +38,7 @@ class Mistakes:
         self._errors.append(InputError(error.what, hint=error.hint, file=self._file, line=line, field=field))
 
     def add_all(self, error: InputError) -> None:
-        """Add mistakes that know their lines."""
+        """Add mistakes that have their lines already."""
         self._errors += error.errors if isinstance(error, InputErrors) else [error]
 
     def __bool__(self) -> bool:

@@ -19,7 +19,7 @@ LOCK, ADDRESS, STORE = "center.lock", "center.json", SQLITE
 # Unix sockets of the center, for clients and for executors of this machine.
 API_SOCKET, EXECUTOR_SOCKET = "api.sock", "executors.sock"
 
-# Certificates that `cress tls init` has made.
+# Certificates made by `cress tls init`.
 TLS, CENTER_CERTIFICATE, CA = "tls", "center.pem", "ca.pem"
 
 
@@ -43,8 +43,8 @@ class DataDirectory:
         """Make the directory if needed, and lock it. Raises InputError, also when another center holds it."""
         self.path = path
         try:
-            # Executors of root may lie below it, and tasks of other accounts pass through to their own files; the
-            # center's files are private by their own modes.
+            # Executors of root may have their directories in it, and tasks of other accounts pass through to their own
+            # files. The center's files are protected by their own modes.
             mode = 0o711 if os.geteuid() == 0 else 0o700
             path.mkdir(mode=mode, parents=True, exist_ok=True)
             if stat.S_IMODE(path.stat().st_mode) & 0o077 != mode & 0o077:
@@ -77,7 +77,7 @@ class DataDirectory:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             (self.path / name).unlink(missing_ok=True)
-            # Names of sockets have at most 107 bytes; the path may be longer.
+            # The path of a socket has at most 107 bytes, but the path of the directory may be longer.
             folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 listening.bind(f"/proc/self/fd/{folder}/{name}")
@@ -92,9 +92,9 @@ class DataDirectory:
         return listening
 
     def announce(self, address: ListenAddress) -> None:
-        """Write the center's address; a reader sees all of it or nothing. Raises OSError.
+        """Write the center's address, so that a reader sees all of it or nothing. Raises OSError.
 
-        The place on the disk is that of the address before, so that a full disk is no hindrance.
+        It replaces the old address in the same blocks, so a full disk does not prevent it.
         """
         text = msgspec.json.encode(address) + b"\n"
         handle = os.open(self._hidden, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -112,7 +112,7 @@ class DataDirectory:
         return self.path / f".{ADDRESS}.new"
 
     def _hide_address(self) -> None:
-        """Take the address away, so that nobody calls there; the file keeps its place for the next one."""
+        """Hide the address, so that clients do not use it; the file keeps its blocks for the next address."""
         address = self.path / ADDRESS
         if address.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -9,7 +9,7 @@ from cress.shell.center.commit import CommitLoop
 
 
 class EventFeed:
-    """The latest events of a commit loop; ``readers`` is how many follow them."""
+    """The latest events of a commit loop; ``readers`` is the number of their followers."""
 
     def __init__(self, loop: CommitLoop) -> None:
         self._loop = loop
@@ -18,7 +18,7 @@ class EventFeed:
 
     @property
     def first(self) -> int:
-        """The number of the oldest event that is kept; one more than ``last`` when there is none."""
+        """The number of the oldest event kept; one more than ``last`` if there is none."""
         return self._loop.events.first
 
     @property
@@ -31,7 +31,7 @@ class EventFeed:
         return self._loop.events.after(number, most)
 
     def tell(self) -> None:
-        """Wake the readers that wait."""
+        """Wake all waiting readers."""
         if self._next is not None and not self._next.done():
             self._next.set_result(None)
         self._next = None

@@ -1,7 +1,8 @@
 """The event log: every committed record, in files that can each be replayed alone.
 
-A file begins with the state before its first record. It is written after the store and synced before a snapshot
-empties the store's own log, so the store still has every record that the file loses in a crash; ``open`` puts it back.
+A file begins with the state before its first record. It is written after the store, and synced before a snapshot
+empties the store's own log. Thus the store has every record that the file may lose in a crash, and ``open`` restores
+these records.
 
 A file is a framed file. The first frame is a ``Header``, every other one a record as in ``lifecycle.record``, both in
 msgpack.
@@ -26,16 +27,16 @@ from cress.model.times import DAY
 EVENTS, SUFFIX = "events", ".events"
 # Files of version 1 are frames without a first line and marks.
 FORMAT = FileFormat("events", 2, (Older(1, b"", 0, BARE),))
-# A new file is begun when the last one is this old or this large, at the next snapshot.
+# Microseconds or bytes after which the next snapshot begins a new file.
 FILE_AGE, FILE_SIZE = DAY, 16 * 2**20
-# Records that could not be written wait here up to so many bytes; beyond that a new file begins, after a gap.
+# Most bytes of records that wait because they could not be written; beyond that a new file begins, after a gap.
 MOST_PENDING = 64 * 2**20
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """The first frame of a file: the ``state`` for ``Machine.restore``, and the settings of a replay.
 
-    ``before`` is the number of the last record that is part of the state. ``created`` is wall clock, microseconds.
+    ``before`` is the number of the last record that is part of the state. ``created`` is a wall-clock time in µs.
     """
 
     format: int
@@ -48,9 +49,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventFile:
-    """A file opened for reading: its ``header``, and its records with their numbers when it is iterated.
+    """A file opened for reading: its ``header`` and, as an iterable, its records with their numbers.
 
-    A record that a crash left half-written at the end is left out.
+    A last record that a crash cut off is left out.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,7 +80,7 @@ class EventFile:
 
 
 def read(path: Path) -> EventFile:
-    """Open the file at ``path``. Raises InputError, here or during iteration, when it is not an event file."""
+    """Open the file at ``path``. Raises InputError, now or during iteration, if it is not an event file."""
     return EventFile(path)
 
 
@@ -90,9 +91,9 @@ def files(folder: Path) -> list[Path]:
 
 
 def prune(folder: Path, *, now: int, keep_age: int, keep_size: int) -> list[Path]:
-    """Remove files older than ``keep_age`` (microseconds) or beyond ``keep_size`` bytes, never the newest file.
+    """Remove files older than ``keep_age`` (µs) or beyond ``keep_size`` bytes in all, but never the newest file.
 
-    A file is as old as its last record. Returns the removed files.
+    A file is as old as its last record. Return the removed files.
     """
     removed: list[Path] = []
     size = 0
@@ -110,9 +111,9 @@ def prune(folder: Path, *, now: int, keep_age: int, keep_size: int) -> list[Path
 
 
 class _Mark(msgspec.Struct):
-    """A position in the log: the number of the last record, the size of the file, and the records since then.
+    """A position in the log: the number of the last record, the size of the file, and the later records.
 
-    ``size`` is None when not all records were in the file.
+    ``size`` is None if the file lacked records at that time.
     """
 
     number: int
@@ -123,8 +124,8 @@ class _Mark(msgspec.Struct):
 class EventLog:
     """The log of a running center; one thread at a time writes it.
 
-    A full disk does not stop the center: ``problem`` says so, and the waiting records are written later. ``gap`` says
-    which records ``open`` found neither in the files nor in the store.
+    The center keeps working when the disk is full: ``problem`` says so, and the waiting records are written later.
+    ``gap`` names the records that ``open`` found neither in the files nor in the store.
     """
 
     def __init__(
@@ -141,13 +142,13 @@ class EventLog:
         self._pending: list[bytes] = []
         self._waiting = 0
         self._lost = False
-        self._other_release = False  # it wrote the newest file, which is not continued
+        self._other_release = False  # another release wrote the newest file, which is therefore not continued
         self._mark: _Mark | None = None
 
     def open(self, number: int, records: Sequence[bytes], state: Callable[[], bytes], utc: int) -> None:
         """Continue the newest file, and append the records that only the store has.
 
-        ``records`` are the store's log, up to record ``number``; ``state`` gives the state after it, with which a new
+        ``records`` are the store's log, up to record ``number``. ``state`` returns the state after it, with which a new
         file begins if no old one can be continued.
         """
         self.close()
@@ -165,14 +166,15 @@ class EventLog:
             self.give_up()
 
     def begin_later(self, number: int) -> None:
-        """Go on after record ``number`` with a new file, which the next ``begin`` makes."""
+        """Continue after record ``number`` in a new file, which the next ``begin`` makes."""
         self.close()
         self.number, self._mark, self.gap = number, None, ""
         self.give_up()
 
     def _gap(self, last: int | None, first: int, number: int) -> str:
-        """Return which records are lost, as a sentence; ``last`` is in the files, the store has those after
-        ``first``.
+        """Return a message that names the lost records.
+
+        The files end with record ``last``; the store has the records after ``first``.
         """
         if not number or self._other_release:
             return ""
@@ -199,7 +201,7 @@ class EventLog:
                 self.give_up()
 
     def sync(self) -> bool:
-        """Make everything durable; False when some could not be written, so the store's log must stay."""
+        """Make all records durable; return False if some could not be written, so that the store must keep its log."""
         if self._lost or self._file is None:
             return True
         try:
@@ -216,29 +218,29 @@ class EventLog:
         return self._lost or self._size > self._file_size or self.is_old(utc)
 
     def is_old(self, utc: int) -> bool:
-        """Return whether the file is old enough to ask for a snapshot.
+        """Return whether the file is old enough to request a snapshot.
 
-        A wall clock that was set back makes none old.
+        A wall clock that was set back makes no file old.
         """
         return not self._lost and utc - self._created > self._file_age
 
     def mark(self) -> None:
-        """Mark this position: a state that is exported now may begin a new file later, after other records."""
+        """Mark this position: a state exported now may begin a new file later, after further records."""
         self._mark = _Mark(self.number, None if self._pending else self._size, [])
 
     def begin(self, state: bytes | memoryview, utc: int) -> None:
-        """Begin a new file with the state of the last ``mark``, else of now; if that fails, continue the old one."""
+        """Begin a new file with the state of the last ``mark`` or of now; on failure continue the old file."""
         mark, self._mark = self._mark or _Mark(self.number, self._size, []), None
         if mark.behind and mark.size is None and not self._lost:
-            return  # the old file has records that cannot be told from those after the mark
+            return  # the old file has records that cannot be separated from those after the mark
         try:
             self._begin(memoryview(state), utc, mark)
         except OSError as error:
             self._failed(error)
-            self._created = utc  # ask again when it has aged once more
+            self._created = utc  # a new file is requested again when this one has aged once more
 
     def give_up(self) -> None:
-        """Stop writing this file: the log has a gap until the next file begins, with the next snapshot."""
+        """Stop writing this file: the log has a gap until the next snapshot begins a new file."""
         self._lost = True
         self._pending, self._waiting = [], 0
 
@@ -264,7 +266,8 @@ class EventLog:
             file.append(*mark.behind)
             os.fsync(fd)
             if mark.behind and not self._lost and self._file is not None:
-                # Each record is in one file only. Until the new file has its name, the store has them too.
+                # Each record is in one file only. The store also has these records until the new file has its final
+                # name.
                 self._file.cut(mark.size or 0)
                 os.fsync(self._file.fd)
                 self._pending = list(mark.behind)
@@ -280,7 +283,7 @@ class EventLog:
         self._lost, self.problem = False, ""
 
     def close(self) -> None:
-        """Close the file; without a close nothing is lost."""
+        """Close the file; nothing is lost without it."""
         if self._file is not None:
             os.close(self._file.fd)
             self._file = None
@@ -290,8 +293,9 @@ class EventLog:
         return 0 if self._file is None else self._file.end
 
     def _resume(self) -> int | None:
-        """Open the newest file after its last whole record; return that record's number, None if it cannot be
-        continued.
+        """Open the newest file after its last whole record; return that record's number.
+
+        Return None if the file cannot be continued.
         """
         known = files(self.folder)
         self._other_release = False
@@ -310,7 +314,7 @@ class EventLog:
             last, end = header.before, first.end
             for frame in whole:
                 last, end = last + 1, frame.end
-        # Records of two versions do not stand in one file.
+        # One file contains records of one version only.
         old = beginning.version != FORMAT.version
         if old or header.machine != MAJOR or header.zone != self._zone or header.release != cress.__version__:
             self._other_release = True
@@ -334,15 +338,15 @@ class EventLog:
 def _append_header(file: FramedFile, header: Header, state: memoryview) -> None:
     """Append the first frame of a file, without a copy of the state."""
     head = msgspec.msgpack.encode(header)
-    # The state is the last field, empty so far: its length and its bytes take the place of that.
+    # The state is the last field and empty so far: its length and bytes replace the empty value.
     assert head.endswith(b"\xc4\x00")
     file.append_pieces(head[:-2] + b"\xc6" + len(state).to_bytes(4, "big"), state)
 
 
 def _payloads(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield what the whole frames hold, up to a record that a crash left half-written.
+    """Yield the payloads of the whole frames, up to a record that a crash cut off.
 
-    Raises InputError where a frame in the middle is damaged.
+    Raises InputError if a frame in the middle is damaged.
     """
     beginning = FORMAT.beginning(file)
     end = beginning.at
@@ -354,7 +358,7 @@ def _payloads(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 
 def _up_to_damage(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
-    """Yield the whole frames that stand before any damage."""
+    """Yield the whole frames before any damage."""
     end = beginning.at
     for frame in _frames(file, beginning):
         if frame.start > end:
@@ -364,7 +368,7 @@ def _up_to_damage(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
 
 
 def _frames(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
-    """Yield the whole frames; none of a file of a newer release."""
+    """Yield the whole frames; none if a newer release wrote the file."""
     return frames(file, beginning) if beginning.version <= FORMAT.version else iter(())
 
 

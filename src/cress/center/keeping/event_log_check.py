@@ -1,4 +1,4 @@
-"""Checks of the event log's files: damage, missing files, and records that the store does not have."""
+"""Checks of the event log's files: damage, missing files, and records that the store lacks."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def last_record(folder: Path) -> int:
 
 
 def check_witness(folder: Path, store: Path, number: int, last: int | None = None) -> None:
-    """Raise Damaged if the event log has records after ``number``, the last one of the store: the store lost them.
+    """Raise Damaged if the event log has records after ``number``, the store's last one, since the store lost them.
 
-    Records are written there after the store has them. A store with no record is a new one. ``last`` is the last record
-    of the event log, if that was read before.
+    The event log gets records only after the store has them. A store without records is new. ``last`` is the last
+    record of the event log if it has been read before.
     """
     if not number:
         return
@@ -43,9 +43,9 @@ def check_witness(folder: Path, store: Path, number: int, last: int | None = Non
 
 
 def damaged_files(folder: Path, *, newest: bool = True, older: bool = True) -> list[str]:
-    """Return what is damaged or missing in the event log, as sentences. The state of the cluster does not depend on it.
+    """Return messages about damaged or missing files of the event log, on which the cluster's state does not depend.
 
-    ``newest`` and ``older``: which of the files are read.
+    ``newest`` and ``older`` select the files to read.
     """
     found: list[str] = []
     before = 0

@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 class Finished:
-    """The readers of a store, one for each thread; every query raises StoreError when it fails."""
+    """The readers of a store, one for each thread; every query raises StoreError if it fails."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,22 +29,22 @@ class Finished:
         self._closed = False
 
     def close(self) -> None:
-        """Close the readers; the store is closed after them."""
+        """Close the readers; the store must be closed after them."""
         self._closed = True
         self._threads.shutdown(cancel_futures=True)
         for reader in self._readers:
             reader.close()
 
     async def job(self, job: int) -> JobRecord | None:
-        """Return a finished job."""
+        """Return a finished job; None if it is not stored."""
         return await self._ask(lambda reader: reader.job(job))
 
     async def some(self, ids: Sequence[int]) -> list[JobRecord]:
-        """Return those of these jobs that are stored."""
+        """Return the stored ones of these jobs."""
         return await self._ask(lambda reader: reader.some(ids)) if ids else []
 
     async def runs(self, jobs: Iterable[int]) -> dict[int, bytes]:
-        """Return the runs that are stored, by job."""
+        """Return the stored runs, by job."""
         wanted = sorted(set(jobs))
 
         def read(reader: FinishedReader) -> dict[int, bytes]:
@@ -61,7 +61,7 @@ class Finished:
         return await self._ask(lambda reader: reader.attempts(job, first, last))
 
     async def oldest(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
-        """Return what may move to the history; see ``FinishedReader.finished``."""
+        """Return work that may move to the history; see ``FinishedReader.finished``."""
         return await self._ask(lambda reader: reader.finished(most))
 
     async def _ask(self, question: Callable[[FinishedReader], _T]) -> _T:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FILE = "history.db"
 # Concurrent queries; further ones wait.
 THREADS = 4
-# Seconds for which readers do not try again to reach a database that failed.
+# Seconds before readers try again to reach a database that failed.
 REST = 5.0
 
 _T = TypeVar("_T")
@@ -33,13 +33,13 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
 class HistoryJob(JobRecord, frozen=True, kw_only=True):
-    """A job of the history, and its run."""
+    """A job of the history, with its run."""
 
     run: Run | None
 
 
 class HistoryReader:
-    """The history of a center: opened when it is first needed, since most centers rarely read it."""
+    """The history of a center, opened on first use, since most centers rarely read it."""
 
     def __init__(self, data: Path, url: str = "") -> None:
         self.url = url
@@ -57,7 +57,7 @@ class HistoryReader:
         return self._history is None and not self.url and not self._file.exists()
 
     def check(self) -> None:
-        """Raise InputError if the address of the database is not valid, Damaged if the file is less than it was."""
+        """Raise InputError if the address of the database is not valid, and Damaged if its file has lost data."""
         if self.url:
             from cress.store.history import check_url
 
@@ -73,14 +73,14 @@ class HistoryReader:
             self._history.close()
 
     async def job(self, id: int) -> HistoryJob | None:
-        """Return a job and its run. Raises StoreError, as all methods here."""
+        """Return a job and its run; None if it is unknown. Raises StoreError, as all methods here do."""
         if self.is_empty:
             return None
         found = await self._ask(lambda history: history.job(id))
         return _past(*found) if found else None
 
     async def some(self, ids: Sequence[int]) -> list[HistoryJob]:
-        """Return those of these jobs that are in the history."""
+        """Return the jobs that the history has."""
         if self.is_empty or not ids:
             return []
         return await self._ask(lambda history: [_past(*pair) for pair in history.some(ids)])
@@ -127,8 +127,9 @@ class HistoryReader:
         before: int,
         usage_before: int,
     ) -> None:
-        """Add finished work, and remove as much of what is older than these times; for a thread that follows the
-        leader.
+        """Add finished work, and remove as much work older than these times (µs).
+
+        Runs in the thread that follows the leader.
         """
 
         def work(history: History) -> Mark:
@@ -143,7 +144,7 @@ class HistoryReader:
         write_mark(self._mark, msgspec.structs.replace(mark, file=not self.url))
 
     async def prune(self, before: int, usage_before: int) -> int:
-        """Remove some of the older jobs; return how many, 0 when none is left."""
+        """Remove some older jobs; return their number, 0 when none is left."""
 
         def work(history: History) -> int:
             count = history.prune(before)
@@ -184,7 +185,7 @@ class HistoryReader:
         return question(self._history)
 
     def _compare(self, history: History) -> None:
-        """Raise Damaged if the database is not the one into which finished work was moved, or has lost some of it."""
+        """Raise Damaged if finished work was moved to another database, or this one has lost some of it."""
         mark = read_mark(self._mark)
         if mark is not None:
             there = history.mark()

@@ -1,4 +1,4 @@
-"""The feed of names: the name table of a running center, and those who wait for a change of one name."""
+"""The feed of names: the name table of a running center, and callers that wait for changes of a name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cress.shell.center.commit import CommitLoop
 
 
 class NameFeed:
-    """Keeps the table current.
+    """Keeps the name table current.
 
-    ``when_loaded`` and ``when_changed`` are called after each change, before anybody who waits.
+    ``when_loaded`` and ``when_changed`` are called after each change, before waiting callers wake.
     """
 
     def __init__(self, loop: CommitLoop) -> None:
@@ -25,7 +25,7 @@ class NameFeed:
         self._waiting: dict[str, asyncio.Future[None]] = {}
 
     def load(self) -> None:
-        """Take over a state that was loaded."""
+        """Load the names from a restored state."""
         loop = self._loop
         self._loads += 1
         self.table.load(loop.machine, NamesRevision(f"{loop.epoch}.{self._loads}", loop.number))
@@ -34,7 +34,7 @@ class NameFeed:
         self.tell()
 
     def stepped(self, rows: RowChanges) -> None:
-        """Take over what the last step has written, which is stored."""
+        """Apply the stored row changes of the last step."""
         changed = self.table.stepped(self._loop.machine, rows, self._loop.number)
         if not changed:
             return
@@ -45,12 +45,12 @@ class NameFeed:
                 self._wake(name)
 
     def tell(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting callers."""
         for name in list(self._waiting):
             self._wake(name)
 
     async def wait(self, name: str, revision: NamesRevision, seconds: float) -> None:
-        """Wait for a change of a name behind a revision, a call of ``tell``, or the timeout."""
+        """Wait for a change of a name after a revision, a call of ``tell``, or the timeout in seconds."""
         if self.table.since(name, revision) != []:
             return
         future = self._waiting.get(name)

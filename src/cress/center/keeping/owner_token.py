@@ -1,4 +1,4 @@
-"""Authentication: one token for the owner of the data directory, made at the first start."""
+"""Authentication of the owner: one token in the data directory, made at the first start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cress.protocol.proof import mac
 
 TOKEN_FILE = "token"  # noqa: S105 – the name of a file
 LEAST_LENGTH = 20
-# The note of the store with the fingerprint of the token.
+# The store's note with the fingerprint of the token.
 FINGERPRINT = "secret"
 WAY_BACK = (
     "restore it from a backup, from another center of the cluster, or from a node (the file in `--token-file` of its "
@@ -24,12 +24,12 @@ ACCEPT = "; if executors already have this one, use `cress store secret --accept
 
 
 def fingerprint_of(secret: str) -> bytes:
-    """Return the fingerprint by which a store knows the secret of its cluster."""
+    """Return the fingerprint with which a store identifies the secret of its cluster."""
     return mac(secret.encode(), "fingerprint of the secret")
 
 
 def check_fingerprint(folder: Path, secret: bytes, known: bytes | None) -> None:
-    """Raise InputError if the store knows another secret than that in ``folder``, whose fingerprint is ``secret``."""
+    """Raise InputError if the store knows another secret than the one in ``folder`` with fingerprint ``secret``."""
     if known is not None and not hmac.compare_digest(known, secret):
         raise InputError(
             "the token was changed, or belongs to another cluster, so executors would refuse a center with it",
@@ -39,9 +39,9 @@ def check_fingerprint(folder: Path, secret: bytes, known: bytes | None) -> None:
 
 
 def cluster_secret(folder: Path, known: bytes | None) -> str:
-    """Return the secret in ``folder``, checked against the fingerprint that the store knows.
+    """Return the secret in ``folder``, checked against the fingerprint in the store.
 
-    If that knows none, one is made where there is none. Raises InputError.
+    If the store has no fingerprint, a missing secret is made. Raises InputError.
     """
     if known is None:
         return ensure_token(folder)
@@ -55,7 +55,7 @@ def cluster_secret(folder: Path, known: bytes | None) -> str:
 
 
 def ensure_token(folder: Path) -> str:
-    """Return the token in ``folder``; create it if there is none. It is never readable by others."""
+    """Return the token in ``folder``, made if there is none. It is never readable by others."""
     path = folder / TOKEN_FILE
     if not path.exists():
         fresh = fresh_token(folder)
@@ -70,7 +70,7 @@ def ensure_token(folder: Path) -> str:
 
 
 def fresh_token(folder: Path) -> Path:
-    """Write a new token into a file of another name; return that."""
+    """Write a new token to a file with another name; return its path."""
     fresh = folder / f".{TOKEN_FILE}.{os.getpid()}"
     fresh.unlink(missing_ok=True)
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -84,7 +84,7 @@ def fresh_token(folder: Path) -> Path:
 def read_token(path: Path, remedy: str = "move it away, and the next start makes one") -> str:
     """Return the token from a file that only its owner may read. Raises InputError.
 
-    ``remedy`` says what to do about a file without a token.
+    ``remedy`` says how to handle a file without a token.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)

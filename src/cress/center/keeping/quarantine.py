@@ -1,4 +1,4 @@
-"""The quarantine: a folder with the inputs that the center cannot work on, for those who look into the defect."""
+"""The quarantine: a folder with inputs that make a step fail, kept for the analysis of the defect."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from cress.lifecycle.inputs import Input
 from cress.model.times import SECOND
 
 QUARANTINE = "quarantine"
-# Files that are kept, and characters of an input.
+# Most files that are kept, and most characters of an input.
 MOST_FILES, MOST_TEXT = 1_000, 1_000_000
 
 _log = logging.getLogger("cress.center")
 
 
 class Quarantine:
-    """A folder of JSON files, one for each input that was set aside; the oldest go when there are too many."""
+    """A folder of JSON files, one for each input that was set aside; the oldest are removed if there are too many."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._number = 0
 
     def keep(self, what: Input, why: str, utc: int) -> Path:
-        """Store an input, and return its file. An error is logged: the center goes on."""
+        """Store an input, and return its file. An error is only logged, so that the center goes on."""
         moment = datetime.fromtimestamp(utc / SECOND, UTC)
         self._number += 1
         kind = type(what).__name__

@@ -1,4 +1,4 @@
-"""Recovery: a stored snapshot and log become a machine that continues where the last one stopped."""
+"""Recovery: makes a machine from a stored snapshot and log, which continues where the last one stopped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Meta(msgspec.Struct, frozen=True, array_like=True):
 def load_machine(store: Store, settings: CenterSettings, clock: Clock) -> Opened:
     """Load the state: the snapshot, and the facts of the log after it. Reads only.
 
-    Raises StoreError when the store cannot be read, or was left by a newer release.
+    Raises StoreError if the store cannot be read, or a newer release wrote it.
     """
     with no_collection():
         saved = store.load()
@@ -59,15 +59,14 @@ def load_machine(store: Store, settings: CenterSettings, clock: Clock) -> Opened
 def begin_epoch(store: Store, opened: Opened, settings: CenterSettings, clock: Clock, secret: bytes = b"") -> None:
     """Continue the machine in a new epoch, with all nodes away and the options of the settings.
 
-    ``secret`` is the fingerprint of the center's secret, which the store knows from now on; a center with another one
-    is refused.
+    ``secret`` is the fingerprint of the center's secret, which the store keeps; a center with another one is refused.
     The machine is stepped only after the store has shown that it can write. Raises StoreError, and InputError for
     options that are not valid here.
     """
     if secret:
         check_fingerprint(settings.data, secret, store.note(FINGERPRINT))
     options = parse_assignments(settings.options, opened.machine.core.options)
-    # Attempts and epochs of one cluster mean nothing in another: executors tell clusters apart by this.
+    # Executors distinguish clusters by this id, since attempts and epochs have a meaning only within one cluster.
     opened.cluster = opened.cluster or secrets.token_hex(8)
     opened.epoch = store.take_over(opened.epoch, opened.number, opened.cluster)
     now, utc = clock.now(), clock.utc()
@@ -92,8 +91,8 @@ def begin_epoch(store: Store, opened: Opened, settings: CenterSettings, clock: C
         opened.log_size += len(record)
         opened.log_count += 1
     else:
-        # The state before the log must not depend on the settings of the next start, nor on how a later release
-        # would step records without facts.
+        # The state before the log must depend neither on the settings of the next start, nor on the way in which a
+        # later release would step records without facts.
         if step.attempts or step.jobs:
             store.commit(Batch(attempts=step.attempts, jobs=step.jobs), opened.epoch)
         state = opened.machine.export()
@@ -108,7 +107,7 @@ def version_note() -> bytes:
 
 
 class Restored(msgspec.Struct):
-    """A restored state. ``records`` and ``stepped`` as in ``Opened``."""
+    """A restored state; ``records`` and ``stepped`` are as in ``Opened``."""
 
     machine: Machine
     events: Events
@@ -119,9 +118,9 @@ class Restored(msgspec.Struct):
 def restored(saved: Saved, settings: CenterSettings, read_run: Callable[[int], bytes | None] | None = None) -> Restored:
     """Return the stored state. Raises StoreError and InputError.
 
-    Facts are applied. Records of releases that stored no facts are stepped, by a machine that decides as those did.
-    ``read_run`` reads a stored run, from which the jobs of such releases get what they did not have; it may be missing
-    where the state is only looked at.
+    Facts are applied. Records without facts, of older releases, are stepped by a machine that decides as these did.
+    ``read_run`` reads a stored run, which completes the jobs of such releases; it may be missing if the state is only
+    examined.
     """
     events = Events()
     if saved.snapshot is None:
@@ -157,7 +156,7 @@ def restored(saved: Saved, settings: CenterSettings, read_run: Callable[[int], b
                 follower.apply(record)
                 events.replay(entry.events)
         except Exception as error:
-            # Its checksum holds, so it is intact; a backup of it would not help.
+            # The record's checksum is right, so it is intact, and a backup of it would not help.
             raise StoreError(
                 f"{which} cannot be read by cress {cress.__version__}: {_said(error)}; "
                 "start and stop the version of cress that wrote it once, so that it leaves no log"
@@ -177,7 +176,7 @@ def _graces(read_run: Callable[[int], bytes | None]) -> Callable[[int], int | No
 
 
 def _check_release(saved: Saved) -> None:
-    """Raise StoreError if a newer major version has written the log."""
+    """Raise StoreError if a newer major version wrote the log."""
     version = saved.meta.get("version")
     if version is None or not saved.records:
         return

@@ -1,4 +1,4 @@
-"""Snapshots of the machine, encoded by a forked process, while the event loop goes on.
+"""Snapshots of the machine, encoded by a forked process while the event loop goes on.
 
 The fork sees the state of one moment.
 """
@@ -20,5 +20,5 @@ class Export:
         self._work = ForkedWork(machine.export, folder / FILE, "a snapshot")
 
     def state(self) -> memoryview | None:
-        """Wait for the state; None if the fork has failed. Runs in a thread."""
+        """Wait for the encoded state; None if the fork has failed. Runs in a thread."""
         return self._work.result()

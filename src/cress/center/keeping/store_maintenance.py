@@ -1,4 +1,4 @@
-"""Maintenance of a store without a running center: check it, back it up, restore a backup."""
+"""Maintenance of a store without a running center: check, backup, restore."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ __all__ = [
     "restore_shared",
     "without_password",
     "wrong_secret",
-]  # the command line needs these and nothing else of the store
+]  # the names that the command line uses
 
-# The jump of the numbers when the count given out since a backup is unknown.
+# Added to the numbers if the count given out since a backup is unknown.
 JUMP_JOBS = JUMP_EPOCHS = 1_000_000
 JUMP = 1_000_000_000
 
@@ -63,10 +63,10 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
 class StoreReport(msgspec.Struct, kw_only=True):
-    """The contents of a store in numbers; ``problems`` are sentences.
+    """The contents of a store in numbers; ``problems`` are messages.
 
     ``completed`` is the number of changes that the store lacks and the next start takes from the commit journal.
-    ``secret`` says what is wrong with the secret of the data directory.
+    ``secret`` is the problem with the secret of the data directory.
     """
 
     size: int = 0
@@ -83,7 +83,7 @@ class StoreReport(msgspec.Struct, kw_only=True):
 
 
 class Replaced(msgspec.Struct, kw_only=True):
-    """The result of a restore; ``kept`` is the folder with the store that was replaced (None: there was none)."""
+    """The result of a restore; ``kept`` is the folder with the replaced store (None if there was none)."""
 
     jobs: int
     attempts: int
@@ -92,25 +92,25 @@ class Replaced(msgspec.Struct, kw_only=True):
 
 
 class _Numbers(msgspec.Struct):
-    """Numbers that are used only once, and what else a restore must not take back."""
+    """Numbers that are used only once, and other state that a restore must not undo."""
 
     job: int
     attempt: int
     epoch: int
     record: int
     event: int
-    secret: bytes | None  # its fingerprint
+    secret: bytes | None  # the fingerprint of the secret
 
 
 def check(path: Path, data: Path | None = None) -> StoreReport:
-    """Read everything in the store at ``path``, as of one moment, and step through its log.
+    """Read the whole store at ``path``, as of one moment, and step through its log.
 
-    ``data`` is a data directory of a center whose store is elsewhere. Raises StoreError when there is no readable
+    ``data`` is the data directory of a center whose store is elsewhere. Raises StoreError if there is no readable
     store.
     """
     found = StoreReport(size=path.stat().st_size if path.is_file() else 0)
     events = path.parent / EVENTS
-    # Before the store, which is never behind it.
+    # Read before the store, which is never behind the event log.
     last = last_record(events)
     with reading(path) as store:
         found.problems += store.damage()
@@ -145,7 +145,7 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
 
 
 def wrong_secret(data: Path) -> str:
-    """Return what keeps a center from starting with the secret in ``data`` and the store there, else empty."""
+    """Return the reason why the secret in ``data`` keeps a center from starting with the store there, else empty."""
     with reading(data / STORE) as store:
         return _wrong_secret(data, store.saved().meta.get(FINGERPRINT))
 
@@ -160,10 +160,10 @@ def _wrong_secret(data: Path, known: bytes | None) -> str:
 
 
 def change_secret(data: Path, address: str, *, new: bool) -> Path:
-    """Make the store know the secret in the file of ``data`` from now on, or a ``new`` one; return that file.
+    """Give the store the secret in the file of ``data``, or a ``new`` one; return that file.
 
-    No center may run on ``data``; one that leads on the shared store at ``address`` is fenced off. Raises StoreError
-    and InputError.
+    No center may run on ``data``; a leader on the shared store at ``address`` is fenced off. Raises StoreError and
+    InputError.
     """
     if not address and not (data / STORE).exists():
         raise InputError("has no store", hint="the data directory of a center", file=str(data))
@@ -192,7 +192,7 @@ def change_secret(data: Path, address: str, *, new: bool) -> Path:
 def backup(path: Path, target: Path) -> int:
     """Copy the store at ``path``, as of one moment, to the new file ``target``; return its size in bytes.
 
-    Raises StoreError, also when the store is damaged, and InputError.
+    Raises StoreError, also if the store is damaged, and InputError.
     """
     if target.exists():
         raise InputError("already exists", hint="a backup overwrites nothing", file=str(target))
@@ -204,16 +204,17 @@ def backup(path: Path, target: Path) -> int:
 
 
 def restore(data: Path, file: Path) -> Replaced:
-    """Make ``file`` the store of the data directory ``data``; the store in place is moved into a folder beside it.
+    """Make ``file`` the store of the data directory ``data``; the present store is moved to a folder beside it.
 
-    Numbers of jobs and attempts continue after all that were given out since the backup: executors remember attempts,
-    and must not take a new one for an old one. Raises StoreError and InputError, also when a center runs there.
+    Numbers of jobs and attempts continue after all that were given out since the backup, since executors remember
+    attempts and must not confuse a new one with an old one. Raises StoreError and InputError, also if a center runs
+    there.
     """
     directory = DataDirectory(data)
     try:
         path = data / STORE
         fresh = beside(path, ".restored")
-        # First: opening a store that has lost its write-ahead file makes a new one.
+        # Read first, since opening a store that has lost its write-ahead file makes a new one.
         given = _given_away(path)
         for ending in ("", MARK, JOURNAL, "-wal", "-shm"):
             beside(fresh, ending).unlink(missing_ok=True)
@@ -227,7 +228,7 @@ def restore(data: Path, file: Path) -> Replaced:
 def restore_shared(address: str, file: Path) -> Replaced:
     """Make ``file`` the content of the shared store at ``address``; the center that uses it is fenced off.
 
-    Numbers continue as with ``restore``. Raises StoreError and InputError.
+    Numbers continue as in ``restore``. Raises StoreError and InputError.
     """
     with tempfile.TemporaryDirectory(prefix="cress-store-") as folder:
         fresh = Path(folder) / STORE
@@ -242,7 +243,7 @@ def restore_shared(address: str, file: Path) -> Replaced:
 
 
 def _renumbered(file: Path, fresh: Path, given: _Numbers | None) -> Machine:
-    """Write the backup ``file`` to the new store ``fresh``, continuing after the numbers that were given out since."""
+    """Write the backup ``file`` to the new store ``fresh``, continuing after the numbers given out since."""
     with reading(file, as_it_is=True) as source:
         for problem in source.damage():
             raise StoreError(f"{file} is damaged: {problem}")
@@ -276,7 +277,7 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
 
 
 def _given_away(path: Path) -> _Numbers | None:
-    """Return the numbers that the store in place has reached; None if it is damaged."""
+    """Return the numbers that the present store has reached; None if it is damaged."""
     try:
         with reading(path) as store:
             if store.damage():
@@ -296,14 +297,14 @@ def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:
 
 
 def _behind(one: _Numbers, other: _Numbers) -> _Numbers:
-    # One record more: the event log must see that it never had this state.
+    # One more record, so that the event log can see that it never had this state.
     return _Numbers(
         max(one.job, other.job),
         max(one.attempt, other.attempt),
         max(one.epoch, other.epoch),
         max(one.record, other.record) + 1,
         max(one.event, other.event) + 1,
-        # Executors have the secret of today, whatever that of the backup was.
+        # Executors have the present secret, whatever the backup contains.
         other.secret or one.secret,
     )
 

@@ -1,4 +1,4 @@
-"""Migration of a store to another kind, and maintenance of those that several centers share."""
+"""Migration of a store to another kind, and maintenance of shared stores."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from cress.store.opening import REPLICA, check_address
 from cress.store.sqlite_file import MARK, beside
 from cress.store.tools import move_away
 
-# The folder of a data directory into which the file is moved that is not its store any more.
+# The folder of a data directory to which the file of a former store is moved.
 MOVED = "moved"
 
 
 def is_address(place: str) -> bool:
-    """Return whether this is the address of a shared store, and not a data directory."""
+    """Return whether this is the address of a shared store rather than a data directory."""
     return "://" in place
 
 
 @contextmanager
 def as_file(address: str, *, last: bool = False) -> Iterator[Path]:
-    """Give a copy of a shared store in a file; ``last`` as for ``copy_to_file``. Raises StoreError and InputError."""
+    """Yield a copy of a shared store as a file; ``last`` is as in ``copy_to_file``. Raises StoreError, InputError."""
     check_address(address)
     with tempfile.TemporaryDirectory(prefix="cress-store-") as folder:
         path = Path(folder) / STORE
@@ -35,10 +35,11 @@ def as_file(address: str, *, last: bool = False) -> Iterator[Path]:
 
 
 def migrate(source: str, target: str) -> Path | None:
-    """Move a store: each is a data directory or the address of a shared store. Raises StoreError and InputError.
+    """Move a store; source and target are data directories or addresses of shared stores.
 
-    The target must be empty. A center that runs on the source is refused (a directory), or fenced off (a shared
-    store). Return the folder with the file that was the store of a directory. Interrupted, it can be run again.
+    The target must be empty. A center that runs on the source is refused (a directory) or fenced off (a shared store).
+    Return the folder with the file of a directory's former store. An interrupted migration can be run again. Raises
+    StoreError and InputError.
     """
     for place in (source, target):
         if is_address(place):

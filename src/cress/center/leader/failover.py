@@ -1,4 +1,4 @@
-"""Failover: whether this center leads or stands by, and the change between the two (design note 0017)."""
+"""Failover: the change of this center between leader and standby (design note 0017)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cress.center.leader.standby import Standby
 from cress.model.errors import InputError, NotAccepted
 from cress.store.base import StoreError
 
-# Seconds in which another center must have taken the lead that it was given.
+# Seconds within which another center must take the lead that is handed over.
 HAND_OVER = 2.0
-# Seconds that a call waits for a center that leads.
+# Seconds that a call waits for a leader.
 PATIENCE = 10.0
 
 
 class Failover:
-    """The part of this center among those that share a store. With a store of its own it always leads."""
+    """The role of this center among those that share a store. With a store of its own it always leads."""
 
     def __init__(self, committer: Committer, election: LeaderElection, standby: Standby | None, address: str) -> None:
         self._committer = committer
@@ -31,21 +31,19 @@ class Failover:
 
     @property
     def age(self) -> float:
-        """Seconds since what is shown here was all that was stored; 0 on the center that leads, and knows that it
-        does.
-        """
+        """Seconds since the shown state was the latest stored one; 0 on the leader while its lead is confirmed."""
         return self._election.unconfirmed if self.leads or self._standby is None else self._standby.age
 
     async def confirmed(self, seconds: float) -> bool:
-        """Wait until no other center can lead, at most so long; False if one may.
+        """Wait until no other center can lead, at most ``seconds``; return False if one still may.
 
-        A center that was cut off or asleep leads as far as it knows, until the servers of the store have told it more.
+        A center that was cut off or asleep assumes that it leads until the servers of the store answer.
         """
         return await self._election.confirmed(seconds)
 
     @property
     def leader(self) -> str:
-        """The address of the center that leads; empty if none is known to lead."""
+        """The address of the leader; empty if none is known."""
         if self.leads:
             return self.address
         return "" if self._election.is_mine else self._election.leader
@@ -57,7 +55,7 @@ class Failover:
 
     @property
     def is_changing(self) -> bool:
-        """True while the lead is handed over, or this center begins to lead or ends."""
+        """True while the lead is handed over, or this center begins or ceases to lead."""
         return (
             self._handing_over
             or self._election.is_mine is not self.leads
@@ -65,11 +63,11 @@ class Failover:
         )
 
     async def others(self) -> list[str]:
-        """Return the addresses of the other centers that stand by. Raises StoreError."""
+        """Return the addresses of the other standbys. Raises StoreError."""
         return await self._election.others()
 
     async def settled(self, seconds: float = PATIENCE) -> str:
-        """Wait until it is known which center leads, at most so long; return its address, empty if none does."""
+        """Wait until the leader is known, at most ``seconds``; return its address, empty if there is none."""
         end = asyncio.get_running_loop().time() + seconds
         while (not self.leader or self.is_changing) and (left := end - asyncio.get_running_loop().time()) > 0:
             await self._election.news(left)
@@ -83,8 +81,8 @@ class Failover:
     ) -> None:
         """Stand by and lead in turns until cancelled. Raises InputError.
 
-        ``prepare`` is called when the state is there, ``begin`` when this center leads, ``end`` when it does not any
-        more.
+        ``prepare`` is called when the state is loaded, ``begin`` when this center leads, ``end`` when it ceases to
+        lead.
         """
         assert self._standby is not None
         while True:
@@ -93,7 +91,7 @@ class Failover:
             self._set(leads=True)
             why = await self._election.watch(self._committer.lapsed, lambda: self._committer.loop.is_replaced)
             if self._handing_over:
-                # Executors look for the other one when it is there.
+                # Executors look for the other leader once it is there.
                 await self._election.wait_for_leader(HAND_OVER)
             self._committer.step_aside(f"this center stands by; {why}")
             self._set(leads=False)
@@ -104,7 +102,7 @@ class Failover:
         self._election.stir()
 
     async def hand_over(self) -> str:
-        """Have another center lead; return its address. Raises NotAccepted if there is none, and StoreError."""
+        """Make another center the leader; return its address. Raises NotAccepted if there is none, and StoreError."""
         if not self.leads or self._handing_over:
             raise NotAccepted("this center does not lead", hint=self.leader and f"the one at {self.leader} does")
         if not await self.others():
@@ -120,7 +118,7 @@ class Failover:
         return self._election.leader
 
     async def resign(self) -> None:
-        """Hand the lead over if another center stands by, since this one stops: nobody need wait for its end."""
+        """Hand over the lead to a standby, if there is one, since this center stops; so clients need not wait."""
         with contextlib.suppress(InputError, StoreError):
             if self.is_shared and self.leads and await self.others():
                 await self.hand_over()

@@ -1,6 +1,4 @@
-"""Copies of finished work in the history of a center that stands by: what the leader moves away is kept here as
-well.
-"""
+"""Copies of finished work in the history of a standby: it also keeps the work that the leader moves away."""
 
 from __future__ import annotations
 
@@ -22,14 +20,14 @@ _log = logging.getLogger("cress.center")
 
 
 class HistoryCopies:
-    """Copies finished work into the history of this center before it leaves the replica. Runs in the thread that
-    follows the log.
+    """Copies finished work into the history of this center before it leaves the replica.
 
-    With a history that all centers share there is nothing to do: the leader has put it there.
+    Runs in the thread that follows the log. With a history that all centers share there is nothing to do, since the
+    leader writes it.
     """
 
     def __init__(self, committer: Committer, store: ReplicatedStore, live: Callable[[int], LiveJob | None]) -> None:
-        """``live`` gives a job that has not ended, as far as this center has followed."""
+        """``live`` returns a job that has not ended, as far as this center has followed."""
         self._committer = committer
         self._store = store
         self._live = live
@@ -38,7 +36,10 @@ class HistoryCopies:
             store.leaving = self.take
 
     def take(self, batch: Batch | None) -> None:
-        """Copy what this batch removes; None: all finished work. Following goes on if the history cannot be written."""
+        """Copy the work that this batch removes; for None, all finished work.
+
+        Following goes on if the history cannot be written.
+        """
         try:
             with closing(self._store.reader()) as reader:
                 for jobs, attempts in _all(reader) if batch is None else _removed(reader, batch):
@@ -81,7 +82,7 @@ def _removed(reader: FinishedReader, batch: Batch) -> Iterator[tuple[list[JobRec
 
 
 def _all(reader: FinishedReader) -> Iterator[tuple[list[JobRecord], list[AttemptRecord]]]:
-    """Yield the finished jobs with their attempts, some at a time."""
+    """Yield all finished jobs with their attempts, some at a time."""
     before: int | None = None
     while jobs := reader.jobs(limit=BATCH, before=before):
         before = jobs[-1].id

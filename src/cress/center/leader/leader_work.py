@@ -1,4 +1,4 @@
-"""The work of a center that leads: executors connect, files of the operator hold, finished work moves on."""
+"""The work of a leader: executors connect, the operator's files apply, finished work moves on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BACKLOG = 2048
 
 
 class LeaderWork:
-    """The work of a center that leads: executors connect to it, and files of the operator hold."""
+    """The work of a leader: accepts executors, applies the operator's files, and runs the background tasks."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class LeaderWork:
         namenodes: Namenodes,
         sockets: Iterator[list[socket.socket]],
     ) -> None:
-        """``sockets`` gives those at which executors connect, each time that this center begins to lead."""
+        """``sockets`` yields the sockets for executors, each time that this center begins to lead."""
         self.settings = settings
         self.committer = committer
         self._listener = listener
@@ -54,7 +54,7 @@ class LeaderWork:
         self._sockets: list[socket.socket] = []
 
     async def begin(self) -> None:
-        """Begin the work. Raises InputError if the sockets are not to be had."""
+        """Begin the work. Raises InputError if a socket cannot be bound."""
         committer = self.committer
         committer.when_writable(partial(self._listener.arrange, self._topology))
         committer.when_writable(partial(set_licences, committer, self._licences))
@@ -62,7 +62,7 @@ class LeaderWork:
         self._sockets = next(self._new_sockets)
         await self._listener.start(*self._sockets)
         self._tasks = [
-            # In a thread: the first expression of a user does not wait for it, and nothing else does.
+            # In a thread, so that neither the first expression of a user nor anything else waits for it.
             asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
             asyncio.create_task(learn_past_runs(committer), name="past runs"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
@@ -85,8 +85,9 @@ class LeaderWork:
 
 
 def executor_sockets(host: str, first: socket.socket, directory: DataDirectory) -> Iterator[list[socket.socket]]:
-    """Yield listening sockets for executors: at a port, at first the one that is bound already, and in the data
-    directory.
+    """Yield listening sockets for executors, one at a port and one in the data directory.
+
+    The first one at the port is already bound.
     """
     bound, port = first, first.getsockname()[1]
     while True:
@@ -96,7 +97,7 @@ def executor_sockets(host: str, first: socket.socket, directory: DataDirectory) 
 
 
 def bound_socket(host: str, port: int, option: str) -> socket.socket:
-    """Return a listening socket. Raises InputError with a sentence."""
+    """Return a listening socket. Raises InputError."""
     where = f"{host}:{port}"
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -18,21 +18,21 @@ from cress.shell.center.runs import decode_run, encode_run, run_of
 from cress.store.base import Batch, StoreError
 from cress.store.usage import Weight
 
-# Attempts that are moved together, and seconds between two moves, in which other commits take place.
+# Attempts moved together, and seconds between two moves, in which other commits take place.
 BATCH, PAUSE = 500, 0.1
 # Seconds between two checks, and after a failure to write the history.
 INTERVAL, RETRY = 10.0, 30.0
 # Seconds between two checks for expired records.
 RETENTION = 600.0
 
-# Of the dimensions that every cluster has, which come before its own.
+# Indexes of the dimensions that every cluster has, which come before custom ones.
 INDEX = Dimensions().index
 
 _log = logging.getLogger("cress.center")
 
 
 class Mover:
-    """Moves and removes records while ``run`` runs. ``problem`` says why the history cannot be written."""
+    """Moves and removes records while ``run`` runs; ``problem`` says why the history cannot be written."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -87,7 +87,7 @@ class Mover:
         return True
 
     async def _weight(self, attempt: AttemptRecord, over: dict[int, JobRecord]) -> Weight:
-        """Return the resources that an attempt of this job holds."""
+        """Return the resources of an attempt, from its live or finished job."""
         committer = self._committer
         live = committer.machine.jobs.get(attempt.job)
         found: LiveJob | JobRecord | None = live or over.get(attempt.job) or committer.uncommitted.jobs.get(attempt.job)
@@ -112,7 +112,7 @@ class Mover:
 
 
 def weight_of(attempt: AttemptRecord, job: LiveJob | JobRecord | None) -> Weight:
-    """Return the resources that an attempt holds; nothing where its job is not known."""
+    """Return the resources of an attempt; none if its job is unknown."""
     if job is None:
         return Weight("", 0, 0)
     request = job.job.request_of(attempt.task) if isinstance(job, LiveJob) else job.request
@@ -122,7 +122,7 @@ def weight_of(attempt: AttemptRecord, job: LiveJob | JobRecord | None) -> Weight
 def with_runs(
     jobs: Sequence[JobRecord], runs: Mapping[int, bytes]
 ) -> tuple[list[tuple[JobRecord, bytes | None]], dict[int, bool]]:
-    """Return each job with its run for the history, and whether the jobs with deadlines met them.
+    """Return each job with its run for the history, and whether jobs with deadlines met them.
 
     A member of a family gets a copy of its template's run.
     """

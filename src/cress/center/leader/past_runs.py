@@ -1,4 +1,4 @@
-"""Past runs: what a center that begins to lead learns of how long tasks run, from finished jobs."""
+"""Past runs: a new leader learns run times of tasks from finished jobs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from cress.model.job import JobType
 from cress.model.records import JobRecord
 from cress.store.base import JobFilter, StoreError
 
-# Finished jobs that are looked at, the newest ones.
+# Newest finished jobs that are read.
 MOST = 2_000
 
 _log = logging.getLogger(__name__)
 
 
 async def learn_past_runs(committer: Committer) -> None:
-    """Let the estimator learn from finished jobs: those of one task, and gangs, whose run is that of each task."""
+    """Let the estimator learn from finished jobs: those of one task, and gangs, whose run time is that of each task."""
     batch = JobFilter(type=JobType.BATCH.value)
     try:
         found = [

@@ -1,4 +1,4 @@
-"""Plans of moves, made by a forked process; and rounds that begin by themselves, by the option ``rebalance``."""
+"""Plans of moves, made by a forked process, and automatic rounds by the option ``rebalance``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cress.model.times import SECOND
 from cress.store.base import StoreError
 
 FILE = "plan.new"
-# Seconds between two looks at the option.
+# Seconds between two checks of the option.
 LOOK = 5.0
 
 _log = logging.getLogger("cress.center")
@@ -30,14 +30,14 @@ _decode = msgspec.msgpack.Decoder(MovePlan).decode
 
 
 class Planner:
-    """Makes one plan at a time, on the state of one moment."""
+    """Makes one plan at a time, from the state of one moment."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
         self._turn = asyncio.Lock()
 
     async def plan(self, wanted: PlanPurpose) -> MovePlan:
-        """Return a plan. Raises NotAccepted if it could not be made."""
+        """Return a plan. Raises NotAccepted if it cannot be made."""
         async with self._turn:
             work = ForkedWork(
                 partial(_made, self._committer.machine, wanted), self._committer.settings.data / FILE, "a plan of moves"
@@ -53,7 +53,7 @@ def _made(machine: Machine, wanted: PlanPurpose) -> bytes:
 
 
 class Rebalancing:
-    """Begins rounds at the moments that the option ``rebalance`` says."""
+    """Begins rounds at the moments given by the option ``rebalance``."""
 
     def __init__(self, committer: Committer, planner: Planner) -> None:
         self._committer = committer
@@ -91,7 +91,7 @@ class Rebalancing:
         return due is not None and due <= self._committer.clock.utc()
 
     async def _begin(self) -> None:
-        """Plan, and begin a round if there is something to move and none is under way."""
+        """Make a plan, and begin a round if it has moves and no round is in progress."""
         machine = self._committer.machine
         if present(machine) is not None or self._committer.problem:
             return

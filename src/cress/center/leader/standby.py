@@ -1,4 +1,4 @@
-"""A center that stands by: it follows what the leader stores, answers reads, and takes over (design note 0017)."""
+"""A standby: follows the state that the leader stores, answers reads, and takes over (design note 0017)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from cress.store.base import Changed, Fenced, StoreError
 from cress.store.replicated import ReplicatedStore
 from cress.store.shared_log import LogUnreachable, Trimmed
 
-# Seconds between two looks at the log that need no sign of it, and after an error.
+# Seconds between two checks of the log without notice of a change, and after an error.
 LOOK, RETRY = 0.25, 1.0
-# Seconds between two applications of what has come, and that time as a multiple of what one takes: readers go first.
+# Least seconds between two applications of commits, and the multiple of their duration: readers go first.
 PAUSE, SHARE = 0.03, 10
 
-# Errors after which a center that has the lead tries again.
+# Errors after which a center with the lead tries again.
 PASSING = (LogUnreachable, Changed, Fenced, Trimmed)
 
 _log = logging.getLogger("cress.center")
 
 
 class Standby:
-    """Keeps a committer at what the leader has stored while ``until_it_leads`` runs. ``age`` is how old that may be."""
+    """Keeps a committer at the leader's stored state while ``until_it_leads`` runs; ``age`` is that state's age (s)."""
 
     def __init__(self, committer: Committer, store: ReplicatedStore, election: LeaderElection) -> None:
         self._committer = committer
@@ -43,12 +43,12 @@ class Standby:
         self._told = ""
 
     def _live(self, number: int) -> LiveJob | None:
-        """Return a job that lives; None as well while nothing is loaded."""
+        """Return a live job; None also while nothing is loaded."""
         return None if self._warm is None else self._warm.opened.machine.jobs.get(number)
 
     @property
     def age(self) -> float:
-        """Seconds since what is shown was all that was stored."""
+        """Seconds since the shown state was the latest stored one."""
         return time.monotonic() - self._current
 
     async def load(self) -> None:
@@ -61,10 +61,10 @@ class Standby:
         self._current = begin
 
     async def until_it_leads(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Follow the leader until this center leads, and has begun its epoch.
+        """Follow the leader until this center leads and has begun its epoch.
 
-        ``prepare`` is called once, when the state is there. Raises InputError, and StoreError when this center has the
-        lead and cannot read or write what is stored.
+        ``prepare`` is called once, when the state is loaded. Raises InputError, and StoreError if this center has the
+        lead and cannot read or write the store.
         """
         prepared = False
         while True:
@@ -72,8 +72,7 @@ class Standby:
                 if self._warm is None:
                     await self.load()
                 self._election.start()
-                # A lead that the servers have not confirmed lately may be another center's, which an epoch begun here
-                # would replace.
+                # Without a recent confirmation another center may have the lead, whose epoch would be replaced.
                 if await self._election.confirmed(LOOK):
                     await self._take_over()
                     return
@@ -84,7 +83,7 @@ class Standby:
                 self._tell(self._election.problem)
             except StoreError as error:
                 if self._election.is_mine and not isinstance(error, PASSING):
-                    # Another center may be able to.
+                    # Another center may be able to lead.
                     raise
                 self._warm = None
                 self._tell(str(error))
@@ -93,7 +92,7 @@ class Standby:
                 await self._news()
 
     async def follow(self) -> None:
-        """Take in and show what is new."""
+        """Apply and show new commits."""
         warm, committer = self._warm, self._committer
         assert warm is not None
         begin = time.monotonic()
@@ -117,19 +116,19 @@ class Standby:
             except Changed:
                 if warm.opened.epoch != epoch or not self._election.is_confirmed():
                     raise
-                # The last words of the one before.
+                # The former leader stored more in the meantime.
                 continue
             self._warm = None
             _log.warning("this center leads now, after %.0f ms", 1000 * (time.monotonic() - begin))
             return
 
     async def _news(self) -> None:
-        """Wait for news: of the log, or of the lead."""
+        """Wait for news of the log or of the lead."""
         warm = self._warm
         assert warm is not None
         if self._election.is_mine:
             return
-        # Commits that come one by one are taken in together.
+        # Single commits are collected and applied together.
         await self._election.news(max(PAUSE, SHARE * warm.took))
         if not self._election.is_mine:
             looking = asyncio.create_task(asyncio.to_thread(self._look))

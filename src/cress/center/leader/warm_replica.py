@@ -1,6 +1,4 @@
-"""The warm state of a standby: what the leader has stored, applied as it comes, so that taking over is a matter of
-milliseconds.
-"""
+"""The warm state of a standby: it applies the leader's commits as they come, so taking over needs milliseconds."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ from cress.store.commit_journal import StoredCommit
 
 
 class Warm:
-    """A loaded state to which commits are applied; nothing is decided here.
+    """A loaded state to which commits are applied, without decisions.
 
-    ``took`` (s) is what the last ``take`` took.
+    ``took`` is the duration of the last ``take`` in seconds.
     """
 
     def __init__(self, opened: Opened, clock: Clock) -> None:
@@ -29,14 +27,14 @@ class Warm:
         self._follower = Follower(machine.tables, machine.core, machine.now, machine.utc, more=machine.more)
         self._clock = clock
         self._sizes = deque(map(len, opened.records))
-        self._begins = False  # an epoch has begun, and what it began with is not known yet
+        self._begins = False  # an epoch has begun, and its first state is not known yet
         self.opened = opened
         self.took = 0.0
 
     def take(self, commits: Iterable[StoredCommit]) -> bool:
-        """Apply commits, in their order; False if the state must be loaded, since it came without records.
+        """Apply commits in order; return False if the state must be loaded anew, since it came without records.
 
-        Raises ``StoreError`` for a record that this release cannot apply: the state is of no use then.
+        Raises StoreError for a record that this release cannot apply; the state is unusable then.
         """
         begin = time.perf_counter()
         opened, saved_clock = self.opened, None
@@ -53,7 +51,7 @@ class Warm:
                 if commit.covered is not None:
                     while self._sizes and len(self._sizes) > opened.number - commit.covered:
                         self._sizes.popleft()
-                    # Its size is not known; it only says when the next one is due.
+                    # The size is unknown; it only determines when the next snapshot is due.
                     opened.snapshot_size = max(1, opened.snapshot_size)
             opened.machine = self._follower.machine()
         opened.records = []

@@ -1,4 +1,4 @@
-"""The machine's clock: CLOCK_BOOTTIME, carried on over restarts of the center and of the computer."""
+"""The machine's clock: CLOCK_BOOTTIME, continued over restarts of the center and of the computer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from cress.model.times import DAY
 
-# The longest time that a computer is believed to have been off.
+# The longest off time of a computer that the wall clock is trusted for.
 MOST_OFF = 30 * DAY
 
 
@@ -22,7 +22,7 @@ class _SavedClock(msgspec.Struct, frozen=True, array_like=True):
 
 
 def boottime() -> int:
-    """Return the microseconds since the computer was started, time asleep included."""
+    """Return the microseconds since the computer was started, including time asleep."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
@@ -39,8 +39,8 @@ def boot_id() -> str:
 class Clock:
     """A clock in microseconds that never goes back.
 
-    Between reboots, steps of the wall clock do not affect it. The time that passed during a reboot is known from the
-    wall clock only, which is believed from 0 to 30 days.
+    Between reboots, steps of the wall clock do not affect it. The duration of a reboot is measured by the wall clock
+    only, and is accepted from 0 to 30 days.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Clock:
         return msgspec.msgpack.encode(_SavedClock(self.boot, now - self.offset, now, utc))
 
     def resume(self, saved: bytes | None, least: int = 0) -> None:
-        """Continue from a saved clock; never before ``least``, the time of the last step."""
+        """Continue from a saved clock, never before ``least``, the time of the last step (µs)."""
         if saved is not None:
             was = msgspec.msgpack.decode(saved, type=_SavedClock)
             if was.boot == self.boot:

@@ -1,6 +1,6 @@
-"""Compiles the scheduler's kernels after an installation, in a process of its own, while the center interprets them.
+"""Compiles the scheduler's kernels after an installation, in a separate process, while the center interprets them.
 
-As a program (``python -m cress.center.process.compilation``) it is that process: it reads the dimensions and options
+As a program (``python -m cress.center.process.compilation``) it is that process. It reads the dimensions and options
 from standard input, fills the cache, and ends early when standard input does.
 """
 
@@ -20,21 +20,21 @@ from cress.core.warm import KERNELS, warm_up
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 
-# Seconds between two looks at whether a kernel is missing.
+# Seconds between two checks for missing kernels.
 LOOK_EVERY = 1.0
-# Tasks and the center go first.
+# A low priority, so that tasks and the center go first.
 NICE = 5
 
 
 class WantedKernels(msgspec.Struct):
-    """The scheduler for which to compile. Custom ``dimensions`` only."""
+    """The scheduler for which kernels are compiled; ``dimensions`` are the custom ones."""
 
     dimensions: tuple[str, ...]
     options: Options
 
 
 class Compilation:
-    """Makes the kernels of a center ready. From the first moment on they are interpreted where the cache has none."""
+    """Makes the kernels of a center ready; kernels missing from the cache are interpreted at once."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -43,15 +43,15 @@ class Compilation:
         KERNELS.interpret()
 
     async def load(self, scheduler: Scheduler) -> None:
-        """Load the kernels for such a scheduler from the cache, as far as they are there."""
+        """Load the kernels for a scheduler from the cache, as far as they are there."""
         if self._loaded != (scheduler.dimensions, scheduler.options):
             await _load(scheduler)
             self._loaded = scheduler.dimensions, scheduler.options
 
     async def start(self, scheduler: Callable[[], Scheduler]) -> None:
-        """Load the kernels from the cache; when some are not there, now or later, compile them in the background.
+        """Load the kernels from the cache; compile missing ones, now and later, in the background.
 
-        ``scheduler`` returns the present one: it may get other dimensions, which need other kernels.
+        ``scheduler`` returns the present scheduler, whose dimensions may change and need other kernels.
         """
         await self.load(scheduler())
         self._task = asyncio.create_task(self._watch(scheduler), name="compilation")
@@ -61,7 +61,7 @@ class Compilation:
         while True:
             core = scheduler()
             if KERNELS.missing and (core.dimensions, core.options) in tried:
-                # It is one that the made-up story does not call: numba compiles it in the middle of work.
+                # The artificial workload does not call this kernel, so numba compiles it during normal work.
                 KERNELS.compile()
             elif KERNELS.missing:
                 tried.add((core.dimensions, core.options))
@@ -70,7 +70,7 @@ class Compilation:
             await asyncio.sleep(LOOK_EVERY)
 
     async def stop(self) -> None:
-        """End the compilation; what is compiled already stays in the cache."""
+        """Stop compiling; kernels that are already compiled stay in the cache."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -106,7 +106,7 @@ async def _load(core: Scheduler) -> None:
 
 
 def main() -> None:
-    """Compile for the scheduler that is described on standard input."""
+    """Compile for the scheduler described on standard input."""
     wanted = msgspec.msgpack.decode(bytes.fromhex(sys.stdin.readline()), type=WantedKernels)
     os.nice(NICE)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -114,8 +114,7 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    # Not by ``sys.stdin``: at its end the interpreter wants the lock that a thread holds while it reads from there, and
-    # aborts.
+    # Without ``sys.stdin``: the reading thread would hold its lock, without which the interpreter aborts at its exit.
     while os.read(sys.stdin.fileno(), 4096):
         pass
     os._exit(1)

@@ -1,6 +1,6 @@
 """Work on the state of one moment in a forked process, while the event loop goes on.
 
-The price is a copy of each page that the center writes until the fork is done.
+The price is a copy of each page that the center writes until the fork ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-# Seconds that a fork may take; one that hangs is killed.
+# Seconds after which a fork that hangs is killed.
 PATIENCE = 60.0
 _PR_SET_PDEATHSIG = 1
 
@@ -24,10 +24,9 @@ _log = logging.getLogger("cress.center")
 
 
 class ForkedWork:
-    """The bytes that ``work`` returns, once a fork has done it and written them to ``path``; ``what`` names it in the
-    log.
+    """The bytes that ``work`` returns, written to ``path`` by a fork; ``what`` names the work in the log.
 
-    Where no process can be forked it is done at once.
+    If no process can be forked, the work is done at once.
     """
 
     def __init__(self, work: Callable[[], bytes], path: Path, what: str) -> None:

@@ -1,6 +1,4 @@
-"""Garbage collection in small parts: looking at the whole state at once would hold up a large center for half a
-second.
-"""
+"""Garbage collection in small parts: a pass over the whole state would block a large center for half a second."""
 
 from __future__ import annotations
 
@@ -10,19 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-# Allocations before a collection of the youngest objects, and how many of these come before one of the next generation:
-# one of the oldest generation looks at some 15,000 objects, which takes a few milliseconds.
+# Allocations before a collection of the youngest objects, and collections before one of the next generation. One of the
+# oldest generation examines some 15,000 objects, which takes a few milliseconds.
 THRESHOLDS = (700, 10, 1)
-# Seconds between two collections of everything: with so few objects that it takes some 30 ms, and with more.
+# Seconds between two full collections, with few objects (some 30 ms) and with more; the most objects that are few.
 OFTEN, SELDOM = 3600.0, 86_400.0
 FEW = 100_000
 
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Collect nothing inside: all that is made there stays, and looking at it again and again takes half of the
-    time.
-    """
+    """Suspend collection inside: all new objects there stay, and examining them repeatedly would double the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -33,10 +29,10 @@ def no_collection() -> Iterator[None]:
 
 
 class Collector:
-    """Freezes what has survived a full collection, so that the next one looks only at what is newer.
+    """Freezes the survivors of a full collection, so that the next one examines only newer objects.
 
-    Objects are freed without the collector as soon as nobody refers to them; it is needed for circles only. Circles of
-    frozen objects stay until everything is collected, which ``run`` does now and then.
+    Unreferenced objects are freed without the collector, which is needed for reference cycles only. Cycles of frozen
+    objects stay until the next full collection, which ``run`` makes from time to time.
     """
 
     def __init__(self) -> None:
@@ -55,14 +51,14 @@ class Collector:
         gc.unfreeze()
 
     async def run(self) -> None:
-        """Collect in small parts, and everything now and then, until cancelled."""
+        """Collect in small parts, and fully from time to time, until cancelled."""
         with self:
             while True:
                 await asyncio.sleep(OFTEN)
                 self.hour_over()
 
     def hour_over(self) -> None:
-        """Collect everything if there is little of it, or if that was long ago."""
+        """Collect fully if there are few objects, or the last time was long ago."""
         self._since += OFTEN
         if gc.get_freeze_count() <= FEW or self._since >= SELDOM:
             self._since = 0.0
@@ -73,8 +69,8 @@ class Collector:
     def _collect_all() -> None:
         gc.collect()
         gc.freeze()
-        # The interpreter puts a full collection off until a quarter of what the last one looked at has been added: that
-        # must be little.
+        # The interpreter postpones a full collection until the objects have grown by a quarter of those last examined,
+        # so these must be few.
         gc.collect()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:

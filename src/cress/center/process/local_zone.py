@@ -10,14 +10,12 @@ from cress.model.errors import InputError
 from cress.model.zones import zone_of
 
 _LOCALTIME, _TIMEZONE = Path("/etc/localtime"), Path("/etc/timezone")
-# Behind this part of a path stands the name of a zone.
+# The name of a zone follows this part of a path.
 _DATABASE = "/zoneinfo/"
 
 
 def local_zone(localtime: Path = _LOCALTIME, timezone: Path = _TIMEZONE) -> str:
-    """Return the name of the zone that clocks show here, as ``TZ`` or the machine's files say; empty: it has no
-    name.
-    """
+    """Return the name of the local time zone, from ``TZ`` or the machine's files; empty if it has no name."""
     if not os.environ.get("TZ") and not localtime.exists():
         return "UTC"
     for name in _candidates(localtime, timezone):
@@ -31,7 +29,7 @@ def local_zone(localtime: Path = _LOCALTIME, timezone: Path = _TIMEZONE) -> str:
 def _candidates(localtime: Path, timezone: Path) -> Iterator[str]:
     given = os.environ.get("TZ")
     if given is not None:
-        # An empty one means UTC; a colon may stand before a name or a path.
+        # An empty value means UTC; a colon may precede a name or a path.
         name = given.removeprefix(":") or "UTC"
         yield name.partition(_DATABASE)[2] or name
         return

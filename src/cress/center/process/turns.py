@@ -1,4 +1,4 @@
-"""Turns: long work on the event loop gives way to others, and work that could hold them up runs in a thread."""
+"""Turns: long work on the event loop gives way to other work, and blocking work runs in a thread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from cress.lifecycle.slices import Slices
 
-# Seconds for which work on the event loop goes on before others have their turn.
+# Seconds that work on the event loop may take before other work has its turn.
 SLICE = 0.005
-# Bytes of a body that are read and checked on the event loop; more in a thread.
+# Most bytes of a body that is read and checked on the event loop; larger ones are checked in a thread.
 INLINE = 4 * 2**10
-# Long answers that are made at the same time; further ones wait.
+# Long answers made at the same time; further ones wait.
 AT_ONCE = 2
 # Items in one part of a long list.
 CHUNK = 1_000
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 async def in_turns(items: Iterable[_T]) -> AsyncIterator[_T]:
-    """Yield the items; whenever a slice of time is used up, let the event loop do other work first."""
+    """Yield the items; after each slice of time the event loop does other work first."""
     begun = time.perf_counter()
     for item in items:
         yield item
@@ -34,7 +34,7 @@ async def in_turns(items: Iterable[_T]) -> AsyncIterator[_T]:
 
 
 def chunks(items: Sequence[_T], size: int = CHUNK) -> Iterator[Sequence[_T]]:
-    """Yield the items in parts, for work on each item that is shorter than a look at the clock."""
+    """Yield the items in parts, for work that takes less time for an item than a look at the clock."""
     return (items[first : first + size] for first in range(0, len(items), size))
 
 
@@ -53,7 +53,7 @@ async def all_in_turns(work: Slices[_T]) -> _T:
 
 
 class _UserQueue:
-    """The large requests of one user, one after the other; ``there`` is how many they are."""
+    """The large requests of one user, one after another; ``there`` is their number."""
 
     def __init__(self) -> None:
         self.place = asyncio.Lock()
@@ -61,7 +61,7 @@ class _UserQueue:
 
 
 class LongRequests:
-    """Shared means of long requests: a thread that checks bodies, and the places of long answers."""
+    """Shared resources for long requests: a thread that checks bodies, and the places for long answers."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="check")
@@ -70,10 +70,9 @@ class LongRequests:
 
     @asynccontextmanager
     async def of_user(self, user: str, size: int) -> AsyncIterator[None]:
-        """Hold a user's only place for large requests: however many one user sends, others wait for one of them at
-        most.
+        """Hold a user's only place for large requests, so that others wait for at most one request of each user.
 
-        ``size``: bytes of the body; small requests do not wait.
+        ``size`` is the body's size in bytes; small requests do not wait.
         """
         if size <= INLINE:
             yield
@@ -89,7 +88,7 @@ class LongRequests:
                 del self._users[user]
 
     async def check(self, size: int, work: Callable[[], _T]) -> _T:
-        """Return the result of ``work`` on a body of this size, worked out in a thread if the body is large."""
+        """Return the result of ``work`` on a body of ``size`` bytes, computed in a thread if the body is large."""
         if size <= INLINE:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

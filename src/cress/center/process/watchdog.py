@@ -1,4 +1,4 @@
-"""The watchdog: measures how long the event loop is held up, and names what held it up."""
+"""The watchdog: measures the time for which the event loop is blocked, and names the cause."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from types import FrameType
 
 import msgspec
 
-# Seconds between two looks of the loop, and of the thread that watches it.
+# Seconds between two ticks of the loop, and between two checks of the watching thread.
 TICK = 0.02
 LOOK = 0.05
-# Delays from which on they are kept with what ran, and told in the log; seconds.
+# Seconds from which on a delay is kept with its cause, and logged.
 NOTED, TOLD = 0.05, 0.25
 # Seconds between two warnings; delays in between are counted.
 QUIET = 10.0
@@ -25,13 +25,13 @@ QUIET = 10.0
 KEPT = 60
 
 _PACKAGE = "cress."
-# Modules round everything that the center does, which say nothing about what it is.
+# Modules on every stack, which do not identify the work.
 _ROUND_ALL = (__name__, "cress.center.run", "cress.center.access.guard", "cress.cli.main", "cress.cli.center")
 _log = logging.getLogger("cress.center")
 
 
 class Delay(msgspec.Struct, frozen=True):
-    """A time for which the event loop did nothing else: its end (monotonic clock), its length in seconds, what ran."""
+    """A time in which the event loop was blocked: its end (monotonic clock, s), its length in seconds, its cause."""
 
     at: float
     length: float
@@ -39,15 +39,15 @@ class Delay(msgspec.Struct, frozen=True):
 
 
 class Watchdog:
-    """Watches the event loop of the thread that starts it. ``clock`` gives seconds, and never goes back.
+    """Watches the event loop of the thread that starts it. ``clock`` returns seconds, and never goes back.
 
-    A task of the loop notes the time again and again. When it comes late, everything else came late too. Meanwhile a
-    thread looks at what the loop's thread executes.
+    A task of the loop notes the time at short intervals. If it comes late, all other tasks were late too. Meanwhile a
+    thread samples what the loop's thread executes.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._due = 0.0  # of the next look of the loop; 0: it is not watched
+        self._due = 0.0  # time of the loop's next tick; 0 while the loop is not watched
         self._thread = 0
         self._seen = ""
         self._collecting = 0.0
@@ -58,7 +58,7 @@ class Watchdog:
         self._untold = 0
 
     async def run(self) -> None:
-        """Watch the loop that runs this until it is cancelled."""
+        """Watch the running loop until cancelled."""
         self._thread = threading.get_ident()
         thread = threading.Thread(target=self._look_on, name="watchdog", daemon=True)
         gc.callbacks.append(self._collection)
@@ -74,7 +74,7 @@ class Watchdog:
             thread.join()
 
     def looked(self) -> None:
-        """Note that the loop works again, and how late."""
+        """Note that the loop runs again, and its delay."""
         now = self._clock()
         length = now - self._due
         if length >= NOTED:
@@ -103,12 +103,12 @@ class Watchdog:
         self._told, self._untold = delay.at, 0
 
     def worst(self) -> Delay | None:
-        """Return the longest delay of the last hour, if there was any worth noting."""
+        """Return the longest noted delay of the last hour; None if there is none."""
         oldest = int(self._clock() // 60) - KEPT
         return max((delay for minute, delay in self._minutes if minute > oldest), key=_length, default=None)
 
     def _look_on(self) -> None:
-        """Look at the loop's thread whenever the loop is late. Runs in the watching thread."""
+        """Sample the loop's thread whenever the loop is late. Runs in the watching thread."""
         while not self._stop.wait(LOOK):
             if self._seen or self._clock() < self._due + NOTED:
                 continue
@@ -117,7 +117,7 @@ class Watchdog:
                 self._seen = described(frame)
 
     def _collection(self, phase: str, _: dict[str, int]) -> None:
-        """Add up the time that the garbage collector takes."""
+        """Add up the time spent by the garbage collector."""
         if phase == "start":
             self._collecting = self._clock()
         else:
@@ -129,7 +129,7 @@ def _length(delay: Delay) -> float:
 
 
 def described(frame: FrameType) -> str:
-    """Return what a thread executes: the first and the last function of this package on its stack."""
+    """Return a description of a thread's work: the first and the last function of this package on its stack."""
     ours = [caller for caller in _stack(frame) if caller.f_globals.get("__name__", "").startswith(_PACKAGE)]
     ours = [caller for caller in ours if caller.f_globals["__name__"] not in _ROUND_ALL]
     if not ours:

@@ -1,7 +1,7 @@
-"""Apply: create or change services, databases and cron jobs so that they are as a file describes them.
+"""Apply: create or change services, databases and cron jobs to match a file.
 
-Everything is checked before anything is changed, and all changes go into one step. Only a change that another user
-makes in between (a cancelled service) can still make a part fail; then the error names the parts that were done.
+Everything is checked before anything is changed, and all changes go into one step. A part can still fail only if
+another user changes something in between (cancels a service); then the error names the parts that were done.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> int:
-        """The id of the existing job, 0 if there is none."""
+        """The id of the existing job; 0 if there is none."""
         return self.before.id if self.before is not None else 0
 
 
@@ -94,7 +94,7 @@ def _change(committer: Committer, spec: JobSpec, job: Job) -> Change:
     run = committer.run(before.id)
     if run is None or not same_run(run, spec.run) or _what_counts(job) != _what_counts(before):
         return Change(What.UPDATED, spec, job, before)
-    # A timetable overrides the count that the file gives.
+    # A timetable overrides the count in the file.
     timed = isinstance(job.plan, Service) and job.plan.timetable
     if job.tasks != before.tasks and not timed:
         return Change(What.UPDATED if job.type is JobType.CRON else What.SCALED, spec, job, before)
@@ -127,7 +127,7 @@ def check(committer: Committer, changes: Sequence[Change], known: tuple[tuple[in
 
 
 def _alone(change: Change, created: Sequence[Change]) -> Job:
-    """The job as one of those that are created: what it comes after counts places among these."""
+    """Return the job as one of the created ones, with dependencies that refer to places among these."""
     after = []
     for number, condition in change.job.after:
         if number > 0:
@@ -144,7 +144,7 @@ def _alone(change: Change, created: Sequence[Change]) -> Job:
 async def carry_out(
     committer: Committer, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]
 ) -> tuple[AppliedJob, ...]:
-    """Make the changes in one step. Raises NotAccepted, with those that were done, if the state has changed."""
+    """Make the changes in one step. Raises NotAccepted, with the completed ones, if the state has changed."""
     created = [change for change in changes if change.what is What.CREATED]
     work: list[_Work] = []
     if created:
@@ -172,7 +172,7 @@ async def carry_out(
 
 
 class _Work:
-    """An input, the change that it belongs to, and its result."""
+    """An input, its change, and its result."""
 
     def __init__(self, changes: Sequence[Change], what: Input, runs: Sequence[Run]) -> None:
         self.changes = changes

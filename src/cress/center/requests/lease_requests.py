@@ -1,4 +1,4 @@
-"""Requests of leases as jobs: keys of their own, and those of a job file."""
+"""Requests of leases as jobs: their own keys, and those of a job file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cress.model.vectors import parse_vector
 
 # The holder of a lease without a program of its own.
 HOLDER = ("sleep", "infinity")
-# Leases of one request; µs without a word of the holder after which they end.
+# Most leases of one request; µs after which leases end if their holder is silent, with the bounds.
 MOST_LEASES = 10_000
 TERM, LEAST_TERM, MOST_TERM = 60 * SECOND, SECOND, DAY
 MOST_MIN_TIME = 24 * HOUR
@@ -37,7 +37,7 @@ def lease_specs(
     accounts: Collection[str] | None,
     zone: tzinfo,
 ) -> tuple[list[JobSpec], tuple[Job, ...]]:
-    """Return the job that a request stands for. Raises InputError, or InputErrors with every mistake."""
+    """Return the job of a request. Raises InputError, or InputErrors with all mistakes."""
     for key in _NOT_OF_LEASES:
         if key in body:
             raise InputError(
@@ -73,9 +73,9 @@ def read_one(
     zone: tzinfo,
     given: Mapping[str, Any],
 ) -> tuple[list[JobSpec], tuple[Job, ...]]:
-    """Return the job that a body stands for.
+    """Return the job of a body.
 
-    Raises InputError, or InputErrors with every mistake in what was ``given``, placed in the body.
+    Raises InputError, or InputErrors with all mistakes in the ``given`` keys, placed in the body.
     """
     try:
         return read_jobs([entry], dimensions=dimensions, user=user, accounts=accounts, zone=zone)
@@ -83,7 +83,7 @@ def read_one(
         found = error.errors if isinstance(error, InputErrors) else [error]
         for error in found:
             error.field = error.field.removeprefix("jobs[0].")
-        # What was made of other keys has their mistakes.
+        # A key made from other keys repeats their mistakes.
         own = [error for error in found if error.field != "name" or "name" in given]
         if not own:
             raise
@@ -104,7 +104,7 @@ def pinned(entry: Mapping[str, Any], lease: Job, node: str) -> dict[str, Any]:
 
 
 def _uses(body: Mapping[str, Any], dimensions: Dimensions) -> ResourceVector | None:
-    """Return what the holder uses at first: all (``None``) with a program of its own, else nothing."""
+    """Return the holder's own use at first: all (``None``) if it has a program of its own, else nothing."""
     given = body.get("uses")
     if given is None:
         given = "all" if "command" in body else "nothing"

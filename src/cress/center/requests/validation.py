@@ -1,4 +1,4 @@
-"""Validation of submitted jobs: the keys, the constraint language, the times of clocks."""
+"""Validation of submitted jobs: keys, constraint language, wall-clock times."""
 
 from __future__ import annotations
 
@@ -36,11 +36,10 @@ def read_jobs(
     zone: tzinfo = UTC,
     of_cluster: bool = True,
 ) -> tuple[list[JobSpec], tuple[Job, ...]]:
-    """Return the specs and the jobs of a submit to a cluster in this time zone. Raises InputError, or InputErrors with
-    every mistake.
+    """Return the specs and the jobs of a submit to a cluster in this time zone.
 
-    Without ``of_cluster`` the cluster may have other dimensions than these, so that any ``Job.X`` may be the amount of
-    one.
+    Without ``of_cluster`` the cluster may have more dimensions than these, so any ``Job.X`` may be an amount. Raises
+    InputError, or InputErrors with all mistakes.
     """
     specs, errors = read_specs(entries, dimensions=dimensions, user=user)
     jobs: tuple[Job, ...] = ()
@@ -53,7 +52,7 @@ def read_jobs(
 
 
 def _with_clauses(spec: JobSpec, job: Job) -> JobSpec:
-    """Return the spec with the requirements and ranks of the parts in its run, which the history keeps."""
+    """Return the spec with the parts' requirements and ranks in its run, which the history keeps."""
     if not job.parts:
         return spec
     parts = tuple(
@@ -69,10 +68,10 @@ def jobs_of(
     zone: tzinfo = UTC,
     dimensions: Dimensions | None = None,
 ) -> tuple[Job, ...]:
-    """Return the jobs of the specs. Raises InputError, or InputErrors with every mistake, placed in the submit.
+    """Return the jobs of the specs. Raises InputError, or InputErrors with all mistakes, placed in the submit.
 
-    ``accounts`` are those under which every user may run tasks; None: accounts are not checked. ``zone`` is that of the
-    cluster, for deadlines; ``dimensions`` are those of the cluster; None: what ``Job.X`` may be is not checked.
+    Every user may run tasks under ``accounts``; None skips this check. ``zone`` is the cluster's time zone, for
+    deadlines. ``dimensions`` are those of the cluster; None skips the check of ``Job.X``.
     """
     errors: list[InputError] = [] if accounts is None else _strange_accounts(specs, accounts)
     told = set(map(str, errors))
@@ -98,12 +97,12 @@ def jobs_of(
 
 
 def _with_deadline(job: Job, spec: JobSpec, zone: tzinfo) -> Job:
-    """Return the job with the moment of a deadline that was given without a zone."""
+    """Return the job with its deadline as a moment, if it was given without a zone."""
     return msgspec.structs.replace(job, deadline=moment_of(spec.clocks, zone)) if spec.clocks else job
 
 
 def _strange_accounts(specs: Sequence[JobSpec], accounts: Collection[str]) -> list[InputError]:
-    """Complain about accounts: tasks run as their user, or as an account open to all; only root chooses freely."""
+    """Return errors for wrong accounts: tasks run as their user or as an account open to all; only root may choose."""
     errors = []
     for spec in specs:
         name, user = spec.run.run_as, spec.run.user
@@ -116,7 +115,7 @@ def _strange_accounts(specs: Sequence[JobSpec], accounts: Collection[str]) -> li
 
 
 def _moments(job: Job) -> list[tuple[str, str, str]]:
-    """Return the field, the expression and the zone of each."""
+    """Return the field, the expression and the zone of each cron expression."""
     if isinstance(job.plan, Cron):
         return [("when", job.plan.when, job.plan.zone)] if job.plan.when else []
     if isinstance(job.plan, Service):

@@ -16,7 +16,7 @@ from cress.model.units import one_of
 
 
 def check_secrets(machine: Machine, specs: Sequence[JobSpec]) -> None:
-    """Raise InputError, or InputErrors with every mistake, for secrets that the jobs' users do not have."""
+    """Raise InputError, or InputErrors with all mistakes, for secrets that the jobs' users do not have."""
     errors: list[InputError] = []
     secrets = machine.tables.secrets
     for spec in specs:
@@ -30,7 +30,7 @@ def check_secrets(machine: Machine, specs: Sequence[JobSpec]) -> None:
 
 
 def _hint(name: str, secrets: Iterable[Secret], owners: tuple[Owner, Owner]) -> str:
-    """Return the secret that may be meant, or how to make one."""
+    """Return a suggestion of a secret with a similar name, or how to create one."""
     known = sorted({secret.name for secret in secrets if secret.of in owners})
     near = one_of(name, known) if known else ""
     return near if near.startswith("did you mean") else f"`cress secret set {name}` makes it"

@@ -1,4 +1,4 @@
-"""The delivery of secrets to attempts that start: a part of their start material."""
+"""The delivery of secrets to starting attempts, as a part of their start material."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SecretDelivery:
-    """A provider of start material: the secrets that a job names, as far as its user may use them now."""
+    """A provider of start material: the secrets that a job names and its user may use at present."""
 
     def __init__(self, committer: Committer, vault: Vault) -> None:
         self._committer = committer

@@ -1,8 +1,7 @@
-"""The file with the keys by which secrets are encrypted, outside the data directory.
+"""The file with the encryption keys of secrets, outside the data directory.
 
-JSON: ``{"version": 1, "current": ID, "keys": {ID: KEY}}``. New values are encrypted with the current key; the others
-are there until no secret needs them any more. Whoever has a copy of the data directory, but not this file, can read no
-secret.
+JSON: ``{"version": 1, "current": ID, "keys": {ID: KEY}}``. New values are encrypted with the current key. The other
+keys stay until no secret needs them. A copy of the data directory without this file reveals no secret.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class MissingKeyFile(InputError):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """The keys by their ids. Its text shows none."""
+    """The keys by their ids; their ``repr`` shows none."""
 
     current: str
     keys: dict[str, bytes]
@@ -39,14 +38,14 @@ class Keys(msgspec.Struct, frozen=True):
 
 
 class KeyFile:
-    """The key file of a center whose data directory is ``data``. Nothing is read before it is needed."""
+    """The key file of a center with the data directory ``data``; it is read only when needed."""
 
     def __init__(self, path: Path, data: Path) -> None:
         self.path = path.absolute()
         self._data = data
 
     def read(self) -> Keys:
-        """Return the keys. Raises MissingKeyFile, and InputError for a file that is not safe or not whole."""
+        """Return the keys. Raises MissingKeyFile, and InputError for a file that is unsafe or incomplete."""
         self.check_place()
         try:
             handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -80,7 +79,7 @@ class KeyFile:
         return self.add({})
 
     def add(self, keys: Mapping[str, bytes]) -> Keys:
-        """Write these keys with a new one, which is the current one from now on. Raises InputError."""
+        """Write these keys and a new one, which becomes the current key. Raises InputError."""
         number = secrets.token_hex(8)
         return self._write(Keys(number, {**keys, number: secrets.token_bytes(KEY_BYTES)}))
 
@@ -89,7 +88,7 @@ class KeyFile:
         return self._write(Keys(keys.current, {keys.current: keys.keys[keys.current]}))
 
     def check_place(self) -> None:
-        """Raise InputError if the file is in the data directory: a copy of that must not have the keys."""
+        """Raise InputError if the file is in the data directory, whose copies must not contain the keys."""
         real, data = self.path.resolve(), self._data.resolve()
         if data == real or data in real.parents:
             raise self._wrong(
@@ -111,7 +110,7 @@ class KeyFile:
         write_private(self.path, msgspec.json.encode(keys))
         folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # A power cut must not leave secrets whose key was lost.
+            # A power cut must not leave secrets whose key is lost.
             os.fsync(folder)
         finally:
             os.close(folder)
@@ -122,7 +121,7 @@ class KeyFile:
 
 
 def default_path(cluster: str, environment: Mapping[str, str]) -> Path:
-    """Return where a center keeps the keys of its cluster if it is not told a place."""
+    """Return the default path of the key file of a cluster."""
     if os.geteuid() == 0:
         return Path(KEY_FOLDER) / f"{cluster}.key"
     base = environment.get("XDG_CONFIG_HOME", "")

@@ -1,7 +1,7 @@
-"""The vault: encrypts the values of secrets for the store, and decrypts them for attempts that start.
+"""The vault: encrypts the values of secrets for the store, and decrypts them for starting attempts.
 
-AES-256-GCM with a fresh nonce for each value. Owner, name and key are authenticated with it, so that a row that was
-exchanged for another one, in the store or on its way, is not opened.
+It uses AES-256-GCM with a fresh nonce for each value. Owner, name and key are authenticated with the value, so that a
+row exchanged for another one, in the store or on its way, cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from cress.center.committing.committer import Committer
 
 NONCE = 12
-# Secrets that are encrypted anew in one go.
+# Secrets that are encrypted again at a time.
 AT_ONCE = 64
 
 
 class Vault:
-    """The secrets of a center. ``key_file`` is asked for at each use: its place may depend on the loaded cluster."""
+    """The secrets of a center. ``key_file`` is called at each use, since its place may depend on the loaded cluster."""
 
     def __init__(self, committer: Committer, key_file: Callable[[], KeyFile]) -> None:
         self._committer = committer
         self._key_file = key_file
-        # Between the choice of a key and the stored secret no key may be dropped.
+        # No key may be dropped between its choice and the storing of the secret.
         self._lock = asyncio.Lock()
 
     async def set(self, owner: Owner, name: str, value: bytes, by: str) -> tuple[Secret, str]:
-        """Store a value; return its secret, and the path of the key file if that was made for it. Raises InputError."""
+        """Store a value; return its secret, and the path of the key file if one was created. Raises InputError."""
         committer = self._committer
         async with self._lock:
             keys, made = self._keys_to_write()
@@ -67,10 +67,10 @@ class Vault:
         return _opened(self._key_file().read(), secret)
 
     async def rotate(self, *, keep_old: bool = False) -> tuple[int, str]:
-        """Encrypt all secrets with a new key; return how many, and the path of the key file. Raises InputError.
+        """Encrypt all secrets with a new key; return their number, and the path of the key file. Raises InputError.
 
-        A center that is killed meanwhile has all keys that it needs in the file: the next rotation goes on. The old
-        keys are dropped at the end, unless ``keep_old``: backups from before need them.
+        If the center is killed in between, the file has all keys in use, and the next rotation continues. The old keys
+        are dropped at the end unless ``keep_old``: older backups need them.
         """
         async with self._lock:
             file = self._key_file()
@@ -98,7 +98,7 @@ class Vault:
         )
 
     def _keys_to_write(self) -> tuple[Keys, str]:
-        """Return the keys, made if there is no file and no secret needs one; and the path of a file that was made."""
+        """Return the keys and the path of a newly made file; one is made if there is none and no secret needs a key."""
         file = self._key_file()
         try:
             return file.read(), ""
@@ -138,12 +138,12 @@ def _opened(keys: Keys, secret: Secret) -> bytes:
 
 
 def _bound_to(owner: Owner, name: str, key: str) -> bytes:
-    """Return what is authenticated with a value."""
+    """Return the data that is authenticated with a value."""
     return msgspec.msgpack.encode(("cress secret", owner.is_group, owner.name, name, key))
 
 
 def _library() -> type[AESGCM]:
-    """Return the cipher, imported when it is first needed. Raises InputError if it is not installed."""
+    """Return the cipher, imported on first use. Raises InputError if it is not installed."""
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError:

@@ -1,4 +1,4 @@
-"""Admission of nodes that join: which names and keys are refused, and their certificates."""
+"""Admission of joining nodes: refused names and keys, and their certificates."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CURVES = (ec.SECP256R1, ec.SECP384R1)
 
 
 class SigningRequest:
-    """A certificate signing request of ``node``, whose sender has its ``key``; ``digest`` is that of the public key."""
+    """A certificate signing request of ``node`` by the owner of its ``key``; ``digest`` is that of the public key."""
 
     def __init__(self, node: str, pem: str) -> None:
-        """Read and check it. Raises InputError."""
+        """Read and check the request. Raises InputError."""
         check_node(node)
         try:
             request = x509.load_pem_x509_csr(pem.encode())
@@ -39,7 +39,7 @@ class SigningRequest:
 
 
 class Admission:
-    """Makes the certificates of nodes that join, with the center's ``authority``. Its methods block."""
+    """Makes the certificates of joining nodes with the center's ``authority``. Its methods block."""
 
     def __init__(self, authority: Authority, executor_port: int) -> None:
         self.executor_port = executor_port
@@ -49,8 +49,9 @@ class Admission:
         self._lock = Lock()
 
     def check(self, request: SigningRequest, *, is_member: bool) -> None:
-        """Raise NotAccepted for the name of a node that has another key; ``is_member``: the cluster has a node of that
-        name.
+        """Raise NotAccepted if a node with that name has another key, or its certificates were revoked.
+
+        ``is_member`` says that the cluster has a node with that name.
         """
         node = request.node
         newest, revoked = self._authority.newest(node), self._authority.revoked_until(node)

@@ -1,8 +1,8 @@
 """The cluster's own certificate authority, in the folder ``tls`` of the data directory.
 
-``ca.pem`` and ``ca.key`` are the authority's, ``center.pem`` the center's certificate followed by its key, and
-``nodes/NAME.pem`` the newest certificate of a node, and ``revoked.json`` the revoked ones. A node's key is only in its
-bundle.
+``ca.pem`` and ``ca.key`` belong to the authority, ``center.pem`` is the center's certificate followed by its key,
+``nodes/NAME.pem`` the newest certificate of a node, and ``revoked.json`` lists the revoked ones. A node's key is only
+in its bundle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cress.protocol.private_files import make_private_folder, write_private
 
 NODES = "nodes"
 CA_KEY, REVOKED = "ca.key", "revoked.json"
-# Microseconds for which the authority and, if nothing else is said, a certificate are valid.
+# Microseconds for which the authority and, by default, a certificate are valid.
 CA_LIFE, LIFE = 3650 * DAY, 365 * DAY
 SHORTEST_LIFE = SECOND
 # The longest common name that X.509 allows, and the longest name of a node.
@@ -42,7 +42,7 @@ Key: TypeAlias = ec.EllipticCurvePrivateKey
 
 
 class Authority:
-    """The authority whose files are in ``folder``. Raises InputError when they cannot be used."""
+    """The authority with its files in ``folder``. Raises InputError if they cannot be used."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Authority:
 
     @classmethod
     def create(cls, folder: Path) -> Authority:
-        """Make an authority in ``folder``, where there is none, and the data directory that it is in.
+        """Make an authority in ``folder``, which has none, and the data directory around it.
 
         Raises InputError.
         """
@@ -73,22 +73,22 @@ class Authority:
             .add_extension(_usage(signs_certificates=True), critical=True)
             .sign(key, hashes.SHA256())
         )
-        # The key first: a certificate without it would look like an authority.
+        # The key is written first, since a certificate without it would look like an authority.
         write_private(folder / CA_KEY, _key_text(key))
         write_private(folder / CA, _text(built))
         return cls(folder)
 
     def issue_center(self, names: Sequence[str], life: int = LIFE) -> Certificate:
-        """Make the center's certificate for the names of its hosts, and store it. Raises InputError."""
+        """Make and store the center's certificate for its host names. Raises InputError."""
         hosts = [_host(name) for name in dict.fromkeys(names)]
         key = ec.generate_private_key(ec.SECP256R1())
         built = self._signed(_named("Cress center"), key.public_key(), hosts, life, ExtendedKeyUsageOID.SERVER_AUTH)
-        # One file: certificate and key are never seen from two different moments.
+        # One file, so that certificate and key always match.
         write_private(self.folder / CENTER_CERTIFICATE, _text(built) + _key_text(key))
         return facts_of(built)
 
     def renew_center(self) -> Certificate:
-        """Make the center's certificate again, with the names and the life that it has."""
+        """Make the center's certificate again, with the same names and life."""
         facts = facts_of(read_certificate(self.folder / CENTER_CERTIFICATE))
         return self.issue_center(facts.names, _life(facts))
 
@@ -98,7 +98,7 @@ class Authority:
         if (bundle / BUNDLE_KEY).exists():
             raise InputError("already has a bundle", hint="another folder, or remove this one", file=str(bundle))
         revoked = self.revoked_until(node)
-        # The moments in certificates are whole seconds: this one is later than what was revoked.
+        # Moments in certificates are whole seconds, and this one must be later than the revocation.
         time.sleep(min(1.0, max(0.0, revoked + 1 - time.time())))
         key = ec.generate_private_key(ec.SECP256R1())
         built = self._node(node, key.public_key(), life)
@@ -110,8 +110,9 @@ class Authority:
         return facts_of(built)
 
     def renew_node(self, present: x509.Certificate) -> tuple[bytes, Certificate] | None:
-        """Return a new certificate, as PEM, for the node and the key of ``present``; None if this authority has not
-        made that one.
+        """Return a new certificate (PEM) for the node and the key of ``present``.
+
+        Return None if this authority did not issue ``present``.
         """
         try:
             present.verify_directly_issued_by(self.certificate)
@@ -125,7 +126,7 @@ class Authority:
         return _text(built), facts_of(built)
 
     def newest(self, node: str) -> x509.Certificate | None:
-        """Return the newest certificate that was made for a node; None if there is none. Raises InputError."""
+        """Return the newest certificate of a node; None if there is none. Raises InputError."""
         path = self._path_of(node)
         found = read_certificate(path) if path.exists() else None
         return found if found is not None and facts_of(found).names == (node,) else None
@@ -137,11 +138,11 @@ class Authority:
         return _text(built)
 
     def revoked_until(self, node: str) -> float:
-        """Return the second up to which the certificates of a node are revoked; 0: they are not. Raises InputError."""
+        """Return the second up to which a node's certificates are revoked; 0 if they are not. Raises InputError."""
         return read_revoked(self.folder / REVOKED).get(node, 0.0)
 
     def revoke(self, node: str) -> None:
-        """Make all certificates of a node worthless that were made until now. Raises InputError."""
+        """Revoke all present certificates of a node. Raises InputError."""
         check_node(node)
         revoked = {**read_revoked(self.folder / REVOKED), node: float(int(time.time()))}
         write_private(self.folder / REVOKED, msgspec.json.encode(revoked))
@@ -161,7 +162,7 @@ class Authority:
         write_private(self._path_of(node), _text(built))
 
     def _path_of(self, node: str) -> Path:
-        # Shortened: names of files have at most 255 bytes.
+        # Shortened, since file names have at most 255 bytes.
         return self.folder / NODES / f"{quote(node, safe='')[:200]}.pem"
 
     def _signed(
@@ -172,7 +173,7 @@ class Authority:
         life: int,
         purpose: x509.ObjectIdentifier,
     ) -> x509.Certificate:
-        """Return a certificate for one ``purpose``: an executor cannot pose as the center with its own."""
+        """Return a certificate for one ``purpose``, so that an executor cannot pose as the center with its own."""
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         return (
             _begun(name, self.certificate.subject, key, life)
@@ -186,7 +187,7 @@ class Authority:
 
 
 def read_revoked(path: Path) -> dict[str, float]:
-    """Return by node the second up to which its certificates were revoked. Raises InputError."""
+    """Return, by node, the second up to which its certificates are revoked. Raises InputError."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
     except FileNotFoundError:
@@ -199,7 +200,7 @@ def read_revoked(path: Path) -> dict[str, float]:
 
 
 def check_node(node: str) -> None:
-    """Raise InputError if a node cannot be called so."""
+    """Raise InputError if the name of a node is not valid."""
     if not node or len(node) > MOST_NODE_NAME or not node.isprintable() or "/" in node or "*" in node:
         raise InputError(f"{node[:MOST_NODE_NAME]!r} is not a name of a node", hint="its host name, for instance")
 
@@ -220,7 +221,7 @@ def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 
 
 def _life(facts: Certificate) -> int:
-    """Return the life (µs) that a certificate was made for, without the skew."""
+    """Return the life (µs) for which a certificate was made, without the skew."""
     return int((facts.until - facts.made_at) * 1e6)
 
 

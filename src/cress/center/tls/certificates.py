@@ -1,4 +1,4 @@
-"""Certificates as Cress reads them: names, validity, the moment at which they are renewed."""
+"""Certificates as Cress reads them: names, validity, the moment of renewal."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from cryptography.x509.oid import NameOID
 from cress.center.tls.node_names import NODE_SCHEME
 from cress.model.errors import InputError
 
-# Clocks of machines differ: a certificate is valid from this many seconds before its making, at most from a tenth of
-# its life.
+# A certificate is valid from this many seconds before it is made, since clocks of machines differ, but at most from a
+# tenth of its life.
 SKEW = 300.0
-# The most that is read of a file with certificates.
+# Most bytes read of a file with certificates.
 MOST_BYTES = 2**20
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of one certificate. ``since`` and ``until`` are seconds since the epoch.
+    """The facts of one certificate; ``since`` and ``until`` are seconds since the epoch.
 
-    ``names`` are those of the hosts (of a center) or of the node (of an executor) that it stands for.
+    ``names`` are the hosts of a center, or the nodes of an executor, for which it is valid.
     """
 
     names: tuple[str, ...]
@@ -35,17 +35,17 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def renewed_at(self) -> float:
-        """The moment at which it is renewed: after two thirds of its life."""
+        """The moment of renewal, after two thirds of the life."""
         return self.since + (self.until - self.since) * 2 / 3
 
     @property
     def made_at(self) -> float:
-        """The second in which Cress made it: a little after ``since``."""
+        """The second in which Cress made it, a little after ``since``."""
         whole = self.until - self.since
         return float(math.ceil(self.since + min(SKEW, whole / 11)))
 
     def check(self, now: float, file: Path) -> None:
-        """Raise InputError outside of its validity."""
+        """Raise InputError outside the validity."""
         if now >= self.until:
             raise InputError(f"the certificate expired at {moment(self.until)}", hint="a new one", file=str(file))
         if now < self.since:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
-# They are addresses of this scheme: names of hosts cannot hold every one.
+# Addresses with this scheme, since host names do not allow every node name.
 NODE_SCHEME = "cress-node:"
 
 
 def nodes_of(peer: Mapping[str, Any]) -> frozenset[str]:
-    """Return the nodes that a client's certificate stands for, as ``ssl`` decodes it.
+    """Return the nodes for which a client's certificate, as decoded by ``ssl``, is valid.
 
-    Those of its addresses ``cress-node:NAME``; a certificate without such an address, which another authority has made,
-    stands for its host names, or for its common name if it has none.
+    They are given by addresses ``cress-node:NAME``. A certificate of another authority without such an address is valid
+    for its host names, or for its common name if it has none.
     """
     names = [(str(kind), str(value)) for kind, value in peer.get("subjectAltName", ())]
     own = {
@@ -26,5 +26,5 @@ def nodes_of(peer: Mapping[str, Any]) -> frozenset[str]:
 
 
 def node_address(node: str) -> str:
-    """Return the name of a node as it stands in a certificate."""
+    """Return the name of a node in the form used in a certificate."""
     return NODE_SCHEME + quote(node, safe="")

@@ -14,17 +14,17 @@ from cress.protocol.messages import NewCertificate
 if TYPE_CHECKING:
     from cress.center.tls.server import CenterTls
 
-# Seconds between two looks at the clock, which may be set; between two tries of what has failed.
+# Seconds between two checks of the clock, which may be set, and between two attempts after a failure.
 LONGEST_SLEEP, AGAIN = 3600.0, 60.0
 
 _log = logging.getLogger("cress.executors")
 
 
 async def renew_node(tls: CenterTls, present: bytes, send: Callable[[NewCertificate], None]) -> None:
-    """Send an executor, whose certificate is ``present`` (DER), a new one each time that two thirds of a life have
-    passed.
+    """Send an executor a new certificate each time that two thirds of a life have passed.
 
-    Ends at once if the center's own authority has not made it; else goes on until cancelled.
+    ``present`` is its first certificate (DER). End at once if the center's own authority did not issue it; otherwise go
+    on until cancelled.
     """
     due = tls.node_due(present)
     while due is not None:

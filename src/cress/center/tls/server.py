@@ -1,6 +1,6 @@
-"""The center's end of TLS: a context for each listener, renewed and read again while it serves.
+"""The center's end of TLS: a context for each listener, renewed and reloaded while it serves.
 
-A context that has loaded other files gives them to new connections; those that are open keep theirs.
+A context uses reloaded files for new connections; open connections keep their certificates.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from cress.protocol.bundle_files import tls_reason
 if TYPE_CHECKING:
     from cress.center.settings import CenterSettings
 
-# Seconds between two looks at the files.
+# Seconds between two checks of the files.
 LOOK = 1.0
-# The part of its life for which a certificate that nobody renews is complained of.
+# The last part of its life in which a certificate without automatic renewal causes a warning.
 LATE = 0.1
 
 _log = logging.getLogger("cress.center")
 
 
 class Files(NamedTuple):
-    """The certificate of the center, its key, and the authorities of the certificates of executors."""
+    """The certificate of the center, its key, and the authorities of the executors' certificates."""
 
     certificate: Path
     key: Path
@@ -44,9 +44,9 @@ class Files(NamedTuple):
 class CenterTls:
     """The contexts ``api`` and ``executors`` of the listeners, and the ``names`` in the certificate.
 
-    ``executors`` demands a client certificate of the authorities in ``files.ca``. ``when_revoked`` is called when
-    certificates were revoked. With its own ``authority`` the center renews its certificate.
-    ``say`` tells the operator.
+    ``executors`` demands a client certificate of the authorities in ``files.ca``. ``when_revoked`` is called after
+    certificates were revoked. With its own ``authority`` the center renews its certificate. ``say`` informs the
+    operator.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class CenterTls:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names in the certificate, as a request's Host has them."""
+        """The names in the certificate, in the form of a request's Host header."""
         return tuple(f"[{name}]" if ":" in name else name for name in self.facts.names)
 
     @property
@@ -83,8 +83,9 @@ class CenterTls:
         return any(facts.made_at <= self._revoked.get(name, 0.0) for name in facts.names)
 
     def renewed_node(self, present: bytes) -> tuple[bytes, Certificate] | None:
-        """Return a new certificate (PEM) for an executor, whose ``present`` one is DER; None if the center's authority
-        has not made that one.
+        """Return a new certificate (PEM) for an executor whose ``present`` one is DER.
+
+        Return None if the center's authority did not issue ``present``.
         """
         self._look_at_revocations()
         if self.authority is None or self.is_revoked(present):
@@ -92,15 +93,16 @@ class CenterTls:
         return self.authority.renew_node(x509.load_der_x509_certificate(present))
 
     def node_due(self, present: bytes) -> float | None:
-        """Return the moment at which the certificate (DER) of an executor is to be renewed; None if that is not the
-        center's task.
+        """Return the moment for renewing an executor's certificate (DER).
+
+        Return None if the center does not renew it.
         """
         if self.authority is None:
             return None
         return facts_of(x509.load_der_x509_certificate(present)).renewed_at
 
     async def run(self) -> None:
-        """Renew and read again until cancelled."""
+        """Renew and reload until cancelled."""
         while True:
             await asyncio.sleep(LOOK)
             try:
@@ -109,11 +111,11 @@ class CenterTls:
                 _log.exception("the certificates could not be looked at")
 
     def look(self) -> None:
-        """Renew the certificate if that is due, and read files that have changed."""
+        """Renew the certificate if it is due, and reload changed files."""
         self._renew()
         self._look_at_revocations()
         stamps = self._stamps()
-        # A certificate and its key are two files: they are read when neither has changed since the last look.
+        # Certificate and key are two files, so they are read once neither has changed since the last check.
         if stamps != self._loaded and stamps == self._seen:
             self._loaded = stamps
             try:
@@ -123,7 +125,7 @@ class CenterTls:
         self._seen = stamps
 
     def read_again(self) -> None:
-        """Read the files now. Raises InputError, and nothing has changed."""
+        """Read the files now. Raises InputError, in which case nothing changes."""
         self._loaded = self._stamps()
         self._load()
 
@@ -140,13 +142,13 @@ class CenterTls:
         self.when_revoked()
 
     def _first(self) -> Certificate:
-        """Return the certificate at the start; the own authority replaces one that has expired."""
+        """Return the certificate at the start; the center's own authority replaces an expired one."""
         facts = facts_of(read_certificate(self._files.certificate))
         if self.authority is not None and self._clock() >= facts.renewed_at:
             try:
                 facts = self.authority.renew_center()
             except InputError as error:
-                # A full disk, say; it is tried again while the certificate holds.
+                # Renewal may fail on a full disk; it is tried again while the certificate is valid.
                 facts.check(self._clock(), self._files.certificate)
                 self._say(f"the center's certificate cannot be renewed: {error}")
         facts.check(self._clock(), self._files.certificate)
@@ -172,7 +174,8 @@ class CenterTls:
     def _load(self) -> None:
         facts = facts_of(read_certificate(self._files.certificate))
         facts.check(self._clock(), self._files.certificate)
-        # A context that has taken a certificate without its key could not go back: these are tried on others.
+        # A context that has loaded a certificate without its key cannot go back, so the files are tried in another one
+        # first.
         _context(self._files, clients=True)
         for context in (self.api, self.executors):
             _load_certificate(context, self._files)
@@ -183,14 +186,14 @@ class CenterTls:
         return tuple(_stamp(path) for path in self._files)
 
     def _tell(self, sentence: str) -> None:
-        """Tell the operator, once."""
+        """Inform the operator, once for each message."""
         if sentence != self._said:
             self._said = sentence
             self._say(sentence)
 
 
 def center_tls(settings: CenterSettings, say: Callable[[str], None]) -> CenterTls:
-    """Return the TLS of a center that has been given certificates, or has an authority in its data directory.
+    """Return the TLS of a center that was given certificates, or has an authority in its data directory.
 
     Raises InputError.
     """
@@ -207,7 +210,7 @@ def center_tls(settings: CenterSettings, say: Callable[[str], None]) -> CenterTl
             )
         return CenterTls(Files(settings.tls_cert, settings.tls_key, settings.tls_ca), None, say)
     center = folder / CENTER_CERTIFICATE
-    # Who keeps the authority's key elsewhere renews there.
+    # An operator who keeps the authority's key elsewhere renews the certificate there.
     authority = Authority(folder) if (folder / CA_KEY).exists() else None
     return CenterTls(Files(center, center, settings.tls_ca or folder / CA), authority, say)
 

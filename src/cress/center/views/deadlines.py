@@ -1,6 +1,4 @@
-"""Views of deadlines: urgency, slack and forecast of a job that is alive, of a job that is over whether it met its
-deadline.
-"""
+"""Views of deadlines: urgency, slack and forecast of a live job; for an ended job, whether it met its deadline."""
 
 from __future__ import annotations
 
@@ -24,12 +22,12 @@ from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.protocol.job_views import DeadlineView
 
-# Of the steps of a dag the worst forecast counts; those that wait for others say nothing.
+# The worst forecast of a dag's steps counts; steps that wait for others have none.
 _WORST_FIRST = (Promise.CANNOT, Promise.AT_RISK, Promise.FINE, Promise.UNKNOWN)
 
 
 def deadline_view(committer: Committer, job: AnyJob, run: Run | None = None) -> DeadlineView | None:
-    """Return the view of the deadline of a job, with its run if it is over; None if it has none."""
+    """Return the view of a job's deadline; None if it has none. An ended job needs its run."""
     if isinstance(job, JobRecord):
         return None if run is None else _over(job, run)
     if not job.job.deadline:
@@ -44,17 +42,15 @@ def deadline_view(committer: Committer, job: AnyJob, run: Run | None = None) -> 
     if owner is None or not owner.job.deadline:
         found = core.outlook(job.job.id, now)
         return None if found is None else _view(found, utc)
-    # By the limits of the steps behind it, which bound how long these take but not how short: a step loses only the
-    # deadline of its dag.
+    # The time left for later steps comes from their limits, which bound it only from above. Thus a step can only miss
+    # the deadline of its dag.
     behind = owner.job.deadline - job.job.deadline
     found = core.outlook(job.job.id, now, Behind(owner.job.deadline, TimeLeft(0, behind, behind)))
     return None if found is None else _view(msgspec.structs.replace(found, deadline=job.job.deadline), utc)
 
 
 async def foreseen_views(committer: Committer, jobs: Sequence[Job]) -> dict[int, DeadlineView]:
-    """Return the views of the deadlines that the jobs of a submit would have, by their places; those of dags for all
-    steps.
-    """
+    """Return the expected views of the deadlines of a submit's jobs, by place; a dag has one view for all steps."""
     machine = committer.machine
     timed = machine.resolved(jobs)
     views: dict[int, DeadlineView] = {}
@@ -90,7 +86,7 @@ def _view(found: Outlook, utc: int) -> DeadlineView:
 
 
 def _together(deadline: int, steps: Sequence[Outlook], utc: int) -> DeadlineView:
-    """Return the view of a dag from the forecasts for it that its steps give."""
+    """Return the view of a dag, combined from the forecasts of its steps."""
     worst = next(
         (promise for promise in _WORST_FIRST if any(step.promise is promise for step in steps)), Promise.UNKNOWN
     )

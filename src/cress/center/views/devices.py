@@ -15,7 +15,7 @@ from cress.protocol.cluster_views import DeviceUser, DeviceView, LoadView
 from cress.protocol.job_views import HeldDevice
 from cress.protocol.views import Resources
 
-# Most tasks that are shown for one device.
+# Most tasks shown for one device.
 MOST_USERS = 1_000
 
 
@@ -43,13 +43,13 @@ def load_view(load: Load | None) -> LoadView | None:
 
 
 def overload(core: Scheduler, name: str) -> str:
-    """Return the measured loads of a node that are too high for new tasks; empty if it accepts some."""
+    """Return the measured loads of a node that are too high for new tasks; empty if the node accepts tasks."""
     f = core.cluster.index.get(name)
     return "" if f is None else core.cluster.overloaded[f] or ""
 
 
 def device_views(machine: Machine, node: LiveNode) -> tuple[DeviceView, ...]:
-    """Return the devices of a node one by one, with the tasks that have them."""
+    """Return the devices of a node one by one, with the tasks that use them."""
     dimensions = machine.core.dimensions
     users: dict[tuple[str, str], list[tuple[LiveAttempt, int]]] = {}
     for attempt in machine.attempts.values():

@@ -29,7 +29,7 @@ MOST_MOMENTS = 3
 
 
 def counts_of(committer: Committer, family: Family) -> TaskCounts:
-    """Count by state the tasks of a service, the steps of a dag, the tasks of the live runs of a cron job."""
+    """Count by state the tasks of a service, the steps of a dag, or the tasks of the live runs of a cron job."""
     members = members_of(committer, family)
     if isinstance(family.job.plan, Dag):
         running = sum(member.running > 0 for member in members)
@@ -75,7 +75,7 @@ def reason_of(committer: Committer, family: Family) -> str:
 
 
 def _first_reason(committer: Committer, family: Family) -> str:
-    """Return the reason why the first waiting member waits."""
+    """Return the waiting reason of the first waiting member."""
     if isinstance(family.job.plan, (Cron, Dag)):
         return ""
     waiting = (member for member in members_of(committer, family) if member.waiting)
@@ -84,7 +84,7 @@ def _first_reason(committer: Committer, family: Family) -> str:
 
 
 def service_view(committer: Committer, family: Family) -> ServiceView | None:
-    """Return the part of a view that only services and databases have."""
+    """Return the part of the view that only services and databases have; None for other families."""
     plan, kept = family.job.plan, family.state
     if isinstance(plan, (Cron, Dag)) or plan is None:
         return None
@@ -125,7 +125,7 @@ def _next_count(plan: Service, utc: int) -> tuple[int, int] | None:
 
 
 def cron_view(committer: Committer, family: Family) -> CronView | None:
-    """Return the part of a view that only cron jobs have."""
+    """Return the part of the view that only cron jobs have; None for other families."""
     plan, clock = family.job.plan, family.state
     if not isinstance(plan, Cron):
         return None
@@ -152,7 +152,7 @@ def cron_view(committer: Committer, family: Family) -> CronView | None:
 
 
 def dag_view(family: Family) -> DagView | None:
-    """Return the part of a view that only dags have, without the steps."""
+    """Return the part of the view that only dags have, without the steps; None for other families."""
     plan = family.job.plan
     return DagView(resumed=plan.resumed or None) if isinstance(plan, Dag) else None
 
@@ -199,7 +199,7 @@ def _step(
 
 
 def _conditions(committer: Committer, run: Run | None, prefix: str) -> dict[str, dict[str, str]]:
-    """Return the dependencies of each step of a dag as submitted; empty if that is no longer known."""
+    """Return the dependencies of each step of a dag as submitted; empty if they are no longer known."""
     if run is None or not run.source:
         return {}
     with contextlib.suppress(InputError, msgspec.DecodeError):

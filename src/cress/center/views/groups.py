@@ -1,4 +1,4 @@
-"""Views of groups: what they have, what they are guaranteed, and their place in the tree."""
+"""Views of groups: their use, their guarantees, and their place in the tree."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def group_view(committer: Committer, group: GroupState, waiting: int, priority: 
 
 
 def inner_view(committer: Committer, group: InnerGroup, leaves: list[GroupView]) -> GroupView:
-    """Return a group with groups in it; ``leaves`` are those in it that take jobs."""
+    """Return a group that contains others; ``leaves`` are the groups below it that take jobs."""
     return GroupView(
         policy="",
         users=(),
@@ -52,7 +52,7 @@ def inner_view(committer: Committer, group: InnerGroup, leaves: list[GroupView])
 
 
 def _of_any(committer: Committer, group: Amounts) -> dict[str, Any]:
-    """Return the fields of a view that groups with and without groups in them have alike."""
+    """Return the fields common to groups with and without groups below them."""
     core, spec = committer.machine.core, group.spec
     return {
         "name": group.name,
@@ -72,11 +72,11 @@ def _of_any(committer: Committer, group: Amounts) -> dict[str, Any]:
 
 
 def _in_tree(core: Scheduler, group: Amounts) -> dict[str, Any]:
-    """Return the fields of a view about the place of a group in the tree, its bounds, and what it borrows and lends."""
+    """Return the fields of a view about the group's place in the tree, its bounds, and its borrowing and lending."""
     capacity = capacity_in(group, core.cluster)
     parent = group.parent
     beyond = [max(0, used - quota) for used, quota in zip(group.used, group.quota, strict=True)]
-    # Without what those in it keep.
+    # Without the parts that the groups below keep.
     lends = [max(0, quota - held) for quota, held in zip(group.quota, holds(group), strict=True)]
     return {
         "parent": group.spec.parent,
@@ -91,7 +91,7 @@ def _in_tree(core: Scheduler, group: Amounts) -> dict[str, Any]:
 
 
 def _share(quota: Sequence[int], whole: Sequence[int]) -> float | None:
-    """Return the largest share of a quota in its measures; None of nothing."""
+    """Return the largest share of a quota in its measures; None for an empty whole."""
     shares = [part / total for part, total in zip(quota, whole, strict=True) if total]
     return round(max(shares), 6) if shares else None
 
@@ -114,15 +114,13 @@ def _amounts(group: Amounts, amounts: list[int], dimensions: Dimensions) -> str:
 
 
 def _by_measure(group: Amounts, amounts: list[int], dimensions: Dimensions) -> dict[str, int]:
-    """Return amounts by measure; those of kinds of nodes that no bound names are left out."""
+    """Return amounts by measure, without kinds of nodes that no bound names."""
     names = (*(dimensions.names[k] for k in group.dims), *(group.kinds.names if group.kinds is not None else ()))
     return {name: amount for name, amount in zip(names, amounts, strict=True) if amount < UNBOUNDED}
 
 
 def _kinds(group: Amounts, dimensions: Dimensions) -> dict[str, NodeKindView]:
-    """Return what a group has, is guaranteed and may have at most of the kinds of nodes that quotas name, those aside
-    that say nothing of it.
-    """
+    """Return the use, quota and maximum of a group for each kind of nodes that it uses or has a quota of."""
     if group.kinds is None:
         return {}
 

@@ -50,17 +50,17 @@ from cress.protocol.cluster_views import MatchView, NodeTask, NodeView, PlaceVie
 from cress.protocol.job_views import AttemptView, EstimateView, JobView, PartView, TaskCounts, TaskView
 from cress.protocol.views import Resources
 
-# Most tasks that are shown for one node.
+# Most tasks shown for one node.
 MOST_NODE_TASKS = 1_000
 
 
 def moment(utc: int) -> float | None:
-    """Return microseconds since the epoch as seconds; 0 means not yet."""
+    """Return microseconds since the epoch as seconds; None for 0, which means not yet."""
     return utc / SECOND if utc else None
 
 
 def resources(vector: ResourceVector, dimensions: Dimensions) -> Resources:
-    """Return the amounts above 0 as texts by dimension; a job that ended long ago may know fewer dimensions."""
+    """Return the amounts above 0 as texts by dimension; a job that ended long ago may have fewer dimensions."""
     return {
         name: format_amount(amount, dimensions.measure(name))
         for name, amount in zip(dimensions.names, vector, strict=False)
@@ -74,7 +74,7 @@ async def whole_job_view(committer: Committer, job: AnyJob) -> JobView:
     if view.type == JobType.DAG.value:
         return msgspec.structs.replace(view, dag=await whole_dag_view(committer, job))
     if view.cron is not None and view.cron.last_job is not None and not view.cron.last_state:
-        # The record of its last run is in the history by now.
+        # The record of its last run may be in the history by now.
         last = await last_state(committer, view.cron.last_job)
         return msgspec.structs.replace(view, cron=msgspec.structs.replace(view.cron, last_state=last))
     return view
@@ -108,7 +108,7 @@ def job_view(committer: Committer, job: AnyJob) -> JobView:
 
 
 def _estimate(found: RunEstimate | None) -> EstimateView | None:
-    """Return an estimate in seconds; None if it says nothing."""
+    """Return an estimate in seconds; None if it is empty."""
     if found is None or found.pessimistic >= NEVER:
         return None
     return EstimateView(
@@ -172,7 +172,7 @@ def _parts(spec: Job, run: Run | None, dimensions: Dimensions) -> tuple[PartView
 
 
 def _parts_then(run: Run, dimensions: Dimensions) -> tuple[PartView, ...]:
-    """Return the parts of a gang that is over, of which its run is known."""
+    """Return the parts of an ended gang, from its run."""
     return tuple(
         PartView(
             name=part.name,
@@ -191,7 +191,7 @@ def _parts_then(run: Run, dimensions: Dimensions) -> tuple[PartView, ...]:
 
 
 def _secret(use: SecretUse) -> str | dict[str, str]:
-    """Return which secret is used, as a job file says it."""
+    """Return the use of a secret in the form of a job file."""
     return {"secret": use.secret, "as": "file"} if use.file else use.secret
 
 
@@ -228,7 +228,7 @@ def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
 
 
 def run_of(committer: Committer, job: AnyJob) -> Run | None:
-    """Return the view of a job's run; None if it is no longer known."""
+    """Return a job's run; None if it is no longer known."""
     return job.run if isinstance(job, HistoryJob) else committer.run(id_of(job))
 
 
@@ -271,7 +271,7 @@ def _finished(record: AttemptRecord, names: list[str]) -> AttemptView:
 
 
 def with_loans(committer: Committer, task: TaskView) -> TaskView:
-    """Return the view of a task with the leases that it uses while it runs."""
+    """Return the view of a task, with the leases that it uses while it runs."""
     core = committer.machine.core
     last = task.attempts[-1] if task.attempts else None
     known = core.attempts.get(last.id) if last is not None and last.outcome == "running" else None
@@ -288,7 +288,7 @@ def with_loans(committer: Committer, task: TaskView) -> TaskView:
 
 
 def lease_id(committer: Committer, lease: WorkloadLease) -> str:
-    """Return how the API names a lease: JOB.TASK of its holder, or ``@ATTEMPT``."""
+    """Return the API's name for a lease: JOB.TASK of its holder, or ``@ATTEMPT``."""
     holder = None if lease.holder is None else committer.machine.attempts.get(lease.holder.id)
     return f"@{lease.id}" if holder is None else f"{holder.job}.{holder.task}"
 
@@ -307,8 +307,9 @@ def _running(attempt: LiveAttempt, names: list[str]) -> AttemptView:
 
 
 def why_chosen(chosen: Choice | None, kept: Kept | None = None) -> str:
-    """Say why a node was chosen: ``chosen for least fragmentation 0.012, balance 0.31; 14 others fit``, or for room
-    that was kept; empty for other orders.
+    """Return why a node was chosen: ``chosen for least fragmentation 0.012, balance 0.31; 14 others fit``.
+
+    It may also name room that was kept; it is empty for other orders.
     """
     if kept is not None:
         why, number = kept
@@ -327,7 +328,7 @@ def why_chosen(chosen: Choice | None, kept: Kept | None = None) -> str:
 
 
 def place_view(place: Place, domain: str = "") -> PlaceView:
-    """Return the place where a task runs; with its name in the ``domain`` where the center answers in the DNS."""
+    """Return the place of a task; with its DNS name in ``domain`` if the center answers DNS questions there."""
     values = msgspec.structs.asdict(place)
     del values["user"]
     shown = {"ports": dict(place.ports), "since": place.since / SECOND, "devices": held(place.devices)}
@@ -358,9 +359,9 @@ def whole_node_view(committer: Committer, node: LiveNode) -> NodeView:
 
 
 def match_views(committer: Committer, where: str, rank: str) -> dict[str, MatchView]:
-    """Match every node against a requirement and a rank; results by name. Raises InputError.
+    """Match every node against a requirement and a rank; return the results by name. Raises InputError.
 
-    A node that is away satisfies nothing: what is known of it is from before.
+    A node that is away matches nothing, since its data are out of date.
     """
     away = {name for name, node in committer.machine.nodes.items() if not is_up(committer, node)}
     core = committer.machine.core
@@ -403,12 +404,12 @@ def _node_task(committer: Committer, attempt: LiveAttempt) -> NodeTask:
 
 
 def is_up(committer: Committer, node: LiveNode) -> bool:
-    """Return whether a node's executor is connected, to the center that leads."""
+    """Return whether a node's executor is connected to the leader."""
     return node.connected and (committer.loop.is_aside or node.node.name in committer.connections)
 
 
 def used_of(committer: Committer, node: LiveNode) -> ResourceVector:
-    """Return the amounts that are held on a node."""
+    """Return the amounts in use on a node."""
     cluster = committer.machine.core.cluster
     f = cluster.index.get(node.node.name)
     if f is None:
@@ -439,7 +440,7 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
         running=running,
         address=node.node.address,
         attributes=dict(node.node.attributes),
-        # The last measurement; the machine is told of noticeable changes only.
+        # The last measurement, since the machine is told of noticeable changes only.
         load=load_view(committer.sessions.loads.get(node.node.name, node.load)),
         judged=node.node.judged,
         accepts=node.node.accepts,
@@ -453,7 +454,7 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
 
 
 def _drained_at(committer: Committer, node: LiveNode) -> float | None:
-    """Return when what still runs on a node is stopped, in seconds since the epoch."""
+    """Return when the remaining tasks of a node are stopped, in seconds since the epoch."""
     machine = committer.machine
     until = machine.timers.get(DRAIN, node.node.name)
     return None if until is None else (until - machine.now + machine.utc) / SECOND

@@ -1,4 +1,4 @@
-"""Views of leases: what each holds, who uses it, to whom it is lent."""
+"""Views of leases: their amounts, their users, and their loans."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
     from cress.model.resources import ResourceVector
 
-# Says whether the caller sees the job with a number.
+# Returns whether the caller sees the job with a number.
 Sees = Callable[[int], bool]
 
 
 def leases_of_job(committer: Committer, job: LiveJob, sees: Sees) -> list[LeaseView]:
-    """Return the leases of one request: those that wait as one, then those that are held, by task."""
+    """Return the leases of one request: waiting ones as one entry, then held ones, by task."""
     waiting = [_waiting(committer, job)] if job.waiting and not job.ending else []
     return waiting + [_held(committer, job, task, sees) for task in _by_task(job)]
 
@@ -56,7 +56,7 @@ def kept_lease(committer: Committer, lease: WorkloadLease, sees: Sees) -> LeaseV
 
 
 def stamp_of(leases: Iterable[LeaseView]) -> str:
-    """Return a text that is another one whenever these leases change in more than the time that is left to them."""
+    """Return a text that changes with these leases, apart from their remaining time."""
     digest = hashlib.sha256()
     for lease in leases:
         digest.update(msgspec.json.encode(msgspec.structs.replace(lease, expires=None)))
@@ -119,12 +119,12 @@ def _held(committer: Committer, job: LiveJob, attempt: LiveAttempt, sees: Sees) 
 
 
 def _beside(lease: WorkloadLease) -> list[ResourceVector]:
-    """Return what a lease has beside what its holder uses: what is idle, what tasks have, what is lent."""
+    """Return the parts of a lease beside its holder's own use: idle parts, tasks, loans."""
     return [lease.idle_amounts(), *(piece for _, piece in _pieces(lease)), *(part.amounts for part in lease.lent)]
 
 
 def _pieces(lease: WorkloadLease) -> Iterator[tuple[Attempt, ResourceVector]]:
-    """Yield the tasks of the workload in a lease, with what each has of it."""
+    """Yield the workload's tasks in a lease, each with its part of the lease."""
     for attempt in lease.tasks.values():
         for where, (_, amounts) in attempt.inside:
             if where is lease:

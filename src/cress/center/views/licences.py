@@ -1,4 +1,4 @@
-"""Views of licences: their numbers, the jobs that hold them, the jobs that wait for them."""
+"""Views of licences: their numbers, and the jobs that hold them or wait for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cress.center.committing.committer import Committer
     from cress.core.jobs import JobEntry
 
-# Most jobs that are named as holders, and as waiting.
+# Most jobs named as holders, and as waiting.
 MOST_JOBS = 100
 
 
@@ -48,7 +48,7 @@ def _add(
     having: dict[str, dict[int, LicenceUse]],
     waiting: dict[str, dict[int, LicenceUse]],
 ) -> None:
-    """Add the uses of these jobs to those that hold a licence, and to those that wait for one."""
+    """Add the uses of these jobs to the holders of a licence, and to the jobs that wait for one."""
     known = committer.machine.core.relations.licences
     for job in jobs:
         for name, number in job.job.licences:
@@ -61,7 +61,7 @@ def _add(
 
 
 def _count(committer: Committer, uses: dict[int, LicenceUse], job: JobEntry, number: int) -> None:
-    """Tasks of a service or database count as one job."""
+    """Count the uses of a licence by a job; all tasks of a service or database count as one job."""
     shown = job.job.counted_as
     before = uses.get(shown)
     machine = committer.machine

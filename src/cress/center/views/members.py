@@ -32,14 +32,14 @@ def is_kept(job: AnyJob) -> bool:
 
 
 def count_of(job: AnyJob) -> int:
-    """Return the number of tasks: of a service the wanted number, or more while surplus members live."""
+    """Return the number of tasks; for a service, the wanted number, or more while surplus members live."""
     if isinstance(job, Family) and is_kept(job):
         return max(job.job.tasks, max(job.members, default=-1) + 1)
     return tasks_of(job)
 
 
 async def member_of(committer: Committer, job: AnyJob, index: int) -> LiveJob | JobRecord | None:
-    """Return the member that is the task ``index``, the last that ran; None if none has.
+    """Return the member that is the task ``index``, the last one that ran; None if none has run.
 
     While its next member waits for a node, a task is still its last member.
     """
@@ -52,7 +52,7 @@ async def member_of(committer: Committer, job: AnyJob, index: int) -> LiveJob | 
 
 
 def _ran(record: JobRecord) -> bool:
-    """Return whether the member had an attempt worth showing."""
+    """Return whether a member had an attempt worth showing."""
     return bool(record.started or record.failed)
 
 
@@ -73,7 +73,7 @@ async def place_of(committer: Committer, job: AnyJob, index: int) -> tuple[int, 
 async def tasks_page(
     committer: Committer, job: AnyJob, *, limit: int, after: int, state: str
 ) -> tuple[list[tuple[FoundTask, int | None]], int | None]:
-    """Return at most ``limit`` tasks after ``after`` in that state (empty: any), each with its member; and the next."""
+    """Return at most ``limit`` tasks after ``after`` in that state (empty: any), with their members, and the next."""
     if not is_kept(job):
         tasks, more = await page_of_tasks(committer, id_of(job), count_of(job), limit=limit, after=after, state=state)
         return [(task, None) for task in tasks], more
@@ -114,7 +114,7 @@ async def task_of(
 
 
 async def _latest(committer: Committer, job: AnyJob) -> dict[int, JobRecord]:
-    """Return the last finished member of each index; of a live family, among those that ran."""
+    """Return the last finished member of each index; for a live family, among those that ran."""
     records = await _records(committer, job)
     return {record.index: record for record in reversed(records) if isinstance(job, JobRecord) or _ran(record)}
 

@@ -13,13 +13,13 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.times import HOUR, SECOND
 from cress.protocol.lease_views import DeviceName, FreeView, MoveView, PlanView, RoundView, StaysView
 
-# µs of a millicore in a core hour.
+# µs × millicores in a core hour.
 CORE_HOUR = 1000 * HOUR
 Seen = Callable[[int], bool]
 
 
 def plan_view(committer: Committer, plan: MovePlan, job: int, seen: Seen) -> PlanView:
-    """Return a plan for ``job`` (0: for none) as a caller sees it who ``seen`` tells of."""
+    """Return a plan for ``job`` (0: none), reduced to the jobs that are ``seen`` by the caller."""
     return PlanView(
         moves=_moves(committer, plan.moves, seen),
         before=_free(plan.before),

@@ -16,7 +16,7 @@ from cress.protocol.views import Resources
 
 
 def set_here(node: LiveNode, dimensions: Dimensions) -> tuple[NodeSettingsView | None, NodeReportView | None]:
-    """Return what is set of a node and what its executor reports instead; neither if nothing is set."""
+    """Return the settings of a node, and the executor's values that they replace; None for both without settings."""
     if settings_of(node) == NOTHING_SET:
         return None, None
     return _settings(node.revisions[-1], dimensions), _reported(node, dimensions)

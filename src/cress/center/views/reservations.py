@@ -18,13 +18,13 @@ ACTIVE, COMING, SHORT = "active", "coming", "short"
 
 
 def reservations_page(core: Scheduler) -> ReservationsPage:
-    """Return all reservations, by their next starts."""
+    """Return all reservations, ordered by their next start."""
     views = [reservation_view(core, kept) for kept in core.advance_reservations.by_name.values()]
     return ReservationsPage(reservations=tuple(sorted(views, key=lambda view: (view.start or 0, view.name))))
 
 
 def reservation_view(core: Scheduler, kept: Kept) -> ReservationView:
-    """Return one reservation that is kept."""
+    """Return one existing reservation."""
     spec, cluster = kept.spec, core.cluster
     nodes = {f for f, _ in kept.places}
     active = kept.is_active(core.now)

@@ -1,1 +1,1 @@
-"""The web side of the center: types of ASGI, signed requests, limits on requests and sign-ins."""
+"""The web side of the center: ASGI types, signed requests, limits on requests and sign-ins."""

@@ -1,4 +1,4 @@
-"""Types of ASGI: a scope, messages, and what takes them."""
+"""Types of ASGI: scopes, messages, and the callables for them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def address_of(scope: Scope) -> str:
-    """Return the address of the client, ``local`` for a Unix socket."""
+    """Return the address of the client; ``local`` for a Unix socket."""
     client = scope.get("client")
     return str(client[0]) if client and client[0] else "local"

@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterable
 from cress.center.web.asgi import Scope
 from cress.center.web.sign_ins import network_of
 
-# Seconds of its rate that a user or address may use up at once.
+# Seconds' worth of its rate that a user or address may use at once.
 BURST = 40
 # Users or addresses that are remembered.
 MOST_NAMES = 10_000
 
 
 class Buckets:
-    """A bucket for each name, which fills with ``rate`` a second up to ``burst`` seconds' worth; rate 0: no limit."""
+    """A bucket for each name, filled with ``rate`` a second up to ``burst`` seconds' worth; rate 0 means no limit."""
 
     def __init__(self, rate: int, burst: int = BURST) -> None:
         self._rate = rate
         self._most = float(rate * burst)
-        self._levels: dict[str, tuple[float, float]] = {}  # level, and when it was; the latest last
+        self._levels: dict[str, tuple[float, float]] = {}  # levels with their times, the latest last
 
     def take(self, name: str, now: float) -> float:
-        """Take one; return 0.0, or the seconds until there is one."""
+        """Take one token; return 0.0, or the seconds until there is one."""
         if not self._rate:
             return 0.0
         level, at = self._levels.pop(name, (self._most, now))
@@ -33,22 +33,20 @@ class Buckets:
         taken = level >= 1.0
         self._levels[name] = (level - taken, now)
         if len(self._levels) > MOST_NAMES:
-            # Those that were not asked for longest are full again, or nearly.
+            # The names with the oldest requests have full or nearly full buckets.
             del self._levels[next(iter(self._levels))]
         return 0.0 if taken else (1.0 - level) / self._rate
 
 
 class RequestRates:
-    """The requests of users, ``user_rate`` a second for each, and of addresses, ``address_rate``."""
+    """The requests of users, ``user_rate`` a second for each, and of addresses, ``address_rate`` a second."""
 
     def __init__(self, user_rate: int, address_rate: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._users, self._addresses = Buckets(user_rate), Buckets(address_rate)
         self._clock = clock
 
     def wait(self, scope: Scope, user: str) -> int:
-        """Take a request of ``user`` (empty: nobody that is known); return after how many seconds to come again, 0: it
-        is let in.
-        """
+        """Count a request of ``user`` (empty: unknown); return the seconds until it may be repeated, 0 to admit it."""
         now = self._clock()
         client = scope.get("client")
         address = str(client[0]) if client else ""
@@ -59,9 +57,7 @@ class RequestRates:
 
 
 class Admissions:
-    """Connections that are let in: new ones of an address by its rate, and at most half of ``most`` of one address at a
-    time.
-    """
+    """Admitted connections: new ones of an address at its rate, and at most half of ``most`` at a time from one."""
 
     def __init__(self, rate: int, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = most
@@ -70,7 +66,7 @@ class Admissions:
         self._open: Counter[str] = Counter()
 
     def admit(self, address: str, total: int) -> bool:
-        """Return whether one more connection of this address is let in; ``total``: all that are open, with this one."""
+        """Return whether one more connection of this address is admitted; ``total`` counts all, this one included."""
         name = network_of(address)
         if total > self.most or self._open[name] >= self.most // 2 or self._buckets.take(name, self._clock()):
             return False
@@ -85,5 +81,5 @@ class Admissions:
             del self._open[name]
 
     def recount(self, addresses: Iterable[str]) -> None:
-        """Count the open connections anew."""
+        """Count the open connections again."""
         self._open = Counter(map(network_of, addresses))

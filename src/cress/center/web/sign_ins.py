@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from cress.center.web.asgi import App, Message, Receive, Scope, Send
 from cress.protocol.signatures import STALE
 
-# Failures of one address that cost nothing, and the delays (seconds) of those that follow: the first one, doubled each
-# time, and the longest.
+# Failures of one address without a delay, and the delays of later ones in seconds: the first, which doubles each time,
+# and the longest.
 FREE, FIRST, LONGEST = 10, 0.1, 5.0
 # Seconds after which the failures of an address are forgotten, and addresses that are remembered.
 FORGOTTEN, MOST_ADDRESSES = 300.0, 10_000
@@ -25,13 +25,13 @@ class _Failures:
 
 
 class SignInDelays:
-    """A table of failures by address. An IPv6 network of 64 bits counts as one address: its owner has them all."""
+    """A table of failures by address. An IPv6 /64 network counts as one address, since its owner has all of them."""
 
     def __init__(self) -> None:
         self._failures: dict[str, _Failures] = {}  # the latest last
 
     def failed(self, address: str, now: float) -> float:
-        """Note a failure; return for how many seconds its answer is held back."""
+        """Note a failure; return the seconds by which its answer is delayed."""
         name = network_of(address)
         known = self._failures.pop(name, None)
         if known is None or now - known.last >= FORGOTTEN:
@@ -48,8 +48,9 @@ class SignInDelays:
 
 
 class SlowSignIns:
-    """Holds back the answers with which ``app`` refuses credentials; those who send none, or come over a Unix socket,
-    are not delayed.
+    """Delays the answers with which ``app`` refuses credentials.
+
+    Requests without credentials or over a Unix socket are not delayed.
     """
 
     def __init__(
@@ -73,12 +74,12 @@ class SlowSignIns:
 
 
 def _stale(message: Message) -> bool:
-    """Return whether the client is only to begin another session: the center was restarted."""
+    """Return whether the client only needs to begin another session, since the center was restarted."""
     return any(name == b"www-authenticate" and value == STALE.encode() for name, value in message.get("headers", ()))
 
 
 def network_of(address: str) -> str:
-    """Return the address, or the network of 64 bits of an IPv6 address."""
+    """Return the address, or the /64 network of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,6 +1,4 @@
-"""Signed requests at the API's guard: the center's proof, bodies that are checked before they are used, sealed
-WebSockets.
-"""
+"""Signed requests at the API's guard: the center's proof, bodies checked before use, sealed WebSockets."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ class SignedApi:
         self._requests = SignedRequests(token, secrets.token_bytes(NONCE))
 
     async def prove(self, scope: Scope, send: Send) -> None:
-        """Answer a client that asks for the center's proof. Raises ProofError."""
+        """Answer a client that requests the center's proof. Raises ProofError."""
         nonce = scope["query_string"].decode("latin-1").removeprefix("nonce=")
         answer = self._requests.prove(nonce, secrets.token_bytes(NONCE), _now())
         headers = [(HEADER.lower().encode(), answer.encode())]
@@ -30,7 +28,7 @@ class SignedApi:
         await send({"type": "http.response.body", "body": b""})
 
     def accept(self, scope: Scope, authorization: bytes) -> Accepted:
-        """Accept a signed request, whose body is still to be checked. Raises ProofError."""
+        """Accept a signed request, whose body remains to be checked. Raises ProofError."""
         target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         keys = [value for name, value in scope["headers"] if name == b"idempotency-key"]
         return self._requests.accept(
@@ -48,18 +46,18 @@ def is_proof(scope: Scope) -> bool:
 
 
 async def checked_body(accepted: Accepted, receive: Receive, most: int) -> Receive:
-    """Read the body of a request, and return a ``receive`` that gives it. Raises ProofError if it was not signed."""
+    """Read the body of a request, and return a ``receive`` for it. Raises ProofError if it was not signed."""
     parts: list[bytes] = []
     size, more = 0, True
     while more and size <= most:
         message = await receive()
         if message["type"] != "http.request":
-            break  # the client has gone
+            break  # the client has disconnected
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         more = message.get("more_body", False)
     body = b"".join(parts)
-    # A body that is too large is not read to its end; its reader refuses it.
+    # A body that is too large is not read to its end, and its reader refuses it.
     if size <= most and not hmac.compare_digest(digest(body).encode(), accepted.signature.body.encode()):
         raise ProofError("the body is not the one that was signed")
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": more}]

@@ -1,1 +1,1 @@
-"""The client, written once, for asyncio. ``tools/blocking_client.py`` makes the blocking half of it: ``blocking``."""
+"""The client for asyncio. ``tools/blocking_client.py`` generates the ``blocking`` half from it."""

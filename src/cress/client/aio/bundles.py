@@ -1,4 +1,4 @@
-"""Bundles on their way: submitted, looked for, ended."""
+"""Bundles in transit: submit, poll, end."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ async def submit(bundle: ChunkBundle, job: Job, key: str, center: AsyncPatientHt
 
 
 async def places(resource: Any, center: AsyncPatientHttp) -> int:
-    """About how many tasks of this request can run at the same time, 1 at least."""
+    """Return roughly how many tasks with this request can run at the same time, at least 1."""
     nodes = await operations.nodes("", "", center)
     dimensions = Dimensions()
     try:
         asked: Any = plain_keys({"resource": "<1>" if resource is None else resource})["resource"]
         cpu = parse_vector(asked, dimensions)[dimensions.index["cpu"]]
     except InputError:
-        cpu = 1000  # with dimensions of its own, or wrong: the center will say so
+        cpu = 1000  # custom dimensions, or a mistake that the center will report
     up = (node.capacity_amounts.get("cpu", 0) for node in nodes if node.state == "up")
     return max(1, sum(amount // max(cpu, 1) for amount in up))
 
@@ -42,9 +42,9 @@ async def places(resource: Any, center: AsyncPatientHttp) -> int:
 async def parts(
     bundle: ChunkBundle, center: AsyncPatientHttp, deadline: Patience | None = None
 ) -> AsyncGenerator[ChunkResult, None]:
-    """Yield the parts of a bundle as they come; those of tasks that died are errors. All of them, in the end.
+    """Yield all parts of a bundle as they arrive; parts of tasks that died are errors.
 
-    Raises TimeoutError when nothing new is there at the deadline.
+    Raises TimeoutError if nothing new has arrived by the deadline.
     """
     pause = SOON
     while bundle.missing:
@@ -57,7 +57,7 @@ async def parts(
 
 
 async def poll(bundle: ChunkBundle, wait: float, center: AsyncPatientHttp) -> list[ChunkResult]:
-    """Return new results; if there are none, ask the center about the job and wait up to ``wait`` seconds."""
+    """Return new results; if there are none, query the job and wait up to ``wait`` seconds."""
     found: list[ChunkResult] = await in_thread(bundle.look)
     if found or not bundle.missing:
         return found
@@ -101,11 +101,11 @@ async def died(bundle: ChunkBundle, view: JobView, center: AsyncPatientHttp) -> 
 
 
 async def end(bundle: ChunkBundle, center: AsyncPatientHttp) -> None:
-    """Cancel what still runs of a bundle, and remove its folder."""
+    """Cancel the rest of a bundle, and remove its folder."""
     try:
         if bundle.job and (bundle.missing or bundle.unwanted):
             await center.ask(calls.cancel(bundle.job))
             await operations.wait(bundle.job, GONE, center)
     except (ClientError, TimeoutError):
-        pass  # the folder goes anyway: tasks that find nothing end
+        pass  # the folder is removed in any case, and tasks that find nothing end
     await in_thread(bundle.spool.clear)

@@ -1,4 +1,4 @@
-"""Operations on leases, of several calls each."""
+"""Operations on leases that need several calls."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from cress.client.lease_changes import changes, job_of
 from cress.model.errors import InputError
 from cress.protocol.lease_views import LeasesPage, LeaseView
 
-# The center answers as soon as a lease has changed. Seconds.
+# Seconds that the center may wait for a change; it answers as soon as a lease has changed.
 LONG_WAIT = 20.0
-# What it is asked for at least, so that it has a chance to answer late.
+# Least seconds to wait for, so that the center can wait for a change at all.
 SHORT_WAIT = 0.05
-# A watcher renews so often within a term.
+# Renewals by a watcher within a term.
 RENEWALS = 3
 
 
 async def listed(workload: str, group: str, center: AsyncPatientHttp) -> list[LeaseView]:
-    """Return all leases of a workload, or of all."""
+    """Return all leases, or those of a workload or group."""
     page = await center.ask(calls.leases(workload, group))
     return await _rest(page, workload, group, center)
 
 
 async def _rest(page: LeasesPage, workload: str, group: str, center: AsyncPatientHttp) -> list[LeaseView]:
-    """Return the leases of a page and of all that follow it."""
+    """Return the leases of a page and of all following pages."""
     found = list(page.leases)
     while page.next is not None:
         page = await center.ask(calls.leases(workload, group, after=page.next))
@@ -39,10 +39,10 @@ async def _rest(page: LeasesPage, workload: str, group: str, center: AsyncPatien
 async def watched(
     ids: tuple[str, ...], workload: str, group: str, center: AsyncPatientHttp, *, renews: bool
 ) -> AsyncGenerator[LeaseView, None]:
-    """Yield leases as they are at first, then each that has changed (``changes``); of one that is over, its last view
-    with the state ``over``.
+    """Yield the present leases, then each one that has changed (``changes``).
 
-    ``renews``: the caller is their holder, whose terms begin anew several times within each of them.
+    An ended lease comes once more, with its last view and the state ``over``. ``renews`` says that the caller is their
+    holder; the leases are then renewed several times within each term.
     """
     if len(ids) > 1:
         raise InputError("give a lease or a workload, not both", field="id")
@@ -67,7 +67,7 @@ async def watched(
         wait = LONG_WAIT
         terms = [lease.term for lease in now.values() if lease.job is not None and lease.term]
         if renews and terms:
-            # Changes may be many: they do not renew more often than time does.
+            # Renewals follow the clock, since there may be many changes.
             every = min(terms) / RENEWALS
             if time.monotonic() - renewed >= every:
                 await _renew((lease for lease in now.values() if lease.job is not None), center)
@@ -76,10 +76,10 @@ async def watched(
 
 
 async def _renew(views: Iterable[LeaseView], center: AsyncPatientHttp) -> None:
-    """Renew one lease of each holder, which stands for all of its workload."""
+    """Renew one lease of each holder, which renews all of its workload."""
     for view in {(view.group, view.workload, view.user): view for view in views}.values():
         try:
             await center.ask(calls.renew_lease(job_of(view.id)))
         except (Refused, NotFound, Unauthorized):
-            # It is over by now, or somebody else's.
+            # The lease has ended, or belongs to another user.
             continue

@@ -1,4 +1,4 @@
-"""``AsyncClient.leases``: leases of the cluster for frameworks that bring tasks of their own."""
+"""``AsyncClient.leases``: leases of the cluster for frameworks with tasks of their own."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cress.client.lease_changes import job_of
 from cress.client.lease_keywords import AskKeys, LeaseKeys, body_of
 from cress.protocol.lease_views import LeasesPage, LeaseView
 
-# Leases as they are now.
+# The present views of leases.
 Views: TypeAlias = list[LeaseView]
 
 
 class AsyncLeases:
-    """The leases of a cluster. A lease is named JOB.TASK, all leases of one request are named JOB.
+    """The leases of a cluster. A lease has the name JOB.TASK, and all leases of one request have the name JOB.
 
-    A lease that is not renewed within its term ends: every change by its holder renews all of the workload, and so does
-    ``watch``.
+    A lease that is not renewed within its term ends. Every change by its holder renews all leases of the workload, and
+    so does ``watch``.
     """
 
     def __init__(self, center: AsyncPatientHttp) -> None:
@@ -47,12 +47,12 @@ class AsyncLeases:
         key: str = "",
         **keys: Unpack[LeaseKeys],
     ) -> Views:
-        """Ask for ``count`` leases of ``resource`` each for a workload; return them as they are, first of all waiting.
+        """Request ``count`` leases of ``resource`` each for a workload; return them, at first all waiting.
 
-        ``command`` is a program of the framework that runs in each of them until it is released, and uses all of it;
-        without one nothing is used at first. ``uses`` says otherwise (``"all"``, ``"nothing"``, amounts). ``gang``: all
-        at once or none. For ``min_time`` it is not preempted. After ``term`` (60 s) without a word of the holder they
-        end.
+        ``command`` is a program of the framework that runs in each of them until it is released, and uses all of it.
+        Without one nothing is used at first, unless ``uses`` gives something else (``"all"``, ``"nothing"``, amounts).
+        ``gang`` starts all at once or none. For ``min_time`` a lease is not preempted. If the holder is silent for
+        ``term`` (60 s), they end.
         """
         given = {
             "resource": resource,
@@ -70,23 +70,21 @@ class AsyncLeases:
         return await self._leases(calls.request_leases(body_of(given), key))
 
     async def check(self, resource: Resource | None = None, *, workload: str, **keys: Unpack[AskKeys]) -> str:
-        """Return the remarks that a request would get; ask for nothing. Raises ``Refused`` as the request would."""
+        """Return the remarks on a request, without making it. Raises ``Refused`` as the request would."""
         body = body_of({"resource": resource, "workload": workload, **keys})
         page = await self._center.ask(calls.request_leases(body, dry_run=True))
         return page.note
 
     async def list(self, *, workload: str = "", group: str = "") -> Views:
-        """Return the leases of a workload, or all: those that wait, those that are held, those that the center
-        keeps.
-        """
+        """Return all leases, or those of a workload or group: waiting ones, held ones, those that the center keeps."""
         return await lease_operations.listed(workload, group, self._center)
 
     async def get(self, id: str | int) -> Views:
-        """Return a lease (JOB.TASK) or those of one request (JOB); none if they are over."""
+        """Return a lease (JOB.TASK) or all leases of one request (JOB); none if they have ended."""
         return await self._leases(calls.lease(str(id)))
 
     async def use(self, id: str | int, amounts: Resource) -> LeaseView:
-        """Say what the holder of a lease uses of it by itself; the rest is idle. Return the lease."""
+        """Report the holder's own use of a lease; the rest is idle. Return the lease."""
         leases = await self._leases(calls.use_lease(str(id), amounts))
         return leases[0]
 
@@ -98,31 +96,31 @@ class AsyncLeases:
         return AsyncJobHandle(self._center, made.id, made.name, made.note)
 
     async def grow(self, id: str | int, count: int = 1, *, key: str = "") -> Views:
-        """Ask for more leases like those of a request: a new request, whose leases are returned."""
+        """Request more leases like those of a request, and return the leases of the new request."""
         return await self._leases(calls.grow_lease(job_of(id), count, key))
 
     async def shrink(self, id: str | int, count: int = 1) -> Views:
-        """Release some held leases of a request, idle and young ones first; return all of it."""
+        """Release some held leases of a request, idle and young ones first; return all of its leases."""
         return await self._leases(calls.shrink_lease(job_of(id), count))
 
     async def release(self, id: str | int) -> Views:
-        """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of it:
-        nothing if it was over.
+        """Return a lease (JOB.TASK) or all leases of one request (JOB), waiting ones included, to the cluster.
+
+        The result is the rest of the lease or request, empty if it had ended.
         """
         return await self._leases(calls.release_lease(str(id)))
 
     async def renew(self, id: str | int) -> Views:
-        """Begin the terms of the user's leases of that workload anew."""
+        """Renew the terms of the user's leases of that workload."""
         return await self._leases(calls.renew_lease(str(id)))
 
     async def watch(
         self, id: str | int = "", *, workload: str = "", group: str = "", renews: bool = True
     ) -> AsyncIterator[LeaseView]:
-        """Yield the leases of a request or workload as they are, then each that changes, until those of the request are
-        over.
+        """Yield the present leases of a request or workload, then each one that changes.
 
-        One with the state ``stopping`` ends at its ``stops_at``; one that is over comes once more, with the state
-        ``over``.
+        A lease with the state ``stopping`` ends at its ``stops_at``; an ended one comes once more, with the state
+        ``over``. The iterator ends when all leases of the request have ended.
         """
         ids = (str(id),) if id != "" else ()
         async with aclosing(lease_operations.watched(ids, workload, group, self._center, renews=renews)) as leases:

@@ -14,14 +14,14 @@ from cress.protocol.logs import Piece
 
 
 class AsyncPatientHttp:
-    """Carries out calls over ``http``; they are repeated while a center that has answered before is unreachable."""
+    """Makes calls over ``http``, and repeats them while a center that has answered before is unreachable."""
 
     def __init__(self, http: AsyncHttp, budget: RetryBudget) -> None:
         self.http = http
         self.budget = budget
 
     def at_most(self, seconds: float) -> AsyncPatientHttp:
-        """Return the same with a smaller budget."""
+        """Return a copy with a budget of at most ``seconds``."""
         return AsyncPatientHttp(self.http, self.budget.at_most(seconds))
 
     async def ask(self, call: PreparedCall[T]) -> T:
@@ -40,7 +40,7 @@ class AsyncPatientHttp:
             await self._look(pause)
 
     async def read(self, call: PreparedCall[bytes], *, follow: bool) -> AsyncGenerator[Piece, None]:
-        """Yield a log piece by piece; only its beginning is asked for again."""
+        """Yield a log piece by piece; only its beginning is requested again."""
         first, pieces = await self._begin(call, follow=follow)
         async with aclosing(pieces):
             if first is not None:
@@ -51,7 +51,7 @@ class AsyncPatientHttp:
     async def _begin(
         self, call: PreparedCall[bytes], *, follow: bool
     ) -> tuple[Piece | None, AsyncGenerator[Piece, None]]:
-        """Return the first piece of a log, if there is one, and the others."""
+        """Return the first piece of a log, if there is one, and the rest."""
         outage = CenterOutage(self.budget, again=call.row.again)
         while True:
             pieces = self.http.read(call, follow=follow)
@@ -67,6 +67,6 @@ class AsyncPatientHttp:
             await self._look(pause)
 
     async def _look(self, pause: float) -> None:
-        """Wait, and look where the center is by then."""
+        """Wait for ``pause`` seconds, then look up the present address of the center."""
         await sleep(pause)
         await in_thread(self.http.look)

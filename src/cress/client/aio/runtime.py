@@ -1,4 +1,4 @@
-"""The few things that asyncio does otherwise than a program that blocks: ``blocking.runtime`` is the other half."""
+"""The differences between asyncio and blocking programs; ``blocking.runtime`` is the other half."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Given = TypeVarTuple("Given")
 
 
 async def sleep(seconds: float) -> None:
-    """Wait for so long."""
+    """Wait for ``seconds``."""
     await asyncio.sleep(seconds)
 
 
@@ -22,7 +22,7 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 
 
 class AsyncAtEnd:
-    """A last call for an object. A program in asyncio makes it itself: nothing can be awaited when it ends."""
+    """The last call for an object. A program in asyncio makes it explicitly, since nothing can be awaited at exit."""
 
     def __init__(self, owner: object, call: Callable[[Unpack[Given]], Awaitable[None]], *args: *Given) -> None:
         self._call: Callable[[], Awaitable[None]] | None = lambda: call(*args)

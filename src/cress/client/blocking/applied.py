@@ -1,5 +1,5 @@
 # Written by tools/blocking_client.py: edit aio/applied.py.
-"""Services and databases that were applied are followed until they are ready, or have failed."""
+"""Follows applied services and databases until they are ready or have failed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def follow(
     center: PatientHttp,
     tell: Callable[[AppliedJob, Progress], None],
 ) -> None:
-    """Follow jobs until each is ready or has failed, as one that is not ready after ``timeout`` seconds; ``tell`` gets
-    each of these ends, and before them what a job waits for when that has lasted for a while.
+    """Follow jobs until each is ready or has failed; after ``timeout`` seconds a job has failed.
+
+    ``tell`` receives each of these ends. Before that it receives the reason why a job waits, if the wait is long.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     left = [(job, Waiting()) for job in applied]
-    # How often a task had failed when another job became ready, which it may need.
+    # By job, its failures when another job became ready, on which it may depend.
     before: dict[int, int] = {}
     first = True
     while left:
@@ -45,7 +46,7 @@ def follow(
         first = False
         left = []
         for job, waiting, found in looked:
-            # It fails, or runs for too long without being ready.
+            # The job fails, or runs for too long without being ready.
             enough = found.failures < UNFIT or found.failures - before.get(job.id, 0) >= UNFIT
             if found.failing and not early and enough:
                 tell(job, Progress(problem=f"{found.waits}; {AGAIN.format(job.id)}"))
@@ -60,7 +61,7 @@ def follow(
 
 
 def ready(applied: Sequence[AppliedJob], timeout: float | None, center: PatientHttp) -> None:
-    """Wait until all are ready. Raises JobFailed or TimeoutError for the first that is not, when no other is left."""
+    """Wait until all are ready. Raises JobFailed or TimeoutError for the first failed job, once all have ended."""
     failed: list[tuple[AppliedJob, Progress]] = []
 
     def tell(job: AppliedJob, progress: Progress) -> None:

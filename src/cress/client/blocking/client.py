@@ -29,21 +29,21 @@ from cress.protocol.lease_views import LicenceView, PlanView, ReservationView, R
 from cress.protocol.queries import JobsQuery
 
 R = TypeVar("R")
-# For how long a center may be away, in seconds.
+# Seconds for which a center may be away.
 PATIENCE = 300.0
 MOST_JOBS = 100
 
 
 class Client:
-    """A center, for programs and notebooks. Without arguments the one that the command line speaks to.
+    """A center, for programs and notebooks; by default the same one as on the command line.
 
-    ``url`` and ``token``, or the ``data`` directory of a center on this machine, name another one. A center that was
-    there and is away is waited for ``patience`` seconds, wherever it starts again; ``timeout`` is what one answer may
-    take. Close it, or use it in a ``with``. Methods raise ``ClientError``, and ``InputError`` for what is wrong before
-    it is sent; making one raises ``NoCenter``.
+    ``url`` and ``token``, or the ``data`` directory of a center on this machine, name another one. Calls wait for
+    ``patience`` seconds for a center that was there and is away, wherever it starts again; ``timeout`` (seconds) limits
+    one answer. Close the client, or use it in a ``with``. Methods raise ``ClientError``, and ``InputError`` for
+    mistakes found before a call is sent; the constructor raises ``NoCenter``.
 
-    The one that blocks may be used by several threads. The one for asyncio has the same methods as coroutines, gives
-    asynchronous iterators, and may be used by one event loop.
+    Several threads may use the blocking client. The one for asyncio has the same methods as coroutines, returns
+    asynchronous iterators, and belongs to one event loop.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Client:
         self.http = Http(place.url, place.token, timeout, place.advice, place.find, place.socket, place.ca)
         # Calls that are repeated while the center is away.
         self.patient = PatientHttp(self.http, RetryBudget(patience))
-        # Parts of nodes for frameworks that bring tasks of their own.
+        # Parts of nodes for frameworks with tasks of their own.
         self.leases = Leases(self.patient)
 
     def __enter__(self) -> Self:
@@ -87,18 +87,18 @@ class Client:
     def submit(
         self, jobs: JobLike | Sequence[JobLike], *, key: str = "", strict: bool = False
     ) -> JobHandle | list[JobHandle]:
-        """Submit a job, or several together or not at all; they are stored when this returns.
+        """Submit one job, or several all or none; they are stored when this returns.
 
-        As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of
-        an earlier one is the same one, for a day. ``strict``: jobs whose deadlines cannot be met are refused. Raises
-        ``Refused``, whose ``faults`` say where a mistake is.
+        As with ``cress submit``, jobs start in the current directory unless they name one. For a day, a submit with the
+        ``key`` of an earlier one is the same submit. ``strict`` refuses jobs whose deadlines cannot be met. Raises
+        ``Refused``; its ``faults`` give the places of mistakes.
         """
         made = operations.submit(several(jobs), key, self.patient, strict=strict)
         handles = [JobHandle(self.patient, submitted.id, submitted.name, submitted.note) for submitted in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
-        """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing.
+        """Return the answer that a submit would get, with a ``note`` for each job and ids 0, and store nothing.
 
         Raises ``Refused``.
         """
@@ -112,17 +112,17 @@ class Client:
         wait: bool = False,
         timeout: float | None = None,
     ) -> list[AppliedJob]:
-        """Create or update services, databases and cron jobs as these say, all or none; return the result for each.
+        """Create or update services, databases and cron jobs, all or none; return the result for each.
 
-        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would. A new version replaces the old
-        one after that; with ``wait`` this returns when all tasks are of it and ready, raises ``JobFailed`` when it was
-        rolled back or does not become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after
-        both.
+        The result is ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run returns the expected one. The new
+        version replaces the old one afterwards. With ``wait`` this returns when all tasks have the new version and are
+        ready. It then raises ``JobFailed`` if the version was rolled back or does not become ready, and
+        ``TimeoutError`` after ``timeout`` seconds; the update goes on in both cases.
         """
         return operations.apply(several(jobs), self.patient, dry_run=dry_run, wait=wait, timeout=timeout)
 
     def job(self, id: int) -> JobHandle:
-        """A handle of a job that is there. Raises ``NotFound``."""
+        """Return a handle of an existing job. Raises ``NotFound``."""
         view = self.patient.ask(calls.job(id))
         return JobHandle(self.patient, view.id, view.name)
 
@@ -136,7 +136,7 @@ class Client:
         type: str = "",  # noqa: A002 – as the API calls it
         limit: int = MOST_JOBS,
     ) -> list[JobView]:
-        """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
+        """Return at most ``limit`` jobs, newest first, by ``group``, ``user``, ``state``, ``name`` or ``type``."""
         query = JobsQuery(group=group, user=user, state=state, name=name, type=type)
         return operations.jobs(query, limit, self.patient)
 
@@ -145,7 +145,7 @@ class Client:
         jobs: Iterable[JobHandle],
         timeout: float | None = None,
     ) -> Iterator[JobHandle]:
-        """The jobs in the order in which they end; ``TimeoutError`` after ``timeout`` seconds."""
+        """Yield the jobs in the order in which they end. Raises ``TimeoutError`` after ``timeout`` seconds."""
         handles = {handle.id: handle for handle in jobs}
         with closing(operations.as_completed(handles, timeout, self.patient)) as over:
             for id in over:
@@ -165,16 +165,16 @@ class Client:
         spool: str | os.PathLike[str] | None = None,
         **keys: Unpack[CallKeys],
     ) -> Results[R]:
-        """Call ``function`` for each item on the cluster, as one array job: its results, in order, as they come.
+        """Call ``function`` for each item on the cluster, as one array job; yield the results in order, as they arrive.
 
-        Of several iterables it gets one item each. ``chunk`` items are done by one task; if it is not given, there are
-        a few tasks for each place where one can run. ``spool`` is a folder that all nodes share, or an address that
-        fsspec knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys``
+        With several iterables the function gets one item of each. One task handles ``chunk`` items; by default there
+        are a few tasks for each one that can run at once. ``spool`` is a folder that all nodes share, or an address for
+        fsspec; the default is the user's cache. ``python`` runs the tasks; the default is this interpreter. ``keys``
         are those of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
 
-        When the job waits for more than five seconds, the logger ``cress`` warns why. A result that is not there
-        ``timeout`` seconds after this call is a ``TimeoutError``, and the job is cancelled.
-        Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
+        When the job waits for more than five seconds, the logger ``cress`` warns of the reason. A result that has not
+        arrived ``timeout`` seconds after this call raises ``TimeoutError``, and the job is cancelled. Raises
+        ``CannotSend`` at once for objects that cannot be pickled. See ``Results``.
         """
         deadline = Patience.after(timeout)
         rows = list(zip(items, *more, strict=False))
@@ -185,15 +185,15 @@ class Client:
     # --- the cluster --------------------------------------------------------------------------------------------------
 
     def state(self) -> StateView:
-        """The cluster in a few numbers."""
+        """Return key figures of the cluster."""
         return self.patient.ask(calls.state())
 
     def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
-        """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
+        """Return the nodes, each matched with the requirement and the rank, if given (docs/constraints.md)."""
         return operations.nodes(where, rank, self.patient)
 
     def licences(self) -> tuple[LicenceView, ...]:
-        """The licences of the cluster: how many there are, which jobs have some, which wait (docs/licences.md)."""
+        """Return the licences: their numbers, and the jobs that have some or wait for some (docs/licences.md)."""
         page = self.patient.ask(calls.licences())
         return page.licences
 
@@ -205,47 +205,46 @@ class Client:
         moves: int | None = None,
         lost: float | None = None,
     ) -> PlanView:
-        """Return the moves of running tasks that let a waiting job start, or that serve ``goals`` (spread, devices,
-        nodes; all of them).
+        """Return moves of running tasks that let a waiting job start, or that serve ``goals``.
 
-        At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved
-        (docs/rebalance.md).
+        The goals are spread, devices and nodes; all of them by default. At most ``moves`` tasks move, and lose at most
+        ``lost`` hours of cores and devices together; nothing is moved yet (docs/rebalance.md).
         """
         return self.patient.ask(calls.plan_moves(job, goals, moves, lost))
 
     def move(self, plan: PlanView) -> RoundView:
-        """Begin to carry out a plan, one task after the other; ``moves`` says how far it is.
+        """Begin to carry out a plan, one task after another; ``moves`` returns the progress.
 
         Raises ``Refused`` if the cluster has changed.
         """
         return self.patient.ask(calls.begin_moves(plan))
 
     def moves(self) -> RoundView:
-        """Return the round of moves that is under way, or the last one."""
+        """Return the current round of moves, or else the last one."""
         return self.patient.ask(calls.last_round())
 
     def stop_moves(self) -> RoundView:
-        """End the round that is under way after its present step."""
+        """End the current round after its present step."""
         return self.patient.ask(calls.stop_moves())
 
     def reserve(self, name: str, **fields: Unpack[calls.ReservationKeys]) -> ReservationView:
-        """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now)
-        to ``until`` or for ``length``.
+        """Make an advance reservation (docs/reservations.md) of ``nodes`` or a ``count`` of them.
 
-        Raises ``InputError`` for what makes no sense, and ``Refused`` if there is no room for it.
+        It lasts from ``start`` (by default now) to ``until`` or for ``length``. Raises ``InputError`` for invalid
+        fields, and ``Refused`` if there is no room for it.
         """
         return self.patient.ask(calls.reserve(name, fields))
 
     def reservations(self) -> tuple[ReservationView, ...]:
-        """Return the advance reservations, by their next starts."""
+        """Return the advance reservations, ordered by their next start."""
         page = self.patient.ask(calls.reservations())
         return page.reservations
 
     def remove_reservation(self, name: str) -> ReservationView:
-        """Remove an advance reservation; what runs in it goes on."""
+        """Remove an advance reservation; tasks that run in it go on."""
         return self.patient.ask(calls.remove_reservation(name))
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
-        """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""
+        """Return the places of running (for services: ready) tasks of the jobs with a name, in one group or all."""
         page = self.patient.ask(calls.resolve(name, group))
         return page.places

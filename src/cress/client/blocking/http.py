@@ -1,5 +1,5 @@
 # Written by tools/blocking_client.py: edit aio/http.py.
-"""The center's API as methods, one for each call, typed by the views of ``protocol``."""
+"""The center's API as methods, one for each call, with the views of ``protocol`` as types."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from cress.client.execution import Command
 
 CONNECT_SECONDS = 5.0
-# The center gives a sign of life every 15 s to those who follow its events.
+# Longest silence in seconds: the center sends readers of events a sign of life every 15 s.
 EVENT_SECONDS = 45.0
-# And every 5 s to those who follow a log.
+# And followers of a log one every 5 s.
 LOG_SECONDS = 20.0
-# More connections than this at once only wait for each other.
+# More concurrent connections would only wait for each other.
 CONNECTIONS = 100
 
 _T = TypeVar("_T")
@@ -68,14 +68,14 @@ _T = TypeVar("_T")
 class Http(LeaderClient):
     """A connection to a center; close it, or use it in a ``with``. Several threads, or one event loop, may use it.
 
-    Waiting that was asked for comes on top of ``timeout``. Every method raises ``ClientError``: ``Unreachable``,
-    ``Unauthorized``, ``NotFound``, ``Refused`` or ``Unavailable``.
+    A requested wait is added to ``timeout``. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``,
+    ``NotFound``, ``Refused`` or ``Unavailable``.
     """
 
     _opened: tuple[httpx.Client, ...] = ()
 
     def _open(self) -> None:
-        import httpx  # a tenth of a second, which nobody pays who only asks for help
+        import httpx  # imported here, since it takes 0.1 s, which a call for help need not pay
 
         route = self._open_route()
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
@@ -84,7 +84,7 @@ class Http(LeaderClient):
             headers=route.headers,
             auth=route.auth,
             timeout=self._timeouts(0.0),
-            # A proxy for the world outside would be asked for a center on this machine.
+            # The environment's proxy is for external addresses, so a center on this machine is reached without it.
             trust_env=False,
             transport=httpx.HTTPTransport(verify=route.tls, uds=route.socket or None, limits=limits, trust_env=False),
         )
@@ -109,11 +109,11 @@ class Http(LeaderClient):
     def submit(
         self, jobs: Sequence[Mapping[str, object]], *, key: str = "", dry_run: bool = False, strict: bool = False
     ) -> SubmittedPage:
-        """Submit jobs, as in job files, together or not at all; their ids in the same order.
+        """Submit jobs, as in job files, all or none; return their ids in the same order.
 
-        A submit with the ``key`` of an earlier one is the same one, for a day; without one it gets a key of its own. So
-        it is sent again when the connection breaks off, and the jobs are there once. A dry run stores nothing: ids are
-        0. ``strict``: jobs whose deadlines cannot be met are refused.
+        For a day, a submit with the ``key`` of an earlier one is the same submit; without one it gets a new key. It is
+        therefore sent again if the connection breaks off, and the jobs exist once. A dry run stores nothing and returns
+        ids 0. ``strict`` refuses jobs whose deadlines cannot be met.
         """
         call = calls.submit(jobs, key, dry_run=dry_run, strict=strict)
         try:
@@ -122,7 +122,7 @@ class Http(LeaderClient):
             return self.ask(call)
 
     def job(self, id: int, wait: float = 0.0) -> JobView:
-        """One job; with ``wait`` the answer comes when it is over, or after so many seconds."""
+        """Return one job; with ``wait`` the answer comes when it has ended, or after that many seconds."""
         return self.ask(calls.job(id, wait))
 
     def jobs(
@@ -139,10 +139,11 @@ class Http(LeaderClient):
         since: float | None = None,
         until: float | None = None,
     ) -> JobsPage:
-        """Jobs, newest first; ``before`` is the ``next`` of the page before.
+        """Return jobs, newest first; ``before`` is the ``next`` of the previous page.
 
-        Those submitted from ``since`` on and before ``until``, in seconds since the epoch. Those of a ``family``: runs
-        of a cron job, steps of a dag, members of a service or database, which are not there otherwise.
+        ``since`` (included) and ``until`` (excluded) bound their submission, in seconds since the epoch. ``family``
+        lists the runs of a cron job, the steps of a dag, or the members of a service or database; the latter are listed
+        only there.
         """
         query = JobsQuery(
             limit=limit,
@@ -159,53 +160,51 @@ class Http(LeaderClient):
         return self.ask(calls.jobs(query))
 
     def tasks(self, id: int, *, limit: int = TASKS_OF_A_PAGE, after: int | None = None, state: str = "") -> TasksPage:
-        """Tasks of a job by index; ``after`` is the ``next`` of the page before."""
+        """Return tasks of a job by index; ``after`` is the ``next`` of the previous page."""
         return self.ask(calls.tasks(id, TasksQuery(limit=limit, after=after, state=state)))
 
     def task(self, id: int, task: int) -> TaskView:
-        """One task of a job."""
+        """Return one task of a job."""
         return self.ask(calls.task(id, task))
 
     def hold(self, id: int) -> JobView:
-        """Start nothing more of a job until it is released; what runs of it goes on."""
+        """Hold a job: none of its tasks starts until it is released; running tasks go on."""
         return self.ask(calls.hold(id))
 
     def release(self, id: int) -> JobView:
-        """Let a job that was held start."""
+        """Release a held job."""
         return self.ask(calls.release(id))
 
     def cancel(self, id: int) -> JobView:
-        """Stop a job and all its tasks; one that is over already stays as it is."""
+        """Cancel a job and all its tasks; a finished job stays as it is."""
         return self.ask(calls.cancel(id))
 
     def hold_jobs(self, ids: Sequence[int]) -> HeldJobs:
-        """Hold several jobs; if one of the ids is not a job, or its job is over, none is held."""
+        """Hold several jobs, or none if an id is unknown or its job has ended."""
         return self.ask(calls.hold_jobs(ids))
 
     def release_jobs(self, ids: Sequence[int]) -> HeldJobs:
-        """Release several jobs; if one of the ids is not a job, or its job is over, none is released."""
+        """Release several jobs, or none if an id is unknown or its job has ended."""
         return self.ask(calls.release_jobs(ids))
 
     def cancel_jobs(self, ids: Sequence[int]) -> CancelledJobs:
-        """Stop several jobs, in their order; none of them if one does not exist."""
+        """Cancel several jobs in order, or none if one does not exist."""
         return self.ask(calls.cancel_jobs(ids))
 
     def apply(self, jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> AppliedJobs:
-        """Create or update services, databases and cron jobs as these say, all or none; return the results in the same
-        order.
-        """
+        """Create or update services, databases and cron jobs, all or none; return the results in the same order."""
         return self.ask(calls.apply(jobs, dry_run=dry_run))
 
     def scale(self, id: int, tasks: int) -> JobView:
-        """Give a service or database so many tasks."""
+        """Set the number of tasks of a service or database."""
         return self.ask(calls.scale(id, tasks))
 
     def resume(self, id: int) -> SubmittedPage:
-        """Submit what is left to do of a dag that is over, as a new dag."""
+        """Submit the unsuccessful steps of a finished dag as a new dag."""
         return self.ask(calls.resume(id))
 
     def signal(self, id: int, signal: str, task: int | None = None) -> JobView:
-        """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""
+        """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all running tasks."""
         return self.ask(calls.signal(id, signal, task))
 
     def logs(
@@ -219,12 +218,11 @@ class Http(LeaderClient):
         attempt: int | None = None,
         since: int | None = None,
     ) -> Iterator[Piece]:
-        """Read what a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on, in its last attempt or in
-        ``attempt``.
+        """Yield the output of a task to ``stdout`` or ``stderr`` from byte ``offset`` on.
 
-        With ``follow`` it goes on until the task is over, and with the next attempt when it is tried again. When the
-        connection breaks off, go on with the ``end`` of the last piece as ``offset``, and its ``attempt`` as ``since``.
-        What the log has not kept is a piece that says so, and an empty one is a sign of life.
+        It is that of the last attempt, or of ``attempt``. With ``follow`` it goes on until the task ends, through all
+        further attempts. To resume a broken connection, pass the ``end`` of the last piece as ``offset``, and its
+        ``attempt`` as ``since``. A piece says which bytes the log has not kept; an empty piece is a sign of life.
         """
         call = calls.logs(id, task, stream, offset, follow=follow, attempt=attempt, since=since)
         return self.read(call, follow=follow)
@@ -238,7 +236,7 @@ class Http(LeaderClient):
         environment: Mapping[str, str] | None = None,
         terminal: tuple[int, int] | None = None,
     ) -> Command:
-        """Run a command in a task that runs, with a ``terminal`` of (rows, columns) or with pipes; see ``Command``."""
+        """Run a command in a running task, with a ``terminal`` of (rows, columns) or with pipes; see ``Command``."""
         from cress.client.execution import run_inside
 
         path = job_calls.EXEC.at(id, task)
@@ -256,20 +254,23 @@ class Http(LeaderClient):
                 self._follow(moved)
         raise no_leader()
 
-    # --- groups, nodes, the whole -------------------------------------------------------------------------------------
+    # --- groups, nodes, the cluster -----------------------------------------------------------------------------------
 
     def groups(self) -> GroupsPage:
-        """The groups, and all of them as a text that can be applied again."""
+        """Return the groups, and all of them as a text that can be applied again."""
         return self.ask(calls.groups())
 
     def apply_groups(
         self, text: str, *, file: str = "", moves: Mapping[str, str] | None = None, dry_run: bool = False
     ) -> Applied:
-        """Make ``text`` the groups; ``moves`` says where the jobs of removed groups go; a dry run changes nothing."""
+        """Replace all groups by ``text``; ``moves`` are the new groups for jobs of removed ones.
+
+        A dry run changes nothing.
+        """
         return self.ask(calls.apply_groups(text, file=file, moves=moves, dry_run=dry_run))
 
     def set_group(self, name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> Applied:
-        """Change keywords of one group (``MaxRunningJobs``, ``Submit``); ``None``: it is not given any more.
+        """Change keywords of one group (``MaxRunningJobs``, ``Submit``); ``None`` removes a keyword.
 
         A dry run changes nothing.
         """
@@ -291,10 +292,10 @@ class Http(LeaderClient):
         moves: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> ConfiguredView:
-        """Make a document the configuration of the cluster, or change single options and licences (None: the default,
-        none).
+        """Replace the configuration by a document, or change single options and licences (None: the default, none).
 
-        Refused unless ``revision`` is the present one (0: any). ``what`` is told in the history, ``file`` in messages.
+        It is refused unless ``revision`` is the present one (0: any). ``what`` is its description in the history,
+        ``file`` the document's name in messages.
         """
         body = {
             "text": text,
@@ -308,7 +309,7 @@ class Http(LeaderClient):
         return self.ask(calls.change_config(body, dry_run=dry_run))
 
     def config_history(self) -> tuple[RevisionView, ...]:
-        """Return the revisions of the configuration that are kept, newest first, without their documents."""
+        """Return the stored revisions of the configuration, newest first, without their documents."""
         page = self.ask(calls.config_history())
         return page.revisions
 
@@ -317,14 +318,12 @@ class Http(LeaderClient):
         return self.ask(calls.config_revision(number))
 
     def nodes(self) -> tuple[NodeView, ...]:
-        """The nodes, in the order in which they registered."""
+        """Return the nodes in the order of their registration."""
         page = self.match_nodes()
         return page.nodes
 
     def match_nodes(self, where: str = "", rank: str = "") -> NodesPage:
-        """All nodes in that order too, each with how it stands to a requirement and a rank; and what is odd about
-        these.
-        """
+        """Return all nodes in the same order, matched with a requirement and a rank, and notes on these."""
         page = self.ask(calls.nodes(where, rank))
         found = [*page.nodes]
         while page.next is not None:
@@ -333,7 +332,7 @@ class Http(LeaderClient):
         return NodesPage(nodes=tuple(found), notes=page.notes)
 
     def node(self, name: str) -> NodeView:
-        """One node."""
+        """Return one node."""
         return self.ask(calls.node(name))
 
     def cordon(self, name: str, reason: str = "") -> NodeView:
@@ -345,15 +344,15 @@ class Http(LeaderClient):
         return self.ask(calls.uncordon(name))
 
     def forget(self, name: str) -> NodeView:
-        """Declare a node dead: its tasks are lost and run elsewhere. How the node was."""
+        """Declare a node dead: its tasks are lost and run elsewhere. Return its last view."""
         return self.ask(calls.forget(name))
 
     def drain(self, name: str, deadline: float, reason: str = "") -> NodeView:
-        """Keep new tasks off a node; what still runs there after ``deadline`` seconds is stopped and runs elsewhere."""
+        """Drain a node: no new tasks; tasks still running after ``deadline`` seconds are stopped and run elsewhere."""
         return self.ask(calls.drain(name, deadline, reason))
 
     def node_settings(self, name: str) -> NodeSettingsPage:
-        """Return what is set of a node in the center, what its executor reports, and the revisions."""
+        """Return the settings of a node in the center, the values that its executor reports, and the revisions."""
         return self.ask(calls.node_settings(name))
 
     def set_node(
@@ -365,11 +364,10 @@ class Http(LeaderClient):
         revision: int | None = None,
         **values: str | bool | None,
     ) -> NodeSettingsPage:
-        """Set ``labels`` of a node (None: remove it), and of the ``values`` ``rack``, ``reserve``, ``judged``,
-        ``note``, ``accepts`` and ``repels`` (with commas between) those that are given (None: what its executor
-        reports); or go back to a revision. Tasks that run there go on.
+        """Set ``labels`` (None removes one) and ``values`` of a node, or return to a revision. Running tasks go on.
 
-        It is refused unless ``revision`` is the present one, if it is given.
+        ``values`` are ``rack``, ``reserve``, ``judged``, ``note``, ``accepts`` and ``repels`` (separated by commas);
+        None restores the executor's value. The change is refused if ``revision`` is given and is not the present one.
         """
         body = {"labels": dict(labels or {}), "revert": revert, "revision": revision, **values}
         return self.ask(calls.set_node(name, body))
@@ -391,7 +389,7 @@ class Http(LeaderClient):
         return self.ask(calls.begin_moves(plan))
 
     def stop_moves(self) -> RoundView:
-        """End the round that is under way after its present step."""
+        """End the current round after its present step."""
         return self.ask(calls.stop_moves())
 
     def reserve(self, name: str, fields: calls.ReservationKeys) -> ReservationView:
@@ -407,23 +405,23 @@ class Http(LeaderClient):
         return self.ask(calls.remove_reservation(name))
 
     def last_round(self) -> RoundView:
-        """Return the round of moves that is under way, or the last one."""
+        """Return the current round of moves, or else the last one."""
         return self.ask(calls.last_round())
 
     def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
-        """Leases of workloads, who uses them and to whom they are lent."""
+        """Return leases of workloads, with their users and their loans."""
         return self.ask(calls.leases(workload, group, after=after))
 
     def lease(self, id: str) -> LeasesPage:
-        """One lease (JOB.TASK), or all of one request (JOB)."""
+        """Return one lease (JOB.TASK), or all of one request (JOB)."""
         return self.ask(calls.lease(id))
 
     def request_leases(self, body: Mapping[str, object], key: str = "") -> LeasesPage:
-        """Ask for leases."""
+        """Request leases."""
         return self.ask(calls.request_leases(body, key))
 
     def use_lease(self, id: str, amounts: str | Mapping[str, object]) -> LeasesPage:
-        """Say what the holder of a lease uses by itself."""
+        """Report the holder's own use of a lease."""
         return self.ask(calls.use_lease(id, amounts))
 
     def submit_in_lease(self, id: str, job: Mapping[str, object], key: str = "") -> SubmittedPage:
@@ -431,7 +429,7 @@ class Http(LeaderClient):
         return self.ask(calls.submit_in_lease(id, job, key))
 
     def grow_lease(self, id: str, count: int = 1, key: str = "") -> LeasesPage:
-        """Ask for more leases of the same kind."""
+        """Request more leases of the same kind."""
         return self.ask(calls.grow_lease(id, count, key))
 
     def shrink_lease(self, id: str, count: int = 1) -> LeasesPage:
@@ -439,49 +437,49 @@ class Http(LeaderClient):
         return self.ask(calls.shrink_lease(id, count))
 
     def renew_lease(self, id: str) -> LeasesPage:
-        """Begin the terms of the leases of a workload anew."""
+        """Renew the terms of the leases of a workload."""
         return self.ask(calls.renew_lease(id))
 
     def release_lease(self, id: str) -> LeasesPage:
-        """Give a lease back, or all of one request."""
+        """Return a lease, or all leases of one request."""
         return self.ask(calls.release_lease(id))
 
     def licences(self) -> LicencesPage:
-        """The licences of the cluster, and who has some."""
+        """Return the licences of the cluster, and the jobs that have some."""
         return self.ask(calls.licences())
 
     def centers(self) -> CentersPage:
-        """The centers that share a store: which one leads, which one answers."""
+        """Return the centers that share a store, with the leader and the one that answers."""
         return self.ask(calls.centers())
 
     def hand_over(self) -> HandedOver:
-        """Have another center lead; this one must lead itself."""
+        """Make another center the leader; this one must be the leader."""
         return self.ask(calls.hand_over())
 
     def state(self) -> StateView:
-        """The cluster in a few numbers."""
+        """Return key figures of the cluster."""
         return self.ask(calls.state())
 
     def events(
         self, *, after: int | None = None, job: int | None = None, group: str = "", follow: bool = True
     ) -> Iterator[EventView]:
-        """Yield events from now on or after event ``after``; without ``follow`` only those that are kept.
+        """Yield events from now on, or after event ``after``; without ``follow`` only stored ones.
 
-        When the connection breaks off (``Unreachable``), go on with the ``number`` of the last one as ``after``.
+        To resume a broken connection (``Unreachable``), pass the ``number`` of the last event as ``after``.
         """
         return self._events(calls.events(after, job, group, follow=follow))
 
     # --- names --------------------------------------------------------------------------------------------------------
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
-        """Return the places of the running tasks of the jobs with a name, in one group or in all, by job and task."""
+        """Return the places of running tasks of the jobs with a name, in one group or all, by job and task."""
         page = self.ask(calls.resolve(name, group))
         return page.places
 
     def watch_names(self, name: str, *, group: str = "") -> Iterator[tuple[PlaceView, ...]]:
         """Yield the places of a name now and after every change.
 
-        When the connection breaks off (``Unreachable``), begin anew: the first answer is the whole one again.
+        After a broken connection (``Unreachable``) call it again: its first answer is complete.
         """
         places: dict[int, PlaceView] = {}
         for change in self._events(calls.watch_name(name, group)):
@@ -493,13 +491,13 @@ class Http(LeaderClient):
             yield tuple(sorted(places.values(), key=lambda place: (place.job, place.task)))
 
     def health(self) -> dict[str, Any]:
-        """Return whether the center is healthy; no token is needed."""
+        """Return the health of the center; no token is needed."""
         return self.ask(calls.health())
 
-    # --- how ----------------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     def ask(self, call: PreparedCall[_T]) -> _T:
-        """The answer to one call."""
+        """Return the answer to one call."""
         content, headers = wire.content_of(call)
         for pause in pauses():
             sleep(pause)
@@ -515,7 +513,7 @@ class Http(LeaderClient):
                     )
                 return answer_in(answer, call, self.url)
             except Unreachable:
-                # Of several centers another one may answer.
+                # If there are several centers, another one may answer.
                 if not (call.row.again and in_thread(self.look)):
                     raise
             except Elsewhere as moved:
@@ -523,7 +521,7 @@ class Http(LeaderClient):
         raise no_leader()
 
     def read(self, call: PreparedCall[bytes], *, follow: bool) -> Generator[Piece, None, None]:
-        """A log piece by piece; ``follow``: with signs of life while there is nothing to say."""
+        """Yield a log piece by piece; with ``follow``, also signs of life while there is no output."""
         pieces = wire.Pieces()
         with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
             for data in answer.iter_bytes():
@@ -538,7 +536,7 @@ class Http(LeaderClient):
 
     @contextmanager
     def _answer(self, call: PreparedCall[_T], silence: float | None) -> Iterator[httpx.Response]:
-        """An answer that comes bit by bit; ``silence`` is how long it may pause, in seconds."""
+        """Yield an answer that arrives in parts; ``silence`` is its longest pause in seconds."""
         import httpx
 
         budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
@@ -564,6 +562,6 @@ class Http(LeaderClient):
 
 
 def connect(data: Path | None = None) -> Http:
-    """A client of the center that ``data``, the environment or the user's data directory names."""
+    """Return a client of the center named by ``data``, the environment or the user's data directory."""
     place = found(None, None, data)
     return Http(place.url, place.token, advice=place.advice, find=place.find, socket=place.socket, ca=place.ca)

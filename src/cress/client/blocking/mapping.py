@@ -56,12 +56,12 @@ def start(
 class Results(Generic[R]):
     """The results of a map: an iterator in the order of the items.
 
-    An exception of the function is raised in the place of its result, with the traceback of the task as its cause, and
-    ends everything; with ``return_exceptions`` it is given as the result instead. A task that died as often as it was
-    tried raises ``TaskDied``, and ``TimeoutError`` is raised where no result is there in time.
+    An exception of the function is raised in place of its result, with the traceback of the task as its cause, and ends
+    the map. With ``return_exceptions`` it is returned as the result instead. A task that died in every attempt raises
+    ``TaskDied``, and a result that does not arrive in time raises ``TimeoutError``.
 
-    Tasks that still run are cancelled at ``close`` and at the end of a ``with``; in asyncio also when the reading task
-    is cancelled, otherwise when the iterator is collected, and when the program ends, by Ctrl-C too.
+    Running tasks are cancelled at ``close`` and at the end of a ``with``, and when the program ends, also by Ctrl-C. In
+    asyncio they are cancelled with the reading task, otherwise when the iterator is collected.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Results(Generic[R]):
         self._bundle = bundle
         self._errors = errors
         self._chosen: Iterator[tuple[int, R]] | None = None
-        # A center that is away at the end is waited for a little; what it does later finds nothing to do.
+        # A center that is away at the end is waited for briefly; tasks that it starts later find nothing to do.
         self._close = AtEnd(self, _end, bundle, center)
 
     def __len__(self) -> int:
@@ -96,14 +96,14 @@ class Results(Generic[R]):
         return result
 
     def as_completed(self) -> Iterator[tuple[int, R]]:
-        """Positions of items and their results, as they come."""
+        """Yield positions of items with their results, as they arrive."""
         if self._chosen is not None:
             raise RuntimeError("these results are read already, in their order")
         self._chosen = self._results(ordered=False)
         return self._chosen
 
     def close(self) -> None:
-        """Want no more: cancel what still runs, remove what was sent."""
+        """End the map: cancel running tasks, and remove the files that were sent."""
         self._close()
 
     def __enter__(self) -> Self:

@@ -1,5 +1,5 @@
 # Written by tools/blocking_client.py: edit aio/operations.py.
-"""Operations on jobs, of several calls each, to a center that may be away for a while."""
+"""Operations on jobs that need several calls, to a center that may be away for a while."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from cress.protocol.job_views import AppliedJob, AttemptView, JobView, Submitted
 from cress.protocol.logs import Piece
 from cress.protocol.queries import JobsQuery, TasksQuery
 
-# The center answers as soon as a job is over. Seconds.
+# Seconds that the center may wait for the end of a job; it answers as soon as the job ends.
 LONG_WAIT = 20.0
-# Who looks again and again does it sooner in the beginning. Seconds.
+# Seconds between two polls, at first and at most.
 SOON, SELDOM = 0.02, 0.5
-# Of a page of tasks or jobs.
+# Tasks or jobs of one page.
 PAGE = 500
-# Members of a family that are listed: the newest ones.
+# Most members of a family that are listed, the newest ones.
 MOST_MEMBERS = 10_000
-# Failed tasks that are told of, and bytes of what the first one wrote to stderr.
+# Most failed tasks in an error, and most bytes of the first one's stderr.
 MOST_FAILED, STDERR_BYTES = 10, 2_000
 
 
 def submit(
     jobs: Sequence[JobFile | Mapping[str, object]], key: str, center: PatientHttp, *, strict: bool = False
 ) -> list[Submitted]:
-    """Submit jobs together: one answer for each. It is one submit, however often it has to be sent."""
+    """Submit jobs together; return one answer for each. All repetitions are one submit."""
     mappings = [mapping_of(job) for job in jobs]
     page = center.ask(calls.submit(mappings, key, strict=strict))
     return list(page.jobs)
@@ -62,13 +62,13 @@ def apply(
 
 
 def check(jobs: Sequence[JobFile | Mapping[str, object]], center: PatientHttp) -> list[Submitted]:
-    """Return the answer that a submit would get; nothing is stored."""
+    """Return the answer that a submit would get, and store nothing."""
     page = center.ask(calls.submit([mapping_of(job) for job in jobs], dry_run=True))
     return list(page.jobs)
 
 
 def wait(id: int, timeout: float | None, center: PatientHttp) -> JobView:
-    """The job when it is over. Raises ``TimeoutError``."""
+    """Wait for the end of the job, and return its view. Raises ``TimeoutError``."""
     deadline = None if timeout is None else time.monotonic() + timeout
     waiting = Waiting()
     while True:
@@ -82,7 +82,7 @@ def wait(id: int, timeout: float | None, center: PatientHttp) -> JobView:
 
 
 def result(id: int, timeout: float | None, center: PatientHttp) -> JobView:
-    """The job when it has succeeded. Raises ``JobFailed``, ``TimeoutError``."""
+    """Return the view of the succeeded job. Raises ``JobFailed``, ``TimeoutError``."""
     view = wait(id, timeout, center)
     if view.state == "succeeded":
         return view
@@ -90,7 +90,7 @@ def result(id: int, timeout: float | None, center: PatientHttp) -> JobView:
 
 
 def failure(view: JobView, center: PatientHttp, failed: Sequence[TaskView] | None = None) -> JobFailed:
-    """Return why a job did not succeed; ``failed``: its first failed tasks, if known."""
+    """Return the error of an unsuccessful job; ``failed`` are its first failed tasks, if known."""
     if view.type in {"dag", "cron"}:
         return _failed_member(view, center)
     if failed is None:
@@ -115,7 +115,7 @@ def failure(view: JobView, center: PatientHttp, failed: Sequence[TaskView] | Non
 
 
 def _failed_member(view: JobView, center: PatientHttp) -> JobFailed:
-    """Return why a dag did not succeed: its first failed step."""
+    """Return the error of an unsuccessful dag, from its first failed step."""
     steps = jobs(JobsQuery(family=view.id, state="failed"), MOST_FAILED, center)
     counts = f": {view.reason}" if view.reason else ""
     head = f"job {view.id} ({view.name}) {view.state}{counts}"
@@ -136,7 +136,7 @@ def _how(attempt: AttemptView) -> str:
 
 
 def _tail(id: int, task: int, attempt: int, center: PatientHttp) -> str:
-    """Return the last lines that an attempt wrote to stderr; empty if they are not kept any more."""
+    """Return the last lines that an attempt wrote to stderr; empty if they are no longer kept."""
     kept = b""
     try:
         call = calls.logs(id, task, "stderr", 0, follow=False, attempt=attempt)
@@ -151,7 +151,7 @@ def _tail(id: int, task: int, attempt: int, center: PatientHttp) -> str:
 
 
 def tasks(id: int, state: str, center: PatientHttp) -> list[TaskView]:
-    """All tasks of a job, or those in one state, by index."""
+    """Return all tasks of a job, or those in one state, by index."""
     found: list[TaskView] = []
     after: int | None = None
     while True:
@@ -163,7 +163,7 @@ def tasks(id: int, state: str, center: PatientHttp) -> list[TaskView]:
 
 
 def nodes(where: str, rank: str, center: PatientHttp) -> list[NodeView]:
-    """All nodes."""
+    """Return all nodes."""
     page = center.ask(calls.nodes(where, rank))
     found = list(page.nodes)
     while page.next is not None:
@@ -173,7 +173,7 @@ def nodes(where: str, rank: str, center: PatientHttp) -> list[NodeView]:
 
 
 def jobs(query: JobsQuery, most: int, center: PatientHttp) -> list[JobView]:
-    """The newest ``most`` jobs that answer to a query."""
+    """Return the newest ``most`` jobs that match a query."""
     found: list[JobView] = []
     before = None
     while len(found) < most:
@@ -187,13 +187,13 @@ def jobs(query: JobsQuery, most: int, center: PatientHttp) -> list[JobView]:
 
 
 def members(id: int, center: PatientHttp) -> list[JobView]:
-    """The members of a family, oldest first."""
+    """Return the members of a family, oldest first."""
     found = jobs(JobsQuery(family=id), MOST_MEMBERS, center)
     return found[::-1]
 
 
 def as_completed(ids: Iterable[int], timeout: float | None, center: PatientHttp) -> Generator[int, None, None]:
-    """Yield the id of each job when it is over. Raises ``TimeoutError`` with what is not."""
+    """Yield the id of each job when it has ended. Raises ``TimeoutError``, which names the others."""
     deadline = None if timeout is None else time.monotonic() + timeout
     missing = sorted(set(ids))
     pause = SOON
@@ -209,7 +209,7 @@ def as_completed(ids: Iterable[int], timeout: float | None, center: PatientHttp)
             why = f"; the first of them, {first.id} ({first.name}), is {first.state}{because(first)}"
             raise TimeoutError(f"{len(missing)} jobs are not over after {timeout:g} s{why}")
         if missing and all(views[id].state == "waiting" for id in missing):
-            # While others of them run, something goes on.
+            # No warning while others of the jobs run.
             waiting[missing[0]].look(views[missing[0]])
         if over:
             pause = SOON
@@ -226,7 +226,7 @@ def _most(seconds: float, deadline: float | None, now: float) -> float:
 
 
 def _views(ids: Sequence[int], center: PatientHttp) -> dict[int, JobView]:
-    """Return the jobs as they are now. Jobs with ids close to each other are read together."""
+    """Return the present views of jobs. Jobs with ids close to each other are read together."""
     found: dict[int, JobView] = {}
     if len(ids) > 1 and ids[-1] - ids[0] < 4 * PAGE:
         before: int | None = ids[-1] + 1
@@ -235,7 +235,7 @@ def _views(ids: Sequence[int], center: PatientHttp) -> dict[int, JobView]:
             found |= {job.id: job for job in page.jobs}
             before = page.next
     for id in ids:
-        # Members of families are in no list.
+        # Members of services and databases are not listed.
         if id not in found:
             found[id] = center.ask(calls.job(id))
     return found
@@ -244,9 +244,9 @@ def _views(ids: Sequence[int], center: PatientHttp) -> dict[int, JobView]:
 def lines(
     id: int, task: int, stream: str, attempt: int | None, center: PatientHttp, *, follow: bool
 ) -> Generator[str, None, None]:
-    """Yield what a task wrote, line by line, in its last attempt or in ``attempt``; the connection may break off.
+    """Yield the output of a task line by line, of its last attempt or of ``attempt``; the connection may break off.
 
-    With ``follow`` until the task is over, attempt by attempt.
+    With ``follow`` it goes on until the task ends, attempt by attempt.
     """
     seen, pause, waiting = 0, SOON, Waiting()
     while True:
@@ -260,7 +260,7 @@ def lines(
                 return
         elif not follow or view.state in OVER_WORDS:
             if not seen:
-                # There is nothing to read: the center says why.
+                # There is nothing to read, and the center says why.
                 call = _log(id, task, stream, 0, attempt, follow=False)
                 with closing(center.read(call, follow=False)) as none:
                     next(none, None)
@@ -277,7 +277,7 @@ def _log(id: int, task: int, stream: str, offset: int, attempt: int | None, *, f
 
 
 def _next_attempt(task: TaskView, only: int | None, seen: int) -> int | None:
-    """The attempt to read: first the last one, then those behind it in their order."""
+    """Return the attempt to read: at first the last one, then the later ones in order."""
     known = [attempt.id for attempt in task.attempts if (only is None or attempt.id == only) and attempt.id > seen]
     if not known:
         return None
@@ -295,7 +295,7 @@ def _lines_of(
                 *whole, begun = (begun + piece).split(b"\n")
                 for line in whole:
                     yield line.decode(errors="replace")
-        # A center that stops ends the answer too.
+        # The answer also ends when the center stops, so the attempt is checked.
         view = center.ask(calls.task(id, task))
         ended = any(shown.id == attempt and shown.outcome != "running" for shown in view.attempts)
         if not follow or ended:
@@ -308,7 +308,7 @@ def _lines_of(
 def _pieces(
     id: int, task: int, stream: str, offset: int, attempt: int | None, center: PatientHttp, *, follow: bool
 ) -> Generator[Piece, None, None]:
-    """Yield a log from byte ``offset`` on, over as many connections as it takes. Raises ClientError."""
+    """Yield a log from byte ``offset`` on, over as many connections as needed. Raises ClientError."""
     broken = True
     while broken:
         begun = broken = False
@@ -319,19 +319,19 @@ def _pieces(
                     begun, offset = True, piece.end
                     yield piece
         except ClientError as error:
-            # ``center`` has tried the beginning for as long as its patience lasts: an error there is final.
+            # ``center`` has tried the beginning until its patience ended, so an error there is final.
             if not begun or not error.passing:
                 raise
             broken = True
             sleep(SOON)
 
 
-# Running tasks among which a ready one is sought.
+# Most running tasks among which a ready one is sought.
 MOST_RUNNING = 100
 
 
 def running_task(id: int, center: PatientHttp) -> int:
-    """The first task of a job that runs: one that is ready, if some are. Raises Refused when none runs."""
+    """Return the first running task of a job, a ready one if there is any. Raises Refused if none runs."""
     page = center.ask(calls.tasks(id, TasksQuery(state="running", limit=MOST_RUNNING)))
     ready = [task.index for task in page.tasks if task.ready is not False]
     found = ready or [task.index for task in page.tasks]
@@ -342,7 +342,7 @@ def running_task(id: int, center: PatientHttp) -> int:
 
 
 def output(id: int, task: int, stream: str, attempt: int | None, center: PatientHttp) -> str:
-    """All that a task has written so far, as a text."""
+    """Return the whole output of a task so far, as a text."""
     written = bytearray()
     with closing(_pieces(id, task, stream, 0, attempt, center, follow=False)) as pieces:
         for piece in pieces:

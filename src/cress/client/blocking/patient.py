@@ -15,14 +15,14 @@ from cress.protocol.logs import Piece
 
 
 class PatientHttp:
-    """Carries out calls over ``http``; they are repeated while a center that has answered before is unreachable."""
+    """Makes calls over ``http``, and repeats them while a center that has answered before is unreachable."""
 
     def __init__(self, http: Http, budget: RetryBudget) -> None:
         self.http = http
         self.budget = budget
 
     def at_most(self, seconds: float) -> PatientHttp:
-        """Return the same with a smaller budget."""
+        """Return a copy with a budget of at most ``seconds``."""
         return PatientHttp(self.http, self.budget.at_most(seconds))
 
     def ask(self, call: PreparedCall[T]) -> T:
@@ -41,7 +41,7 @@ class PatientHttp:
             self._look(pause)
 
     def read(self, call: PreparedCall[bytes], *, follow: bool) -> Generator[Piece, None, None]:
-        """Yield a log piece by piece; only its beginning is asked for again."""
+        """Yield a log piece by piece; only its beginning is requested again."""
         first, pieces = self._begin(call, follow=follow)
         with closing(pieces):
             if first is not None:
@@ -49,7 +49,7 @@ class PatientHttp:
                 yield from pieces
 
     def _begin(self, call: PreparedCall[bytes], *, follow: bool) -> tuple[Piece | None, Generator[Piece, None, None]]:
-        """Return the first piece of a log, if there is one, and the others."""
+        """Return the first piece of a log, if there is one, and the rest."""
         outage = CenterOutage(self.budget, again=call.row.again)
         while True:
             pieces = self.http.read(call, follow=follow)
@@ -65,6 +65,6 @@ class PatientHttp:
             self._look(pause)
 
     def _look(self, pause: float) -> None:
-        """Wait, and look where the center is by then."""
+        """Wait for ``pause`` seconds, then look up the present address of the center."""
         sleep(pause)
         in_thread(self.http.look)

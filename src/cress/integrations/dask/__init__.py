@@ -1,4 +1,4 @@
-"""Dask on leases (docs/dask.md): ``CressCluster``, loaded when it is used; it needs the extra ``cress[dask]``."""
+"""Dask on leases (docs/dask.md): ``CressCluster``, loaded on first use; it needs the extra ``cress[dask]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from cress.integrations.dask.cluster import CressCluster
 
 __all__ = ["CressCluster"]
-# Without the extra one of these is missing.
+# Without the extra one of these modules is missing.
 _OF_THE_EXTRA = ("dask", "distributed", "tornado")
 
 

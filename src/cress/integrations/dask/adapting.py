@@ -9,8 +9,9 @@ from distributed.deploy.adaptive import Adaptive
 
 
 class LeaseAdaptive(Adaptive):
-    """Dask's rules, for workers that come ``processes`` at a time: a target is rounded up to whole leases, and whole
-    leases are closed.
+    """Dask's rules for workers in groups of ``processes``.
+
+    Targets are rounded up to whole leases, and only whole leases close.
     """
 
     def __init__(self, cluster: Any = None, *, processes: int = 1, **options: Any) -> None:
@@ -22,10 +23,10 @@ class LeaseAdaptive(Adaptive):
         super().__init__(cluster, **options)
 
     async def safe_target(self) -> int:
-        """Return the number of workers that should be there, as many as whole leases have."""
+        """Return the wanted number of workers, rounded up to whole leases."""
         return math.ceil(await super().safe_target() / self.processes) * self.processes
 
 
 def lease_of(worker: Any) -> str:
-    """Return the name of the lease that a worker is in."""
+    """Return the name of the lease of a worker."""
     return str(worker.name).rpartition("-")[0]

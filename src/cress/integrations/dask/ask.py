@@ -1,4 +1,4 @@
-"""The request that gets one lease with its Dask workers."""
+"""The request of one lease with its Dask workers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cress.client.lease_keywords import LeaseKeys, body_of
 from cress.model.errors import InputError
 from cress.model.units import one_of
 
-# Keys of a request that the cluster itself gives.
+# Keys of a request that the cluster itself sets.
 OWN = ("resource", "workload", "count", "command", "gang", "name", "uses", "tasks")
-# The keys that a user may give.
+# Keys that a user may set.
 KEYS = (*LeaseKeys.__annotations__, "group", "min_time", "term")
-# In which a worker moves its data away when its lease is taken; the option `grace` of the center bounds it.
+# The time for a worker to move its data away when its lease is taken; the center's option `grace` bounds it.
 STOP_GRACE = "30s"
 
 
@@ -29,7 +29,7 @@ class Ask:
     """One lease: ``cores`` and ``memory`` (bytes) for all its ``processes`` together, and the program in it.
 
     ``keys`` are further ones of the request, ``options`` those of ``distributed.Worker``, ``tls`` the files of its
-    ``Security``; ``death_timeout`` in seconds (``None``: never).
+    ``Security``; ``death_timeout`` is in seconds (``None``: never).
     """
 
     workload: str
@@ -49,12 +49,12 @@ class Ask:
 
     @property
     def suffixes(self) -> list[str]:
-        """Ends of the names of the workers in one lease."""
+        """The ends of the worker names in one lease."""
         return [f"-{number}" for number in range(self.processes)]
 
     @property
     def threads(self) -> int:
-        """The threads of one worker."""
+        """The number of threads of one worker."""
         return max(1, int(self.cores / self.processes))
 
     def command(self, name: str, scheduler: str) -> list[str]:
@@ -83,7 +83,7 @@ class Ask:
         }
 
     def text(self, name: str, scheduler: str) -> str:
-        """Return the request as YAML, as ``POST /v1/leases`` gets it."""
+        """Return the request as YAML, as in ``POST /v1/leases``."""
         return "".join(f"{key}: {json.dumps(value)}\n" for key, value in body_of(self.request(name, scheduler)).items())
 
 
@@ -99,7 +99,7 @@ def made(
     keys: Mapping[str, Any],
     **more: Any,
 ) -> Ask:
-    """Return the request that these keywords of a cluster mean. Raises ``InputError``."""
+    """Return the request for these keywords of a cluster. Raises ``InputError``."""
     if not 0 < cores < math.inf:
         raise InputError(f"{cores} cores", hint="more than 0", field="cores")
     if processes < 1 or int(processes) != processes:
@@ -131,7 +131,7 @@ def made(
 
 
 def seconds_of(duration: Duration | None, name: str) -> float | None:
-    """Return a duration as Dask writes it, in seconds; ``name`` is its keyword. Raises ``InputError``."""
+    """Return a duration in Dask's form in seconds; ``name`` is its keyword. Raises ``InputError``."""
     if duration is None:
         return None
     seconds: float = _parsed(parse_timedelta, duration, name, "a duration such as 60s")

@@ -33,27 +33,27 @@ from cress.integrations.dask.retiring import retire
 from cress.model.errors import InputError
 
 logger = logging.getLogger(__name__)
-# Leases in a row in which no worker reached the scheduler, after which no more are asked for.
+# Successive leases without a worker at the scheduler after which no more are requested.
 MOST_FAILURES = 3
-# Seconds until a lease whose program failed is asked for again: the first time, at most.
+# Seconds until a lease whose program failed is requested again: at first, and at most.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-# Seconds for which leases that are taken together are gathered, so that no data move from one to the other.
+# Seconds for which leases taken together are collected, so that no data move from one to the other.
 GATHER = 0.05
 _TLS = ("tls_ca_file", "tls_worker_cert", "tls_worker_key")
 
 
 class CressCluster(SpecCluster):
-    """A Dask cluster on Cress: the Dask scheduler runs here, each lease of the cluster holds ``processes`` workers.
+    """A Dask cluster on Cress: the Dask scheduler runs here, and each lease of the cluster has ``processes`` workers.
 
-    ``cores`` and ``memory`` are those of one lease, ``group``, ``job_extra`` and further keywords the keys of its
-    request (``priority=``, ``requirement=``, ``min_time=``, ``term=`` …), ``env`` its environment. ``python`` runs the
-    workers; it needs ``cress[dask]`` of this version. ``death_timeout``: how long a worker looks for the scheduler.
-    ``host`` or ``interface``: where the scheduler listens; nodes must reach it. ``lend_after``: a lease whose workers
-    have had no tasks for so long is idle, so that others may borrow it; ``None``: never. ``url`` and ``token``, or
-    ``data``, name the center, as for ``cress.Client``. The other keywords are those of ``SpecCluster``;
-    ``worker_options`` and ``scheduler_options`` those of ``distributed.Worker`` and ``distributed.Scheduler``.
+    ``cores`` and ``memory`` are those of one lease. ``group``, ``job_extra`` and further keywords are keys of its
+    request (``priority=``, ``requirement=``, ``min_time=``, ``term=`` …), ``env`` is its environment. ``python`` runs
+    the workers, and needs ``cress[dask]`` of this version. ``death_timeout`` is the time for which a worker looks for
+    the scheduler. The scheduler listens at ``host`` or ``interface``, which nodes must be able to reach. After
+    ``lend_after`` without tasks a lease is reported idle, so that others may borrow it; ``None``: never. ``url`` and
+    ``token``, or ``data``, name the center, as in ``cress.Client``. The other keywords are those of ``SpecCluster``;
+    ``worker_options`` and ``scheduler_options`` are those of ``distributed.Worker`` and ``distributed.Scheduler``.
 
-    Raises ``InputError``, ``NoCenter`` and ``ClientError``: of a request that the center refuses at once too.
+    Raises ``InputError``, ``NoCenter`` and ``ClientError``, also at once for a request that the center refuses.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class CressCluster(SpecCluster):
         name = name or f"dask-{secrets.token_hex(4)}"
         options = {**({"interface": interface} if interface else {}), **(worker_options or {})}
         self.ask: Ask = made(
-            # Of its own: who renews renews all leases of a workload.
+            # A workload for this cluster alone, since a renewal renews all leases of a workload.
             workload=workload or (name if name.startswith("dask-") else f"{name}-{secrets.token_hex(4)}"),
             cores=cores,
             memory=memory,
@@ -111,7 +111,7 @@ class CressCluster(SpecCluster):
         self._taken: set[WorkerLease] = set()
         self._failures = 0
         self._chores: set[asyncio.Task[None]] = set()
-        # Before anything is started: what is wrong is one error.
+        # Checked before anything is started, so that a mistake gives one error.
         self._checked = not asynchronous
         if self._checked:
             with Client(**self._place) as client:
@@ -139,14 +139,12 @@ class CressCluster(SpecCluster):
             shutdown_on_close=shutdown_on_close,
         )
 
-    # --- as Dask users know it ---------------------------------------------------------------------------------------
+    # --- Dask's own interface -----------------------------------------------------------------------------------------
 
     def scale(  # type: ignore[override]  # as Dask's own: its bases do not agree
         self, n: int = 0, memory: str | None = None, cores: float | None = None, *, jobs: int = 0
     ) -> NoOpAwaitable | None:
-        """Have ``n`` workers, or ``jobs`` leases, or leases with so much memory or so many cores together; whichever
-        are the most.
-        """
+        """Scale to ``n`` workers, ``jobs`` leases, or leases with this memory or these cores, whichever is most."""
         for field, value in (("n", n), ("jobs", jobs), ("cores", cores or 0)):
             if value < 0:
                 raise InputError(f"{value} is less than nothing", hint="0 or more", field=field)
@@ -158,7 +156,7 @@ class CressCluster(SpecCluster):
         )
         spare = len(self.worker_spec) - wanted
         if spare > 0:
-            # First those that wait, then the youngest.
+            # Waiting leases first, then the youngest.
             youngest = list(self.worker_spec)[::-1]
             for name in sorted(youngest, key=self._joined)[:spare]:
                 del self.worker_spec[name]
@@ -186,10 +184,10 @@ class CressCluster(SpecCluster):
         maximum_jobs: int | None = None,
         **more: Any,
     ) -> Adaptive:
-        """Have as many workers as the tasks need, between ``minimum`` and ``maximum``, or between so many leases
-        (``minimum_jobs``, ``maximum_jobs``), cores or so much memory.
+        """Adapt the number of workers to the tasks, between ``minimum`` and ``maximum``.
 
-        Further keywords are those of ``distributed.Adaptive``. Raises ``InputError``.
+        The bounds may also be leases (``minimum_jobs``, ``maximum_jobs``), cores or memory. Further keywords are those
+        of ``distributed.Adaptive``. Raises ``InputError``.
         """
         processes, ask = self.ask.processes, self.ask
         least = max(
@@ -218,19 +216,19 @@ class CressCluster(SpecCluster):
         return Cluster.adapt(self, Adaptive, minimum=least, maximum=most, **more)
 
     def job_script(self) -> str:
-        """Return what is asked for each lease, as YAML."""
+        """Return the request of each lease as YAML."""
         address = "tcp://…" if self.scheduler is None else self.scheduler.address
         return self.ask.text(self._new_worker_name(0), address)
 
     @property
     def workload(self) -> str:
-        """The workload whose leases the workers are: ``cress leases --workload …``."""
+        """The workload of the leases: ``cress leases --workload …``."""
         return self.ask.workload
 
     # --- leases ------------------------------------------------------------------------------------------------------
 
     async def request(self, lease: WorkerLease) -> None:
-        """Ask for a lease. Raises ``ClientError``."""
+        """Request a lease. Raises ``ClientError``."""
         assert self._holder is not None, "the cluster has been started"
         view = await self._holder.request(lease.name, lease.scheduler)
         lease.job = view.job or 0
@@ -242,14 +240,14 @@ class CressCluster(SpecCluster):
         self._begin(self._tell_waiting(lease))
 
     async def _tell_waiting(self, lease: WorkerLease) -> None:
-        """Warn that the cluster has no worker, since its first lease waits, and why."""
+        """Warn that the cluster has no worker because its first lease waits, and say why."""
         await asyncio.sleep(waiting.TELL_AFTER)
         view, first = lease.view, next(iter(self._leases.values()), None)
         if lease is first and view is not None and view.state == "waiting" and not any(map(self._joined, self.workers)):
             self._note(f"no worker runs yet: {lease.name} waits for a lease: {view.reason}", level=logging.WARNING)
 
     async def give_back(self, lease: WorkerLease) -> None:
-        """Retire the workers of a lease while the cluster goes on, and give it back."""
+        """Retire the workers of a lease while the cluster goes on, and return the lease."""
         assert self._holder is not None, "the cluster has been started"
         if self.status is Status.running:
             await retire(self.scheduler, lease.workers, until=0.0, close=True)
@@ -257,7 +255,7 @@ class CressCluster(SpecCluster):
             await self._holder.release(lease.job)
 
     def _heard(self, view: LeaseView) -> None:
-        """Take in how a lease is now."""
+        """Process the new view of a lease."""
         assert view.job is not None, "only requests are watched"
         lease = self._leases.get(view.job)
         if lease is None:
@@ -277,7 +275,7 @@ class CressCluster(SpecCluster):
             self._note(f"{lease.name} waits for a lease again: {view.reason}")
 
     async def _retire_taken(self) -> None:
-        """Move the data of leases that the center takes away, as long as they have."""
+        """Move the data of leases that the center takes away, within their remaining time."""
         await asyncio.sleep(GATHER)
         taken, self._taken = self._taken, set()
         views = [lease.view for lease in taken if lease.view is not None]
@@ -290,7 +288,7 @@ class CressCluster(SpecCluster):
             self._note("not all data could be moved: no other worker had room; what is missing is computed again")
 
     async def _lost(self, lease: WorkerLease) -> None:
-        """Ask for a lease again that is over although nobody gave it back."""
+        """Request a lease again that ended without being returned."""
         assert self._holder is not None, "the cluster has been started"
         lease.gone()
         if self.workers.get(lease.name) is lease:
@@ -311,7 +309,7 @@ class CressCluster(SpecCluster):
         await self._scaled()
 
     async def _scaled(self) -> None:
-        """Ask for what is missing, give back what is too much; what is refused is told."""
+        """Request missing leases and return surplus ones; log refusals."""
         if self.status in (Status.closing, Status.closed):
             return
         try:
@@ -328,7 +326,7 @@ class CressCluster(SpecCluster):
                 self.worker_spec.pop(name, None)
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        """Note which workers are there. Leases say which are gone: Dask would give back those that only wait again."""
+        """Note new workers. Leases report lost ones, since Dask would return leases that only wait again."""
         if op == "add":
             known = {name: lease for lease in self._leases.values() for name in lease.workers}
             for worker in msg["workers"].values():
@@ -388,13 +386,13 @@ class CressCluster(SpecCluster):
             logger.error("a chore of %s failed", self.name, exc_info=error)
 
     def _note(self, text: str, *, level: int = logging.INFO) -> None:
-        """Log a sentence, and keep it for ``get_logs``."""
+        """Log a message, and keep it for ``get_logs``."""
         self._cluster_manager_logs.append((datetime.now().astimezone(), text))
         logger.log(level, "%s: %s", self.name, text)
 
 
 def _tls(security: Security | None) -> dict[str, str]:
-    """Return the files that workers need of a ``Security``. Raises ``InputError`` for what is not a file."""
+    """Return the files of a ``Security`` that workers need. Raises ``InputError`` for other values."""
     found = {}
     for name in _TLS if security is not None else ():
         value = getattr(security, name)

@@ -1,4 +1,4 @@
-"""The holder of the leases of one Dask cluster: it asks for them, renews them, and hears how they change."""
+"""The holder of the leases of one Dask cluster: it requests and renews them, and reports their changes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from cress.client.lease_changes import over
 from cress.integrations.dask.ask import Ask
 
 logger = logging.getLogger(__name__)
-# Seconds until leases are looked at again after the center refused to show them.
+# Seconds until leases are listed again after an error.
 LOOK_AGAIN = 5.0
-# Seconds for which a cluster that closes waits for the center, and for the end of what ran in its leases.
+# Seconds for which a closing cluster waits for the center, and for the end of its leases.
 GIVE_BACK, END = 5.0, 10.0
-# Seconds between two looks at what is left.
+# Seconds between two checks of the remaining leases.
 LOOK = 0.1
 
 
 class Holder:
-    """Leases of one workload. ``heard`` is called with each view of one that has changed.
+    """Leases of one workload; ``heard`` is called with each view that has changed.
 
-    The center may be away for any time: calls wait for it, until the holder is closing.
+    The center may be away for any time: calls wait for it until the holder closes.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Holder:
         self.client = AsyncClient(url, token, data=data, patience=math.inf)
         self.closing = asyncio.Event()
         self._heard = heard
-        # The requests that are not over, as far as is known, and the names of all that were ever made: a workload may
-        # have others too.
+        # Requests that have not ended as far as is known, and the names of all requests made here: the workload may
+        # have others.
         self._held: dict[int, LeaseView] = {}
-        # What was heard of requests before their answers came.
+        # Views of requests that came before their answers.
         self._early: dict[int, LeaseView] = {}
         self._names: set[str] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -56,7 +56,7 @@ class Holder:
         self._watching = asyncio.ensure_future(self._watch())
 
     async def request(self, name: str, scheduler: str) -> LeaseView:
-        """Ask for a lease; return the last that is known of it. Raises ``ClientError``, ``InputError``."""
+        """Request a lease; return its latest view. Raises ``ClientError``, ``InputError``."""
         self._names.add(name)
         asked = asyncio.ensure_future(self.client.leases.request(**self.ask.request(name, scheduler)))
         closing = asyncio.ensure_future(self.closing.wait())
@@ -75,7 +75,7 @@ class Holder:
         return view
 
     async def release(self, job: int) -> None:
-        """Give a lease back, or withdraw its request. Without a center it ends after its term."""
+        """Return a lease, or withdraw its request. Without a center the lease ends after its term."""
         with suppress(Refused, NotFound):
             try:
                 await asyncio.wait_for(self.client.leases.release(job), GIVE_BACK)
@@ -86,19 +86,19 @@ class Holder:
                 logger.warning("lease %d could not be given back (%s); it ends after its term", job, why)
 
     async def use(self, view: LeaseView, amounts: dict[str, str | float]) -> None:
-        """Say what is used of a lease; nothing if it is over or changes just now."""
+        """Report the use of a lease; do nothing if it has ended or is changing."""
         with suppress(Refused, NotFound):
             await self.client.leases.use(view.id, amounts)
 
     async def reason(self, job: int) -> tuple[bool, str]:
-        """Return whether the program in a lease that is over failed, and why it is over."""
+        """Return whether the program in an ended lease failed, and why the lease ended."""
         handle = await self.client.job(job)
         view = await handle.view()
         lines = (await handle.output(stream="stderr")).strip().splitlines() if view.state == "failed" else []
         return view.state == "failed", "; ".join(filter(None, (view.reason or view.state, *lines[-1:])))
 
     async def close(self) -> None:
-        """End the watch, and wait until the leases are over, if there is a center."""
+        """End the watch, and wait until the leases have ended, if there is a center."""
         self.closing.set()
         with suppress(ClientError, TimeoutError):
             left = await asyncio.wait_for(self._now(), GIVE_BACK)
@@ -110,8 +110,9 @@ class Holder:
         await self.client.close()
 
     async def _over(self, left: list[LeaseView]) -> None:
-        """Wait until no lease is left; give those back whose requests were given up while the center was away, and have
-        arrived nevertheless.
+        """Wait until no lease is left.
+
+        Return leases whose requests were given up while the center was away and arrived nevertheless.
         """
         while left:
             for view in left:
@@ -128,7 +129,7 @@ class Holder:
         group = self.ask.keys.get("group", "")
         while True:
             try:
-                # What is over since the last look is not told by a new watch.
+                # A new watch does not report leases that ended since the last list.
                 known = dict(self._held)
                 there = {lease.job for lease in await self._now()}
                 for job, view in known.items():
@@ -139,7 +140,7 @@ class Holder:
             except ClientError as error:
                 logger.warning("the leases of %s cannot be watched: %s", self.ask.workload, error)
             except Exception:
-                # Without the watch they are not renewed.
+                # Without the watch the leases are not renewed.
                 logger.exception("the leases of %s could not be watched", self.ask.workload)
             await asyncio.sleep(LOOK_AGAIN)
 

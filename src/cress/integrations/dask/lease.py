@@ -1,4 +1,4 @@
-"""One lease as Dask's clusters see it: something that is started and closed."""
+"""One lease in the form of Dask's clusters: a process that is started and closed."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ class LeaseOwner(Protocol):
     ask: Ask
 
     async def request(self, lease: WorkerLease) -> None:
-        """Ask for a lease. Raises ``ClientError``."""
+        """Request a lease. Raises ``ClientError``."""
 
     async def give_back(self, lease: WorkerLease) -> None:
-        """Retire its workers, and give it back."""
+        """Retire its workers, and return the lease."""
 
 
 class WorkerLease(ProcessInterface):
-    """A lease with its workers. ``view`` is the last that was heard of it; ``joined``: a worker in it has reached the
-    scheduler; ``taken`` is the attempt that the center last wanted back.
+    """A lease with its workers.
 
-    It is started when it is asked for; its workers come when the center can give it.
+    ``view`` is its latest view; ``joined`` says that one of its workers has reached the scheduler; ``taken`` is the
+    attempt that the center last took back. It counts as started once it is requested; its workers come when the center
+    grants it.
     """
 
     def __init__(self, scheduler: str, *, name: str, cluster: LeaseOwner, **_: Any) -> None:
@@ -47,11 +48,11 @@ class WorkerLease(ProcessInterface):
 
     @property
     def released(self) -> bool:
-        """Return whether it has been given back."""
+        """Return whether it has been returned."""
         return self.status in (Status.closing, Status.closed, Status.failed)
 
     async def start(self) -> None:
-        """Ask for the lease. Raises ``ClientError``."""
+        """Request the lease. Raises ``ClientError``."""
         try:
             await self._of.request(self)
         except BaseException:
@@ -60,7 +61,7 @@ class WorkerLease(ProcessInterface):
         await super().start()
 
     async def close(self) -> None:
-        """Retire its workers, and give it back."""
+        """Retire its workers, and return it."""
         if self.released:
             return
         self.status = Status.closing
@@ -68,7 +69,7 @@ class WorkerLease(ProcessInterface):
         await super().close()
 
     def gone(self) -> None:
-        """Note that it is over, whoever ended it."""
+        """Note that it has ended, whoever ended it."""
         if not self.released:
             self.status = Status.closed
             self._event_finished.set()

@@ -1,4 +1,4 @@
-"""Reports of idle leases to the center, so that they are lent, and of their use when tasks come."""
+"""Reports of idle leases to the center, so that it lends them, and of their use when tasks come."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ from cress.integrations.dask.holder import Holder
 from cress.integrations.dask.lease import WorkerLease
 
 logger = logging.getLogger(__name__)
-# Seconds between two looks at the workers.
+# Seconds between two checks of the workers.
 EVERY = 0.5
 # Cores of a worker without tasks, for its connections.
 IDLE_CORES = 0.1
-# Memory of such a worker: what its process has, and so much more; in steps, so that the center does not hear of each
-# megabyte.
+# Factor on the memory of such a worker's process, and bytes to which the result is rounded up, so that the center does
+# not get a report for each megabyte.
 SPARE = 1.25
 STEP = 64 * 2**20
 
 
 class Lending(SchedulerPlugin):
-    """Tells the center that a lease whose workers have had no tasks for ``after`` seconds is idle, and that it is not
-    when tasks come.
-    """
+    """Reports leases to the center as idle after ``after`` seconds without tasks, and as in use when tasks come."""
 
     def __init__(
         self, scheduler: Scheduler, holder: Holder, leases: Callable[[], Iterable[WorkerLease]], after: float
@@ -40,28 +38,28 @@ class Lending(SchedulerPlugin):
         self._leases = leases
         self._after = after
         self._news = asyncio.Event()
-        # By worker: the lease that lends. By lease: since when it has no tasks, and what it was told to use, if not
-        # all.
+        # By worker: its lease that lends. By lease: the start of its time without tasks, and its reported use if that
+        # is not all.
         self._lenders: dict[str, WorkerLease] = {}
         self._since: dict[WorkerLease, float] = {}
         self._told: dict[WorkerLease, tuple[int | None, int]] = {}
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
-        """Look at once when a worker that lends gets a task."""
+        """Check at once when a worker of a lending lease gets a task."""
         if finish == "processing" and self._lenders:
             where = self._scheduler.tasks[key].processing_on
             if where is not None and str(where.name) in self._lenders:
                 self._news.set()
 
     async def run(self) -> None:
-        """Look at the workers for ever."""
+        """Check the workers until cancelled."""
         while True:
             try:
                 await self._look()
             except ClientError as error:
                 logger.warning("the center could not be told what is used of leases: %s", error)
             except Exception:
-                # Without further reports, what has been lent would not be taken back when tasks come.
+                # Without further reports, loans would not be taken back when tasks come.
                 logger.exception("the center could not be told what is used of leases")
             try:
                 await asyncio.wait_for(self._news.wait(), EVERY)
@@ -70,9 +68,7 @@ class Lending(SchedulerPlugin):
             self._news.clear()
 
     async def _look(self) -> None:
-        """Report the leases that have become idle or busy; what could not be reported is found again by the next
-        look.
-        """
+        """Report the leases that have become idle or busy; the next check repeats reports that failed."""
         now, reports = asyncio.get_running_loop().time(), []
         workers = {str(worker.name): worker for worker in self._scheduler.workers.values()}
         held = [lease for lease in self._leases() if lease.view is not None and lease.view.state == "held"]
@@ -94,10 +90,10 @@ class Lending(SchedulerPlugin):
                 raise outcome
 
     def _told_memory(self, lease: WorkerLease) -> int | None:
-        """Return the memory with which a lease was last reported idle; ``None`` if it counts as used as a whole."""
+        """Return the memory (bytes) with which a lease was last reported idle; ``None`` if all of it counts as used."""
         assert lease.view is not None
         attempt, memory = self._told.get(lease, (None, None))
-        # One that was taken and given again counts as used.
+        # A lease that was taken and granted again counts as used.
         return memory if attempt == lease.view.attempt else None
 
     async def _report_busy(self, lease: WorkerLease) -> None:
@@ -121,5 +117,5 @@ class Lending(SchedulerPlugin):
 
 
 def idle_memory(ask: Ask, measured: int) -> int:
-    """Return the memory that a lease needs whose workers have so much and no tasks."""
+    """Return the memory (bytes) that a lease needs while its workers have ``measured`` bytes and no tasks."""
     return min(ask.memory, math.ceil(measured * SPARE / STEP) * STEP)

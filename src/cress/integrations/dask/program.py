@@ -1,9 +1,9 @@
-"""The program that runs in a lease: Dask workers that leave in good order when the lease is taken.
+"""The program that runs in a lease: Dask workers that retire when the lease is taken.
 
-``python -m cress.integrations.dask.program JSON``, with what ``Ask.command`` writes. A worker that is told to stop
-(SIGTERM) has the rest of its grace for moving its data: the cluster retires it, and if nothing is heard from there, it
-asks the Dask scheduler itself. Its exit code is 0, as it is when the scheduler is gone: then the lease is over. 1: the
-scheduler was not reached.
+``python -m cress.integrations.dask.program JSON``, with the JSON of ``Ask.command``. A worker that is told to stop
+(SIGTERM) has the rest of its grace for moving its data: the cluster retires it, and if the cluster is silent, it asks
+the Dask scheduler itself. Its exit code is 0, also if the scheduler is gone: then the lease ends. Exit code 1 means
+that the scheduler was not reached.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from typing import Any
 
 from distributed import Security, Status, Worker
 
-# Seconds that a worker gives the cluster to retire it, and between two tries of its own.
+# Seconds that a worker waits for the cluster to retire it, and between two attempts of its own.
 PATIENCE = 2.0
 PAUSE = 0.5
 
 
 class LeaseWorker(Worker):
-    """A worker that does not wait for its tasks when it closes: nobody would get their results, and others wait for its
-    lease.
-    """
+    """A worker that closes without waiting for its tasks: their results would be lost, and others need its lease."""
 
     async def close(self, *args: Any, **options: Any) -> str | None:  # type: ignore[override]  # its bases do not agree
         """Close the worker."""
@@ -37,7 +35,7 @@ class LeaseWorker(Worker):
 def main(words: Sequence[str]) -> int:
     """Run the workers of a lease to their end; return the exit code."""
     given = json.loads(words[0])
-    # Modules of the user are found where the cluster was made, behind all others.
+    # The user's modules are found in the directory of the cluster, after all other ones.
     sys.path.append(os.getcwd())  # noqa: PTH109 – what sys.path has are texts
     return asyncio.run(one(given) if len(given["names"]) == 1 else several(given))
 
@@ -84,15 +82,13 @@ async def _begun(worker: Worker) -> None:
 async def _retire(worker: Worker) -> None:
     """Ask the scheduler to move the data of a worker and to close it; without another worker it does neither."""
     if worker.status is Status.running:
-        # The connection may break at any time: then the worker closes itself.
+        # If the connection breaks, the worker closes itself.
         with suppress(OSError, RuntimeError):
             await worker.scheduler.retire_workers(workers=[worker.address], close_workers=True)
 
 
 async def several(given: Mapping[str, Any]) -> int:
-    """Run several workers, each in a process of its own; if one fails, the others leave, and its exit code is
-    returned.
-    """
+    """Run several workers, each in its own process; if one fails, stop the others and return its exit code."""
     processes = [
         await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "cress.integrations.dask.program", json.dumps({**given, "names": [name]}))
@@ -105,7 +101,7 @@ async def several(given: Mapping[str, Any]) -> int:
             with suppress(ProcessLookupError):
                 process.terminate()
 
-    # All of them get the signal of the executor; one that comes from elsewhere is handed on.
+    # All of them get the executor's signal; a signal from elsewhere is passed on.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, tell)
     code = 0
     for finished in asyncio.as_completed([process.wait() for process in processes]):
@@ -120,5 +116,5 @@ if __name__ == "__main__":
     status = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads of tasks that still run would keep the process.
+    # Threads of tasks that still run would keep the process alive.
     os._exit(status)

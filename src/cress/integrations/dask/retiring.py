@@ -1,4 +1,4 @@
-"""Workers that leave in good order: their data move to others."""
+"""Retirement of workers: their data move to other workers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-# Seconds between two tries, while there is no other worker that could take the data; seconds before the end at which it
-# is given up.
+# Seconds between two attempts while no other worker can take the data; seconds before the end at which they stop.
 PAUSE, MARGIN = 0.5, 0.2
 
 
 async def retire(scheduler: Any, names: Collection[str], *, until: float, close: bool) -> bool:
-    """Retire workers: no new tasks, their data to other workers, then they are closed; return whether all of them were.
+    """Retire workers: they get no new tasks, their data move to others, and they close.
 
-    As long as no other worker can take the data, it is tried again ``until`` this moment (seconds since the epoch);
-    then they are closed if ``close`` says so.
+    Return whether all of them did. While no other worker can take the data, the attempt is repeated ``until`` this
+    moment (seconds since the epoch). After that the workers are closed if ``close`` is set.
     """
     while True:
         there = [worker.address for worker in scheduler.workers.values() if str(worker.name) in names]

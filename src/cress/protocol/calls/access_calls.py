@@ -1,4 +1,4 @@
-"""Calls about users, tokens, sign-ins, certificates, secrets, the audit log."""
+"""Calls about users, tokens, sign-ins, certificates, secrets, and the audit log."""
 
 from __future__ import annotations
 

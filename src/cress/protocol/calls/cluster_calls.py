@@ -1,4 +1,4 @@
-"""Calls about groups, the configuration, nodes, names, events, centers."""
+"""Calls about groups, the configuration, nodes, names, events, and centers."""
 
 from __future__ import annotations
 

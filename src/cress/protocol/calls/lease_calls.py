@@ -1,4 +1,4 @@
-"""Calls about leases, moves of running tasks, reservations, licences: who gets which part of the cluster."""
+"""Calls that assign parts of the cluster: leases, moves of running tasks, reservations, and licences."""
 
 from __future__ import annotations
 

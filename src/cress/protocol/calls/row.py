@@ -18,7 +18,7 @@ _WORD = re.compile(r"\{\w+\}")
 
 @dataclass(frozen=True)
 class CallRow(Generic[T]):
-    """A call of the API: method, path, types of body, query and answer, its effect (``about``, for docs/api.md)."""
+    """A call of the API: method, path, types of body, query and answer, and its effect (``about``, for docs/api.md)."""
 
     method: str
     path: str
@@ -26,34 +26,33 @@ class CallRow(Generic[T]):
     _: KW_ONLY
     about: str
     body: type | None = None
-    # A body, as an example.
+    # An example of a body.
     shown: str = ""
-    # The parameters in the address; routes, OpenAPI, client and docs/api.md take names, types, bounds and defaults from
-    # it.
+    # The query parameters: routes, OpenAPI, client and docs/api.md take names, types, bounds and defaults from it.
     query: type[Query] | None = None
-    # Demanded of the caller's role before anything else.
+    # The action that the caller's role must permit.
     needs: Action | None = None
-    # Only those may who may change the job, lease or group.
+    # Restricted to callers who may change the job, lease or group.
     steers: bool = False
     # No token is needed.
     open: bool = False
-    # It may be sent a second time when nobody knows whether the first one arrived.
+    # The client may repeat it if it is unknown whether the first request arrived.
     again: bool = True
-    # It has an effect once for each ``Idempotency-Key``.
+    # It takes effect once for each ``Idempotency-Key``.
     keyed: bool = False
-    # It makes something: the answer is 201.
+    # It creates something, so the answer has status 201.
     makes: bool = False
-    # The answer is a stream of events, each of that type.
+    # The answer is a stream of events of that type.
     streams: bool = False
 
     def at(self, *values: object) -> str:
-        """Return the path with values for its words."""
+        """Return the path with values for its parameters."""
         given = iter(values)
         return _WORD.sub(lambda _: quote(str(next(given)), safe=""), self.path)
 
     @property
     def role(self) -> str:
-        """Return what a caller has to be, in a word: ``none`` needs no token."""
+        """Return the required role in a word; ``none`` needs no token."""
         if self.open:
             return "none"
         if self.steers:
