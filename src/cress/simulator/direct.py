@@ -7,9 +7,9 @@ Simultaneous events have one of two orders:
 ``one-by-one``: the order of batch simulators in the literature, which reproduces their published starts:
 1. before any event is handled, tasks whose predicted end has come release their resources, without a pass;
 2. submissions come first, in the order of the file; one leads to a pass only if one task of the job fits into the free
-resources;
+   resources;
 3. completions follow, in the order in which the tasks were started; each leads to a pass, even when rule 1 has already
-released the task's resources;
+   released the task's resources;
 4. nodes that fail or return are last, with one pass.
 """
 
