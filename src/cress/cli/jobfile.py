@@ -1,6 +1,6 @@
 """Job files on the command line: YAML or JSON, read into mappings with the line of every key.
 
-The center interprets the keys (``model.jobspec``); this module only handles the file. Numbers stay the text as written,
+The center interprets the keys (``model.jobfile``); this module only handles the file. Numbers stay the text as written,
 so that ``[sleep, 010]`` passes on ``010``.
 """
 

@@ -45,7 +45,7 @@ class Centers:
         After a lost connection each address is tried for a while, since another center takes over. A center that does
         not answer does not delay the others.
 
-        Raise as ``open_wire`` does; the error is that of the last address, unless one was wrong.
+        Raise as ``open_wire`` does; a ``NotReached`` is that of the last address.
         """
         if len(self._urls) == 1:
             return await self._open(self._urls[0])

@@ -57,7 +57,7 @@ class Runtime(Protocol):
 
     A program is identified by the pid of its first process, a child of the caller that leads a session. Even in a
     container this pid is that of the node; ``/proc/PID/ns``, ``root`` and ``cgroup`` lead to the program's surroundings
-    (``inside.program`` finds the program if a stage works in its place). A stage that spawns in a container must be a
+    (``confinement.program`` finds it if a stage works in its place). A stage that spawns in a container must be a
     subreaper.
     """
 
