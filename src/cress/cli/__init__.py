@@ -1,1 +1,1 @@
-"""The `cress` command; each verb imports what it needs only when it runs."""
+"""The `cress` command; each verb imports its modules only when it runs."""

@@ -87,7 +87,7 @@ def apply(
 
 
 def _line(job: AppliedJob, *, dry_run: bool, wait: bool) -> str:
-    """One line about a job: what was done, or has begun."""
+    """Return a line about a job: what was done, or has begun."""
     head = f"job {job.id} ({clean(job.name)})" if job.id else clean(job.name)
     note = f"; {clean(job.note)}" if job.note else ""
     if dry_run:
@@ -101,7 +101,7 @@ def _line(job: AppliedJob, *, dry_run: bool, wait: bool) -> str:
 def _wait(
     client: Client, jobs: Sequence[AppliedJob], longest: float | None, ended: dict[int, Progress], *, as_json: bool
 ) -> None:
-    """Wait for the versions of all jobs and tell each in ``ended`` as it comes; exits with 1 if some are not ready."""
+    """Wait for the versions of all jobs, and note each end in ``ended``; exit with 1 if some are not ready."""
     from cress.client.blocking.applied import follow
     from cress.client.blocking.patient import PatientHttp
     from cress.client.retries import RetryBudget

@@ -1,4 +1,4 @@
-"""``cress audit``: what was refused, and what was administered."""
+"""``cress audit``: refused calls and administrative changes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from cress.model.program_settings.setting import CENTER, fields
 if TYPE_CHECKING:
     from cress.center.settings import Oidc
 
-# The parameters of ``oidc_of`` in their order; those of the settings begin with ``oidc_``.
+# The parameters of ``oidc_of`` in their order; the names of their settings begin with ``oidc_``.
 OIDC = ("issuer", "client_id", "claim", "domain", "role", "life")
 
 EPILOG = """\
@@ -81,7 +81,7 @@ def center(
 def center_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a center's settings from the options of a program: the center, or ``up``.
 
-    Raises InputError.
+    Raise InputError.
     """
     from cress.client.config import data_directory
 
@@ -99,7 +99,7 @@ def center_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def licences_of(texts: list[str] | None, file: Path | None) -> tuple[tuple[str, int], ...]:
-    """The values of ``--licence``: how many the cluster has of each."""
+    """Return the values of ``--licence``: the number of each licence in the cluster."""
     if not texts:
         return ()
     if file is not None:
@@ -113,7 +113,7 @@ def licences_of(texts: list[str] | None, file: Path | None) -> tuple[tuple[str, 
 
 
 def dns_of(address: str, domain: str) -> tuple[tuple[str, int] | None, str]:
-    """The values of ``--dns`` and ``--dns-domain``. Raises InputError, also when dnspython is missing."""
+    """Return the values of ``--dns`` and ``--dns-domain``. Raise InputError, also if dnspython is missing."""
     from cress.center.dns.labels import check_domain
     from cress.center.dns.server import check_library, parse_address
 
@@ -124,13 +124,16 @@ def dns_of(address: str, domain: str) -> tuple[tuple[str, int] | None, str]:
 
 
 def hand_the_lead_over(data: Path | None) -> None:
-    """Have another center lead, and say which one does."""
+    """Hand the lead over to another center, and print which one leads."""
     with connect(data) as client:
         typer.echo(f"the center at {client.hand_over().leader} leads now")
 
 
 def oidc_of(issuer: str, client: str, claim: str, domain: str, role: str, life: str) -> Oidc | None:
-    """The values of the options ``--oidc-…``; None without an issuer. Raises InputError, also when PyJWT is missing."""
+    """Return the values of the options ``--oidc-…``; None without an issuer.
+
+    Raise InputError, also if PyJWT is missing.
+    """
     if not issuer:
         if client or domain:
             raise InputError("the provider is missing", hint="its address: --oidc-issuer URL", field="--oidc-client-id")

@@ -22,7 +22,7 @@ MOST_LICENCES = 2**31
 
 
 def value_of(view: ConfigView, key: str) -> str:
-    """Return the value of a key: ``grace``, ``licences.NAME``, or a section. Raises InputError."""
+    """Return the value of a key: ``grace``, ``licences.NAME``, or a section. Raise InputError."""
     section, _, name = key.partition(".")
     if section == LICENCES and name:
         if name not in view.licences:
@@ -34,7 +34,7 @@ def value_of(view: ConfigView, key: str) -> str:
 
 
 def option_of(key: str) -> str:
-    """Return the option that a key names, with or without ``options.`` before it. Raises InputError."""
+    """Return the option that a key names, with or without ``options.`` before it. Raise InputError."""
     found = find_option(key.removeprefix(f"{OPTIONS}."))
     if found is None:
         from cress.model.options import Options
@@ -46,7 +46,7 @@ def option_of(key: str) -> str:
 
 
 def section_of(text: str, name: str) -> str:
-    """Return a section of a document: of the groups the text as in ``Group.conf``."""
+    """Return a section of a document; groups as the text of ``Group.conf``."""
     lines: list[str] = []
     inside = False
     for line in text.splitlines():
@@ -58,7 +58,7 @@ def section_of(text: str, name: str) -> str:
 
 
 def count_of(key: str, text: str) -> int:
-    """Return the number of a licence. Raises InputError."""
+    """Return the number of a licence. Raise InputError."""
     try:
         return parse_count(text, least=0, most=MOST_LICENCES)
     except InputError as error:
@@ -66,13 +66,13 @@ def count_of(key: str, text: str) -> int:
 
 
 def difference(before: str, after: str, names: tuple[str, str] = ("before", "after")) -> list[str]:
-    """Return the lines of a difference between two documents; none if they are the same."""
+    """Return the lines of a difference between two documents; empty if they are the same."""
     found = difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
     return list(found)
 
 
 def revision_text(client: Client, number: int) -> tuple[str, str]:
-    """Return the document of a revision and its name; of the present one for 0."""
+    """Return the document of a revision and its name; for 0 the present one."""
     if not number:
         view = client.config()
         return view.text, f"revision {view.revision}"
@@ -80,7 +80,7 @@ def revision_text(client: Client, number: int) -> tuple[str, str]:
 
 
 def in_editor(text: str) -> tuple[Path, str]:
-    """Have a document edited; return the file, which is kept, and its text. Raises InputError."""
+    """Open a document in the editor; return the file, which is kept, and its text. Raise InputError."""
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     folder = Path(tempfile.mkdtemp(prefix="cress-config-"))
     path = folder / "config.yaml"

@@ -52,38 +52,38 @@ Deadline = Annotated[
     typer.Option(metavar="TIME", help="Time by which all tasks should end: 6h (from now), or '2026-12-01 18:00'."),
 ]
 
-# A center that restarts is back within seconds; nobody waits in vain for much longer.
+# A center that restarts is back within seconds, so a verb does not wait much longer.
 PATIENCE = 60.0
 AGAIN = 0.5
 STANDARD_INPUT = "standard input"
-# Bytes of a file that a verb reads as a whole.
+# Most bytes of a file that a verb reads as a whole.
 MOST_BYTES = 64 * 2**20
-MOST_ID = 2**53  # what JSON numbers hold exactly
+MOST_ID = 2**53  # the range in which numbers of JSON are exact
 
 _T = TypeVar("_T")
 
 
 def selection_of(columns: str, *, wide: bool) -> Selection:
-    """Return the choice of columns that the options ``--columns`` and ``--wide`` stand for."""
+    """Return the choice of columns from the options ``--columns`` and ``--wide``."""
     return Selection(tuple(word.strip() for word in columns.split(",") if word.strip()), wide)
 
 
 def connect(data: Path | None) -> Client:
-    """A client of the center that the options and the environment name."""
+    """Return a client of the center that the options and the environment name."""
     from cress import client
 
     return client.connect(data)
 
 
 def print_json(view: Any) -> None:
-    """A view as the API would send it, indented."""
+    """Print a view in the format of the API, indented."""
     import msgspec
 
     print(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
 
 
 def job_id(text: str) -> int:
-    """The id in ``12``."""
+    """Return the id in a text such as ``12``."""
     from cress.model.units import parse_count
 
     try:
@@ -95,7 +95,7 @@ def job_id(text: str) -> int:
 
 
 def task_id(text: str) -> tuple[int, int | None]:
-    """Job and task in ``12.3``; ``None`` for the task in ``12``."""
+    """Return job and task in ``12.3``; ``None`` for the task in ``12``."""
     from cress.model.units import parse_count
 
     job, dot, task = text.partition(".")
@@ -108,7 +108,7 @@ def task_id(text: str) -> tuple[int, int | None]:
 
 
 def pairs(texts: list[str] | None, option: str, form: str) -> dict[str, str]:
-    """``KEY=VALUE`` texts as a mapping; ``form`` is how one is written."""
+    """Return ``KEY=VALUE`` texts as a mapping; ``form`` shows the expected form in errors."""
     found: dict[str, str] = {}
     for text in texts or []:
         key, equals, value = text.partition("=")
@@ -130,9 +130,9 @@ def given_as(option: str) -> Iterator[None]:
 
 
 def read_text(file: Path | str, what: str, *, most: int = MOST_BYTES) -> str:
-    """The text of a file, or of standard input for ``-``. Raises ``InputError``; ``what`` says what it should be.
+    """Return the text of a file, or of standard input for ``-``.
 
-    No more than ``most`` bytes are read.
+    At most ``most`` bytes are read. Raise ``InputError``; ``what`` names the expected file.
     """
     name = STANDARD_INPUT if str(file) == "-" else str(file)
     try:
@@ -155,7 +155,7 @@ def read_text(file: Path | str, what: str, *, most: int = MOST_BYTES) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration for a table, in two units at most: ``4.2s``, ``3m07s``, ``2h15m``, ``4d03h``."""
+    """Return a duration for a table, in two units at most: ``4.2s``, ``3m07s``, ``2h15m``, ``4d03h``."""
     if seconds < 10:
         return f"{max(seconds, 0.0):.1f}s"
     whole = int(seconds)
@@ -169,12 +169,12 @@ def duration(seconds: float) -> str:
 
 
 def moment(at: float | None) -> str:
-    """A time in the user's zone, ``-`` when there is none."""
+    """Return a time in the user's zone, ``-`` if there is none."""
     return "-" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def duration_of(text: str, option: str) -> int:
-    """The microseconds in ``90d``, given as ``option``."""
+    """Return the microseconds in a text such as ``90d``, the value of ``option``."""
     from cress.model.units import parse_duration
 
     with given_as(option):
@@ -182,12 +182,12 @@ def duration_of(text: str, option: str) -> int:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 task``, ``2,000 tasks``."""
+    """Return a number with its noun: ``1 task``, ``2,000 tasks``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def patiently(ask: Callable[[], _T], verb: str) -> _T:
-    """Return the answer of ``ask``, retried for a minute while the center is unreachable; the user is told once."""
+    """Return the answer of ``ask``, retried for a minute while the center is unreachable; print one note about it."""
     from cress.client import Unavailable, Unreachable
 
     since: float | None = None

@@ -1,4 +1,4 @@
-"""Check of configuration files, and the values that hold with them, each with its origin."""
+"""Check of configuration files, and the resulting values, each with its origin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = (*PROGRAMS, CLIENT)
 
 
 class Value(NamedTuple):
-    """A value that holds, as text, and its origin."""
+    """A resulting value, as text, and its origin."""
 
     key: str
     text: str
@@ -29,7 +29,7 @@ class Value(NamedTuple):
 
 
 def files_of(files: list[Path], kind: str) -> Iterator[tuple[Path, str]]:
-    """Yield each file with its kind; without any, those that are read by default and exist. Raises InputError."""
+    """Yield each file with its kind; without files, the existing ones of those read by default. Raise InputError."""
     from cress.client.config_file import config_file
 
     if kind and kind not in KINDS:
@@ -45,9 +45,9 @@ def files_of(files: list[Path], kind: str) -> Iterator[tuple[Path, str]]:
 
 
 def values_of(file: Path, kind: str) -> list[Value]:
-    """Check a file, and return the values that hold with it.
+    """Check a file, and return the resulting values.
 
-    Raises InputError, and typer.Exit after telling what is wrong.
+    Raise InputError; raise typer.Exit after printing the mistakes.
     """
     if kind == CLIENT:
         return _clusters(file)

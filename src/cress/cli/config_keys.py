@@ -20,9 +20,9 @@ _PASSWORD = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
 
 
 class ConfigKey:
-    """A key of a file: a setting, and the option of the command that it stands for.
+    """A key of a file: a setting, and the corresponding option of the command.
 
-    ``variables`` are the environment variables of the setting, the one that counts first.
+    ``variables`` are the environment variables of the setting, the one with priority first.
     """
 
     def __init__(self, setting: Setting, option: TyperOption, program: str) -> None:
@@ -32,9 +32,9 @@ class ConfigKey:
         self.variables = setting.variables(program)
 
     def read(self, value: Any, folder: Path) -> Any:
-        """Return a value of a file as the parser of the command takes it.
+        """Return a value of a file in the form for the parser of the command.
 
-        Raises InputError; paths start at ``folder``.
+        Relative paths start at ``folder``. Raise InputError.
         """
         setting = self.setting
         if setting.many:
@@ -85,7 +85,7 @@ def keys_of(command: TyperCommand) -> dict[str, ConfigKey]:
 
 
 def read_keys(text: TomlText, command: TyperCommand, ctx: typer.Context) -> dict[str, Any]:
-    """Return the values of a file by the names of parameters. Raises InputErrors with all mistakes."""
+    """Return the values of a file by the names of parameters. Raise InputErrors with all mistakes."""
     keys = keys_of(command)
     folder = Path(text.file).absolute().parent
     found: dict[str, Any] = {}
@@ -129,5 +129,5 @@ def passwords_in(values: dict[str, Any]) -> list[str]:
 
 
 def without_passwords(text: str) -> str:
-    """Return a text whose addresses have no passwords."""
+    """Return a text with the passwords removed from its addresses."""
     return _PASSWORD.sub(lambda found: f"{found[0].rpartition(':')[0]}:…@", text)

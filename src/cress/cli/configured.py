@@ -1,4 +1,4 @@
-"""Commands whose options may stand in a configuration file: flag > environment > file > default."""
+"""Commands whose options can also be set in a configuration file: flag > environment > file > default."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cress.model.program_settings.setting import ValueType
 from cress.model.program_settings.table import settings_of
 from cress.model.toml_text import TomlText
 
-# The folder of the files that are read without being named.
+# The folder of the files that are read by default.
 FOLDER = Path("/etc/cress")
 MOST_BYTES = 2**20
 
@@ -38,7 +38,7 @@ Check = Annotated[bool, typer.Option("--check", help="Only check the options and
 
 
 class Origin(NamedTuple):
-    """The place that a value comes from: ``flag``, ``env``, ``file`` or ``default``, and its name or line there."""
+    """The origin of a value: ``flag``, ``env``, ``file`` or ``default``, and its name or line there."""
 
     kind: str
     place: str = ""
@@ -48,7 +48,7 @@ class Origin(NamedTuple):
 
 
 class ConfiguredCommand(TyperCommand):
-    """A command that reads options from the file that ``--config`` names, or from its file in /etc/cress."""
+    """A command that reads options from the file named by ``--config``, or from its file in /etc/cress."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -56,15 +56,15 @@ class ConfiguredCommand(TyperCommand):
         for option in cast("list[Any]", self.params):
             setting = settings.get(str(option.name))
             if setting is not None and setting.value_type is ValueType.SWITCH:
-                # A flag comes before the file also where the file says true.
+                # A flag must override the file even if the file says true, so each switch has an opposite.
                 option.secondary_opts = [_opposite(setting.flag)]
             if setting is None and option.name != "config":
                 option.allow_from_autoenv = False
             elif option.envvar is None:
-                option.show_envvar = False  # its name follows a rule that the epilog tells
+                option.show_envvar = False  # the epilog explains the rule for its name
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return the option for help, which has no variable."""
+        """Return the help option, which has no environment variable."""
         option: Any = super().get_help_option(ctx)
         if option is not None:
             option.allow_from_autoenv = False
@@ -84,7 +84,7 @@ class ConfiguredCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error about an option names the place of its value."""
+        """Run the command; an error about an option names the origin of its value."""
         with told_at(lambda flag: self._place(ctx, flag)):
             return super().invoke(ctx)
 
@@ -120,7 +120,7 @@ class ConfiguredCommand(TyperCommand):
         return None
 
     def origin(self, ctx: Any, key: ConfigKey) -> Origin:
-        """Return where the value of a key comes from, in a context that has been parsed."""
+        """Return the origin of the value of a key, in a context that has been parsed."""
         source = ctx.get_parameter_source(key.option.name)
         if source is ParameterSource.COMMANDLINE:
             return Origin("flag", key.setting.flag)
@@ -140,7 +140,7 @@ def _opposite(flag: str) -> str:
 
 
 def variable_of(key: ConfigKey) -> str:
-    """Return the environment variable that gives a key its value."""
+    """Return the environment variable that sets a key."""
     import os
 
     return next((variable for variable in key.variables if os.environ.get(variable)), key.variables[-1])

@@ -1,4 +1,4 @@
-"""Deadlines as the command line tells them: the slack in its colour, the forecast in a few words."""
+"""Deadlines in the output of commands: the slack in its colour, the forecast in a few words."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _COLOURS = {"fine": "green", "met": "green", "at_risk": "yellow", "cannot_be_met
 def with_deadlines(
     jobs: Sequence[JobView], columns: Sequence[TableColumn], rows: Sequence[list[Cell]], *, asked: bool
 ) -> list[TableColumn]:
-    """Return the columns of a table of jobs, with that of the slack before the last one if a job has a deadline, or it
-    is ``asked`` for.
+    """Return the columns of a table of jobs, with a column of the slack before the last one.
+
+    The slack is added only if a job has a deadline, or if it is ``asked`` for.
     """
     if not asked and all(job.deadline is None for job in jobs):
         return [*columns]
@@ -29,13 +30,13 @@ def with_deadlines(
 
 
 def slack(view: DeadlineView) -> Cell:
-    """The time that is left beyond what the job takes, in the colour of the forecast: ``2h05m``, ``-10m00s``."""
+    """Return the time left beyond the needs of the job, in the colour of the forecast: ``2h05m``, ``-10m00s``."""
     colour = _COLOURS.get(view.forecast, "red" if view.slack < 0 else "")
     return f"{'-' if view.slack < 0 else ''}{duration(abs(view.slack))}", colour
 
 
 def forecast(view: DeadlineView) -> str:
-    """The forecast in a few words."""
+    """Return the forecast in a few words."""
     if view.forecast == "at_risk":
         return "at risk" if view.chance is None else f"at risk: {1 - view.chance:.0%} miss it"
     if view.forecast == "cannot_be_met":

@@ -1,4 +1,4 @@
-"""Command groups with a default verb: ``cress nodes`` lists, ``cress nodes cordon`` is a verb below."""
+"""Command groups with a default verb: ``cress nodes`` lists, ``cress nodes cordon`` is a verb below it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class WithDefault(TyperGroup):
-    """Verbs below a verb, of which ``list`` is meant when none is named."""
+    """A group of verbs with ``list`` as the default."""
 
     default = "list"
-    # Whether the default takes words: then an unknown word is one for it, else a mistyped verb.
+    # The default takes arguments: an unknown word is then its argument, otherwise a mistyped verb.
     takes_words = False
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Put the default before arguments that name no verb; ``--help`` is about all of them."""
+        """Put the default before arguments that name no verb; ``--help`` describes all verbs."""
         first = args[0] if args else ""
         wants_help = first in ctx.help_option_names
         named = first in self.commands or (first and not first.startswith("-") and not self.takes_words)
@@ -28,7 +28,7 @@ class WithDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: typer.Context, formatter: HelpFormatter) -> None:  # type: ignore[override]
-        """Tell the options of the default too: it is what most people want."""
+        """Describe the options of the default too, since most users need these."""
         super().format_options(ctx, formatter)
         default = self.get_command(ctx, self.default)
         told = [] if default is None else [param.get_help_record(ctx) for param in default.params]

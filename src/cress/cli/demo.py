@@ -25,13 +25,13 @@ Three groups with quotas of 6, 3 and 3 cores share three executors of 4 cores; t
 Exit codes: 0 all checks passed, 1 a check failed, 130 interrupted.
 """
 
-# How often the cluster is looked at, in seconds.
+# Seconds between two looks at the cluster.
 LOOK_EVERY = 0.1
-# The story takes about 25 seconds; a machine that needs this long has a problem that waiting does not solve.
+# Seconds: the story takes about 25; a machine that needs this long has a problem that waiting does not solve.
 PATIENCE = 120.0
-# The picture is taken this long after science and web came: all three groups are busy, and some jobs wait.
+# Seconds after science and web started until the picture is taken: all three groups are busy, and some jobs wait.
 PICTURE_AFTER = 5.0
-# A pipe or a file has no edge; tables there are no wider than this.
+# The width of tables in a pipe or a file, which set no limit.
 WIDEST = 140
 
 
@@ -46,7 +46,7 @@ def demo(
         from cress.cli.local import LocalCluster, LocalSetup, NotStarted
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        # Short: the paths of Unix sockets are limited to 107 bytes.
+        # Short, since the paths of Unix sockets are limited to 107 bytes.
         data = Path(tempfile.mkdtemp(prefix="cress-"))
         options = [argument for option in OPTIONS for argument in ("--option", option)]
         cluster = LocalCluster(LocalSetup(data=data, executors=3, resource=RESOURCE, center=options), _say)
@@ -64,7 +64,7 @@ def demo(
 
 
 def _play(client: Client, data: Path, picture: Path | None) -> bool:
-    """Run the story to its end; whether everything held."""
+    """Run the story to its end; return whether all checks passed."""
     from rich.console import Console
     from rich.live import Live
 

@@ -1,4 +1,4 @@
-"""The screen of the demo: nodes with the groups that use them, groups against their quotas, the queue, the story."""
+"""The screen of the demo: nodes with the groups that use them, groups and their quotas, the queue, the story."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WIDTH = 100
 _CELL = "███████"
 _FREE = "░░░░░░░"
 _TOTAL = NODES * CORES
-# Lines of the story, and jobs, that are shown at once.
+# Most lines of the story, and most jobs, on the screen.
 LINES, JOBS = 4, 6
 
 
 def screen(seen: Seen, story: list[tuple[float, str]], now: float) -> RenderableType:
-    """One picture of the cluster."""
+    """Return one picture of the cluster."""
     top = Table.grid(expand=True)
     top.add_column(ratio=4)
     top.add_column(ratio=5)

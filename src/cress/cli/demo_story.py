@@ -24,12 +24,12 @@ ResourceQuota: 3
 Name: office
 ResourceQuota: 3
 """
-# Short, so that one sees in seconds what a cluster does in minutes.
+# Short, so that effects that take a cluster minutes are visible within seconds.
 OPTIONS = ("grace=1s", "cooling=2s", "cooling_above_quota=3s", "max_per_round=0.5")
 
-# Shares are looked at from so many seconds after the second act began until a group has nothing left to start.
+# Shares are compared from this many seconds after the second act began until a group has no more tasks to start.
 SETTLED_AFTER = 4.0
-# How far a start may lie behind the moment that allowed it, in seconds, on a busy machine.
+# Most seconds between the moment that allows a start and the start, on a busy machine.
 SLACK = 1.0
 
 
@@ -42,16 +42,16 @@ class GroupSample(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """One look at the cluster."""
+    """One view of the cluster."""
 
     nodes: tuple[NodeView, ...]
     groups: tuple[GroupView, ...]
     jobs: tuple[JobView, ...]
-    running: dict[str, list[str]]  # by node the groups of the tasks there
+    running: dict[str, list[str]]  # by node, the groups of its tasks
 
 
 class DemoCheck(NamedTuple):
-    """One thing that must hold: what it is, what was seen, whether it does."""
+    """One condition that must hold: its name, what was seen, and the result."""
 
     what: str
     seen: str
@@ -60,10 +60,13 @@ class DemoCheck(NamedTuple):
 
 @dataclass
 class Story:
-    """Tells the demo: ``tick`` submits what is due and looks at the cluster; ``over`` when everything has ended."""
+    """The story of the demo.
+
+    ``tick`` submits the jobs that are due and looks at the cluster; ``over`` is true when everything has ended.
+    """
 
     client: Client
-    ran: Path  # every task adds a line when it comes to its end
+    ran: Path  # every task adds a line when it ends normally
     tell: Callable[[str], None]
     began: float = field(default_factory=time.monotonic)
     act: int = 0
@@ -75,11 +78,11 @@ class Story:
 
     @property
     def now(self) -> float:
-        """Seconds since the demo began."""
+        """Return the seconds since the demo began."""
         return time.monotonic() - self.began
 
     def tick(self) -> Seen:
-        """Go on with the story, and look."""
+        """Continue the story, and return a view of the cluster."""
         seen = self._look()
         waited = self.now - self.since
         idle = all(job.ended is not None for job in seen.jobs)
@@ -152,7 +155,7 @@ class Story:
     # --- at the end ----------------------------------------------------------------------------------------------
 
     def checks(self) -> list[DemoCheck]:
-        """Check what must have held, from records of the center and of the tasks themselves."""
+        """Check the required conditions, from records of the center and of the tasks themselves."""
         jobs = {name: self.client.job(id) for name, id in self.jobs.items()}
         tasks = {name: self._tasks(id) for name, id in self.jobs.items()}
         return [
@@ -183,7 +186,7 @@ class Story:
         return DemoCheck(what, seen, all(abs(means[name] - quota) <= 1 for name, quota in QUOTAS.items()))
 
     def _second_act(self) -> float:
-        """When science had its first task waiting or running."""
+        """Return the time at which science had its first task waiting or running."""
         return next((s.at for s in self.samples if s.running.get("science") or s.waiting.get("science")), 0.0)
 
     def _all_succeeded(self, jobs: dict[str, JobView]) -> DemoCheck:

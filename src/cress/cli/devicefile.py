@@ -14,7 +14,7 @@ HINT = "disks:, devices: and data: (docs/devices.md)"
 
 
 def read_device_file(path: Path) -> DeviceFile:
-    """The devices that a file describes. Raises InputError, or InputErrors, with file, line and field."""
+    """Return the devices that a file describes. Raise InputError, or InputErrors, with file, line and field."""
     file = str(path)
     document = read_mapping(read_text(file, "YAML"), file, HINT)
     if document is None:

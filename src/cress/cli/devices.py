@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 DISK = "disk"
 WHOLE = 1000
-# Devices of a table, tasks of a device, paths of data that are shown of more; ``--json`` has all.
+# Most devices of a table, tasks of a device, and paths of data that are shown; ``--json`` has all.
 MOST_DEVICES, MOST_TASKS, MOST_PATHS = 16, 4, 5
-# A node is shown as busy from this share on, and as nearly so.
+# A node is shown as busy from this share on, and as nearly busy from the other.
 BUSY, NEARLY = 0.9, 0.7
 
 COLUMN = TableColumn("DEVICES", gives=True)
@@ -30,8 +30,9 @@ _SPEEDS = ("disk_read", "disk_write", "iops_read", "iops_write")
 
 
 def tables(devices: Sequence[DeviceView]) -> list[tuple[Sequence[TableColumn], list[list[Cell]], str]]:
-    """A table of the devices that are no disks and one of the disks, as far as there are some: columns, rows, and a
-    line about those that are left out.
+    """Return a table of the devices without the disks and one of the disks, unless they are empty.
+
+    Each has columns, rows, and a line about the devices left out.
     """
     disks = [device for device in devices if device.kind == DISK]
     others = [device for device in devices if device.kind != DISK]
@@ -62,7 +63,7 @@ def tables(devices: Sequence[DeviceView]) -> list[tuple[Sequence[TableColumn], l
 
 
 def devices(held: Iterable[HeldDevice]) -> str:
-    """Devices in a cell: ``gpu 0,1; disk sda shared``, of a part ``gpu 0 (0.46)``; ``-``: none."""
+    """Return devices for a cell: ``gpu 0,1; disk sda shared``, a part of one as ``gpu 0 (0.46)``; ``-`` for none."""
     kinds: dict[str, list[str]] = {}
     for device in held:
         kinds.setdefault(device.kind, []).append(_one(device))
@@ -72,7 +73,7 @@ def devices(held: Iterable[HeldDevice]) -> str:
 def with_devices(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], held: Sequence[Iterable[HeldDevice]], at: int
 ) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """A table with one more column before column ``at``, where a row has devices: ``held`` by row."""
+    """Return a table with one more column before column ``at``, if a row has devices: ``held`` by row."""
     texts = [devices(device) for device in held]
     if all(text == "-" for text in texts):
         return [*columns], [[*row] for row in rows]
@@ -81,7 +82,7 @@ def with_devices(
 
 
 def load(node: NodeView) -> str:
-    """The measured load of a node in a line; empty when it is not measured."""
+    """Return the measured load of a node as a line; empty if it is not measured."""
     if node.load is None:
         return ""
     told = node.load
@@ -91,7 +92,7 @@ def load(node: NodeView) -> str:
 
 
 def load_cell(node: NodeView) -> Cell:
-    """The measured load of a node in a cell: the share that is highest, and of what."""
+    """Return the measured load of a node for a cell: the highest share, and its dimension."""
     if node.load is None:
         return "-"
     name = max(("cpu", "memory", "network", "disk"), key=lambda dimension: getattr(node.load, dimension))
@@ -101,14 +102,14 @@ def load_cell(node: NodeView) -> Cell:
 
 
 def data(paths: Sequence[str]) -> str:
-    """Paths of data in a line, not too many."""
+    """Return paths of data as a line, shortened if there are many."""
     more = len(paths) - MOST_PATHS
     told = ", ".join(paths[:MOST_PATHS])
     return f"{told} and {more:,} more" if more > 0 else told
 
 
 def bandwidth(speeds: Mapping[str, str]) -> str:
-    """Format the bandwidth of a disk as in a resource vector: ``200M``, or ``2G:1G:500K:200K``."""
+    """Return the bandwidth of a disk as in a resource vector: ``200M``, or ``2G:1G:500K:200K``."""
     amounts = [speeds.get(name, "0") for name in _SPEEDS]
     if amounts[0] == amounts[1] and amounts[2:] == ["0", "0"]:
         return amounts[0]
@@ -118,22 +119,22 @@ def bandwidth(speeds: Mapping[str, str]) -> str:
 
 
 def share(thousandths: int) -> str:
-    """A part of one: ``0.46``, ``1``."""
+    """Return thousandths as a part of one: ``0.46``, ``1``."""
     return f"{thousandths / WHOLE:g}"
 
 
 def percent(part: float) -> str:
-    """A share as people read it: ``37 %``."""
+    """Return a share as a percentage: ``37 %``."""
     return f"{part * 100:.0f} %"
 
 
 def size(count: int) -> str:
-    """Bytes, not exactly: ``7.5G``, ``512M``."""
+    """Return rounded bytes: ``7.5G``, ``512M``."""
     return f"{count / 2**30:.1f}G" if count >= 2**30 else f"{count / 2**20:.0f}M"
 
 
 def _cut(devices: Sequence[DeviceView]) -> tuple[list[DeviceView], str]:
-    """Not too many of them, rather those that tasks have; and what the others are."""
+    """Return a limited number of devices, preferably those with tasks, and a text about the others."""
     if len(devices) <= MOST_DEVICES:
         return list(devices), ""
     first = sorted(range(len(devices)), key=lambda k: (not devices[k].users, k))[:MOST_DEVICES]

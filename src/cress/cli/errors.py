@@ -1,6 +1,6 @@
 """Errors of the command: a sentence on standard error and an exit code, never a traceback.
 
-2: the input is wrong, and changing it helps. 3: it was not accepted, or no center reachable. 130: Ctrl-C.
+2: the input is wrong, and a change of it helps. 3: the call was refused, or no center is reachable. 130: Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cress.model.errors import InputError, InputErrors, NotAccepted
 
 BAD_INPUT, NOT_ACCEPTED, INTERRUPTED = 2, 3, 130
 
-# The place of the value of an option, as the place of an error.
+# The origin of the value of an option, as the place of an error.
 _place: ContextVar[Callable[[str], InputError | None]] = ContextVar("place", default=lambda _: None)
 
 
@@ -26,8 +26,9 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def told_at(place: Callable[[str], InputError | None]) -> Iterator[None]:
-    """Have errors about options name the place of the value; ``place`` returns it for a flag, None for the flag
-    itself.
+    """Make errors about options name the origin of the value.
+
+    ``place`` returns it; None stands for the flag itself.
     """
     token = _place.set(place)
     try:
@@ -38,17 +39,17 @@ def told_at(place: Callable[[str], InputError | None]) -> Iterator[None]:
 
 @contextmanager
 def told(verb: str, extra: str = "", interrupted: str = "interrupted") -> Iterator[None]:
-    """Run a verb's body; ``extra`` is the optional part of the package that it needs."""
+    """Run a verb's body with its errors as messages; ``extra`` is the optional part of the package that it needs."""
     try:
         yield
     except InputError as error:
         errors = error.errors if isinstance(error, InputErrors) else [error]
         _say(verb, *(str(_placed(error)) for error in errors))
-        # What cannot be accepted as it stands is told before what could be accepted elsewhere.
+        # Input that is wrong everywhere is reported before input that another center might accept.
         bad = any(not isinstance(error, NotAccepted) for error in errors)
         raise typer.Exit(BAD_INPUT if bad else NOT_ACCEPTED) from None
     except ModuleNotFoundError as error:
-        # A module of ours that is missing is a defect and keeps its traceback.
+        # A missing module of Cress is a defect and keeps its traceback.
         if not error.name or error.name.partition(".")[0] == "cress":
             raise
         _say(verb, f"{error.name} is not installed (pip install 'cress[{extra or 'all'}]')")
@@ -59,7 +60,7 @@ def told(verb: str, extra: str = "", interrupted: str = "interrupted") -> Iterat
     except BrokenPipeError:
         raise
     except OSError as error:
-        # What the verb itself did not foresee: standard output on a full disk, for one.
+        # Errors that the verb itself does not handle, such as a full disk behind standard output.
         place = f"{error.filename}: " if error.filename else ""
         _say(verb, f"{place}{error.strerror or error}")
         raise typer.Exit(NOT_ACCEPTED) from None
@@ -85,9 +86,9 @@ def _say(verb: str, *sentences: str) -> None:
 
 
 def _client_error(error: Exception) -> tuple[int, list[str]] | None:
-    """Exit code and sentences for an error of the client; ``None`` for a defect."""
+    """Return exit code and sentences for an error of the client; ``None`` for a defect."""
     if "cress.client" not in sys.modules:
-        return None  # a verb that never spoke to a center does not load the client to fail
+        return None  # a verb that never called a center does not load the client to fail
     from cress.client import ClientError, NoCenter, NotFound, Refused
 
     if isinstance(error, Refused):

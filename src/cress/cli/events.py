@@ -47,7 +47,7 @@ def events(
 
 
 def _all(client: Client, after: int | None, job: int | None, group: str, *, follow: bool) -> Iterator[EventView]:
-    """The events; over a restart of the center too."""
+    """Yield the events, also across a restart of the center."""
     from cress.client import Unavailable, Unreachable
 
     away: float | None = None
@@ -57,7 +57,7 @@ def _all(client: Client, after: int | None, job: int | None, group: str, *, foll
                 after, away = event.number, None
                 yield event
         except (Unreachable, Unavailable) as error:
-            # Without a number it is not known from where to go on.
+            # Without a number it is unknown where to continue.
             if not follow or after is None:
                 raise
             away = away or time.monotonic()
@@ -71,13 +71,13 @@ def _all(client: Client, after: int | None, job: int | None, group: str, *, foll
 
 
 def line(event: EventView) -> str:
-    """An event as a line."""
+    """Return an event as a line."""
     at = datetime.fromtimestamp(event.at).astimezone().strftime("%H:%M:%S")
     return f"{event.number:>6} {at} {event.kind:<15} {clean(' '.join(about(event)))}".rstrip()
 
 
 def about(event: EventView) -> Iterator[str]:
-    """Describe the subject of an event."""
+    """Yield a description of the subject of an event."""
     if event.kind == "gap":
         yield "earlier events are no longer kept"
     if event.task is not None:

@@ -46,7 +46,7 @@ interrupted, 255 the connection broke.
 
 BROKEN = 255
 READ = 16_384
-# Running tasks among which a ready one is looked for.
+# Most running tasks that are searched for a ready one.
 MOST_LOOKED = 100
 
 
@@ -95,7 +95,7 @@ def _task(client: Client, text: str) -> tuple[int, int]:
 
 
 def _best(client: Client, view: JobView) -> int:
-    """Return a task that runs: one that is ready, if some are."""
+    """Return a running task, preferably a ready one."""
     tasks = client.tasks(view.id, state="running", limit=MOST_LOOKED).tasks
     ready = [task.index for task in tasks if task.ready is not False]
     found = ready or [task.index for task in tasks]
@@ -117,7 +117,7 @@ def _variables(given: list[str]) -> dict[str, str]:
 
 
 def _attend(running: Command, *, terminal: bool) -> int:
-    """Hand on what is typed and what is written until the command is over; its exit code."""
+    """Pass input and output on until the command has ended; return its exit code."""
     from cress.client import Broken, Unavailable
 
     reading, writing = os.pipe()
@@ -145,8 +145,8 @@ def _attend(running: Command, *, terminal: bool) -> int:
 
 
 def _feed(running: Command, wake: int, *, terminal: bool) -> None:
-    """In a thread: what is typed, and that the window has another size."""
-    # On a terminal that is no longer read the thread must not take what is typed for the next program: it looks first.
+    """In a thread: pass on input, and changes of the size of the window."""
+    # The thread checks the terminal first, so that it never takes input meant for the next program.
     with contextlib.suppress(OSError, ValueError):
         while True:
             ready, _, _ = select.select([0, wake], [], [])
@@ -161,7 +161,7 @@ def _feed(running: Command, wake: int, *, terminal: bool) -> None:
                     running.end()
                     if not terminal:
                         return
-                    # A terminal that is gone.
+                    # The terminal is gone.
                     break
                 if not running.send(data):
                     return
@@ -169,9 +169,9 @@ def _feed(running: Command, wake: int, *, terminal: bool) -> None:
 
 @contextlib.contextmanager
 def _raw() -> Iterator[None]:
-    """Every key goes to the command, Ctrl-C too."""
+    """Pass every key to the command, including Ctrl-C."""
     before = termios.tcgetattr(0)
-    tty.setraw(0, termios.TCSADRAIN)  # what was typed already is for the command
+    tty.setraw(0, termios.TCSADRAIN)  # input typed before is for the command
     try:
         yield
     finally:
@@ -180,7 +180,7 @@ def _raw() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _sizes(writing: int) -> Iterator[None]:
-    """Say when the window has another size."""
+    """Write a byte when the window changes its size."""
 
     def changed(_number: int, _frame: FrameType | None) -> None:
         with contextlib.suppress(OSError):

@@ -83,14 +83,14 @@ def executor(
             token="" if check or tls is not None else read_token(given["token_file"] or home / TOKEN_FILE),
             tls=None if tls is None else tls.absolute(),
             parent_pipe=parent_pipe,
-            # For trials: so many times as fast as documented.
+            # For experiments: this many times as fast as documented.
             load_every=LOAD_EVERY / load_pace,
             load_half_life=LOAD_HALF_LIFE / load_pace,
         )
         if check:
             raise typer.Exit
         note_home(settings.directory)
-        # `cress up` keeps its agents itself.
+        # `cress up` restarts its agents itself.
         code = run(settings) if parent_pipe or kept else keep(settings, [sys.executable, "-m", "cress", *_again()])
     raise typer.Exit(code)
 
@@ -98,7 +98,7 @@ def executor(
 def executor_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an executor's settings from the options of a program: the executor, or ``up``.
 
-    Raises InputError.
+    Raise InputError.
     """
     configured = DeviceFile()
     if given["devices"] is not None:
@@ -119,7 +119,7 @@ def executor_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_tls(center: str, bundle: Path | None) -> None:
-    """Raise InputError unless address and bundle go together, and the bundle can be used."""
+    """Raise InputError unless address and bundle match, and the bundle can be used."""
     from cress.executor.bundle import BundleError, BundleFolder
 
     if bundle is None:
@@ -137,7 +137,7 @@ def _check_tls(center: str, bundle: Path | None) -> None:
 
 
 def _again() -> list[str]:
-    """Return the arguments of this program for the agents that follow the first one."""
+    """Return the arguments of this program for the agents after the first one."""
     return [*sys.argv[1:], "--kept"]
 
 
@@ -159,7 +159,7 @@ def sources_of(hosts: list[str] | None, schemes: list[str] | None, center: str =
 
 
 def account_rules_of(mapped: list[str] | None, root_groups: list[str] | None) -> AccountRules:
-    """The rules given by ``--map-user`` and ``--root-group``, which only root can follow."""
+    """Return the rules given by ``--map-user`` and ``--root-group``, which only root can follow."""
     from cress.executor.runtimes.accounts import AccountRules
 
     for texts, field in ((mapped, "--map-user"), (root_groups, "--root-group")):
@@ -181,7 +181,7 @@ def account_rules_of(mapped: list[str] | None, root_groups: list[str] | None) ->
 
 
 def data_pattern_of(text: str) -> str:
-    """The value of ``--data-path``."""
+    """Return the value of ``--data-path``."""
     from cress.model.devicefile import path_of_data
 
     with given_as("--data-path"):
@@ -189,7 +189,7 @@ def data_pattern_of(text: str) -> str:
 
 
 def folder_of(path: Path, field: str = "--writable") -> str:
-    """The value of ``--writable`` or ``--hide``: a folder that is there, but not the root of all."""
+    """Return the value of ``--writable`` or ``--hide``: an existing folder other than the root."""
     path = path.absolute()
     if not path.is_dir() or path == Path("/"):
         raise InputError(f"{path} is not a folder that can be used here", hint="an existing folder", field=field)

@@ -42,12 +42,12 @@ STEPS = (
 )
 LAST_RUNS = 10
 _BAR = 20
-# A job as reasons name it: job 12, job 12 (etl.load).
+# A job as it appears in reasons: job 12, job 12 (etl.load).
 _JOB = re.compile(r"job (\d+)(?: \([^()]*\))?")
 
 
 def facts_of(view: JobView, now: float) -> list[tuple[str, Cell]]:
-    """Return the facts of a family that other jobs do not have; ``now`` in seconds since the epoch."""
+    """Return the facts that only families have; ``now`` in seconds since the epoch."""
     if view.service is not None:
         return _service(view.service, now)
     if view.cron is not None:
@@ -109,7 +109,7 @@ def _dag(view: JobView, dag: DagView) -> list[tuple[str, Cell]]:
 
 
 def _when(at: float, zone: str, *, seconds: bool = False) -> str:
-    """A time in the zone of the job, as its expression is read; in the user's own where that zone is not known."""
+    """Return a time in the zone of the job, like its expression; if the zone is unknown here, in the user's zone."""
     moment = datetime.fromtimestamp(at, UTC)
     try:
         moment = moment.astimezone(ZoneInfo(zone))
@@ -119,7 +119,7 @@ def _when(at: float, zone: str, *, seconds: bool = False) -> str:
 
 
 def service_row(task: TaskView, now: float) -> list[Cell]:
-    """The cells of a task of a service."""
+    """Return the cells of a task of a service."""
     last = task.attempts[-1] if task.attempts else None
     runs = last is not None and last.ended is None
     ready = "-" if task.ready is None or not runs else "yes" if task.ready else "no"
@@ -136,14 +136,14 @@ def service_row(task: TaskView, now: float) -> list[Cell]:
 
 
 def ended(attempt: AttemptView) -> str:
-    """Describe the end of an attempt that left no message."""
+    """Return a description of the end of an attempt without a message."""
     if attempt.code is None:
         return attempt.outcome
     return f"exit code {attempt.code}" if attempt.code >= 0 else f"signal {-attempt.code}"
 
 
 def run_row(view: JobView, now: float, zone: str) -> list[Cell]:
-    """The cells of a run of a cron job, whose times are told in the zone of that."""
+    """Return the cells of a run of a cron job, with times in the zone of the job."""
     tasks = view.tasks
     over = tasks.succeeded + tasks.failed + tasks.cancelled
     took = "-" if view.started is None else duration((view.ended or now) - view.started)
@@ -152,7 +152,7 @@ def run_row(view: JobView, now: float, zone: str) -> list[Cell]:
 
 
 def step_rows(steps: Sequence[StepView]) -> list[list[Cell]]:
-    """The steps as a tree: each below the step that it comes after last, what has no step before it at the edge."""
+    """Return the steps as a tree: each below its last predecessor, steps without predecessors at the edge."""
     depth = _depths({step.name: step.after for step in steps})
     below: dict[str, list[StepView]] = {}
     for step in steps:
@@ -181,13 +181,13 @@ def _depths(after: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
             known = [step_before for step_before in behind if step_before in after]
             if name not in found and all(step_before in found for step_before in known):
                 found[name] = max((found[step_before] + 1 for step_before in known), default=0)
-        if len(found) == before:  # a circle, which no center accepts
+        if len(found) == before:  # a cycle, which no center accepts
             found |= {name: 0 for name in after if name not in found}
     return found
 
 
 def _step_row(step: StepView, depth: int, names: Mapping[str, str]) -> list[Cell]:
-    # Inside of their dag steps are called by their names.
+    # Within their dag steps appear by their names.
     reason = _JOB.sub(lambda found: f"step {names[found[1]]}" if found[1] in names else found[0], step.reason)
     after = ", ".join(name if word == "ok" else f"{name} ({word})" for name, word in step.after.items())
     return [f"{'  ' * depth}{step.name}", str(step.id), state(step.state), after, reason]

@@ -50,7 +50,7 @@ COLUMNS = (
     TableColumn("LIMITS", gives=True, hides=1),
 )
 
-# Of groups in a tree.
+# Columns of groups in a tree.
 TREE_COLUMNS = (
     TableColumn("NAME", gives=True),
     TableColumn("IN", gives=True, hides=1),
@@ -151,9 +151,9 @@ def set_(
 
 
 def parse_values(texts: Sequence[str]) -> dict[str, str | None]:
-    """Return the changes of ``MaxJobs=100`` and ``MaxJobs-``; None: the keyword is not given any more.
+    """Return the changes in ``MaxJobs=100`` and ``MaxJobs-``; None removes the keyword.
 
-    Raises InputError.
+    Raise InputError.
     """
     found: dict[str, str | None] = {}
     for text in texts:
@@ -181,7 +181,7 @@ def _tell(applied: Applied, *, dry_run: bool) -> None:
 
 
 def row(group: GroupView) -> list[Cell]:
-    """The cells of one group."""
+    """Return the cells of one group."""
     ratio: Cell = (f"{group.ratio:.2f}", "yellow" if group.ratio > 1 else "")
     return [
         (group.name, "dim") if group.cooling else group.name,
@@ -198,7 +198,7 @@ def row(group: GroupView) -> list[Cell]:
 
 
 def _used(group: GroupView) -> str:
-    """The use of a group; beside a number, what it has of the kinds of nodes that others are guaranteed."""
+    """Return the use of a group; beside a number, its use of the kinds of nodes that are guaranteed to others."""
     if group.used.startswith("<"):
         return group.used
     kinds = ", ".join(f"{name}={kind.used}" for name, kind in group.kinds.items())
@@ -206,7 +206,7 @@ def _used(group: GroupView) -> str:
 
 
 def tree_rows(groups: Sequence[GroupView], *, drawn: bool) -> list[list[Cell]]:
-    """The rows of groups depth first; with lines that show the tree if it is ``drawn``."""
+    """Return the rows of groups depth first; if ``drawn``, with lines that show the tree."""
     children: dict[str, list[GroupView]] = {}
     for group in sorted(groups, key=lambda group: group.name):
         children.setdefault(group.parent, []).append(group)
@@ -248,7 +248,7 @@ def _percent(share: float | None) -> str:
 
 
 def _limits(group: GroupView) -> Cell:
-    """The limits of a group, with how many jobs run or live under them; first of all that it is closed."""
+    """Return the limits of a group, with the jobs that run or live under them; a closed group shows that first."""
     told = []
     if group.closed:
         since = datetime.fromtimestamp(group.closed_since).astimezone() if group.closed_since else None
@@ -260,7 +260,7 @@ def _limits(group: GroupView) -> Cell:
 
 
 def _quota(group: GroupView) -> str:
-    """The quota of now, and until when if it has a timetable."""
+    """Return the present quota, and its end if it has a timetable."""
     if group.until is None:
         return group.quota
     until = datetime.fromtimestamp(group.until).astimezone()

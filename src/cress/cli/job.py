@@ -1,4 +1,4 @@
-"""``cress job``: everything about one job, or one of its tasks."""
+"""``cress job``: all facts about one job, or one of its tasks."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ ATTEMPTS = (
     TableColumn("MEMORY", right=True, hides=2),
     TableColumn("ERROR", gives=True, least=30),
 )
-# A job with more tasks than this is told in parts; of each part so many.
+# A job with more tasks than this is shown in parts; this is the number shown of each.
 MOST_SHOWN, OF_EACH = 50, 20
 PARTS = ("running", "failed")
 STEPS_OR_TASKS = {"dag": "Steps", "cron": "Tasks now"}
-# Types of jobs whose parts are jobs; types of jobs whose tasks are kept up.
+# Types of jobs whose members are jobs; types of jobs whose tasks are kept running.
 OF_JOBS, KEPT = ("cron", "dag"), ("service", "database")
 
 
@@ -109,11 +109,11 @@ def job(
 
 
 def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
-    """Describe a job; ``now`` in seconds since the epoch."""
+    """Return the facts about a job; ``now`` in seconds since the epoch."""
     tasks = view.tasks
     numbers = ("waiting", "running", "succeeded", "failed", "cancelled")
     parts = [f"{getattr(tasks, word):,} {word}" for word in numbers if getattr(tasks, word)]
-    # What a job asks for by its resource alone stands there already.
+    # The line of the resource already shows the requests that come from it alone.
     asks = view.requirement or view.ports or view.licences or view.max_per_node or view.max_per_rack
     times = moment(view.started)
     if view.started is not None:
@@ -163,7 +163,7 @@ def _amounts(resource: Mapping[str, str]) -> str:
 
 
 def _part(part: PartView) -> str:
-    """Return what one part is: ``8 tasks, cpu 8, memory 32G each: ./worker (GPUModel = "A100")``."""
+    """Return the description of one part: ``8 tasks, cpu 8, memory 32G each: ./worker (GPUModel = "A100")``."""
     text = f"{count(part.tasks, 'task')}, {_amounts(part.resource) or 'no amounts'} each"
     text += f": {shlex.join(part.command)}" if part.command else ""
     asked = [part.requirement, f"rank {part.rank}" if part.rank else ""]
@@ -171,7 +171,7 @@ def _part(part: PartView) -> str:
 
 
 def _estimate(estimate: EstimateView) -> str:
-    """Return how long a task is expected to run, with the range of eight of ten."""
+    """Return the expected run time of a task, with the range of eight of ten."""
     text = duration(estimate.median)
     if estimate.optimistic == estimate.pessimistic:
         return text
@@ -179,7 +179,7 @@ def _estimate(estimate: EstimateView) -> str:
 
 
 def _stands_below(view: JobView) -> bool:
-    """Return whether the reason of a service is shown with its update: what it waits for, or why it was rolled back."""
+    """Return whether the reason of a service is shown with its update: the cause of its wait or of its rollback."""
     service = view.service
     if service is None:
         return False
@@ -206,7 +206,7 @@ def _spread(view: JobView) -> str:
 
 
 def task_table(tasks: Sequence[TaskView], now: float, *, ports: bool) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """Columns and rows; with ``ports`` of a job that has some, and with devices where tasks have or had some."""
+    """Return columns and rows; with ``ports`` of a job that has some, and with devices if tasks have or had some."""
     rows, columns = [task_row(task, now) for task in tasks], [*TASKS]
     if any(task.part for task in tasks):
         for task, cells in zip(tasks, rows, strict=True):
@@ -220,14 +220,14 @@ def task_table(tasks: Sequence[TaskView], now: float, *, ports: bool) -> tuple[l
 
 
 def service_table(tasks: Sequence[TaskView], now: float) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """Columns and rows of the tasks of a service or database; with devices where one that runs has some."""
+    """Return columns and rows of the tasks of a service or database; with devices if a running task has some."""
     columns, rows = families.SERVICE_TASKS, [families.service_row(task, now) for task in tasks]
     held = [_held(task) if task.attempts and task.attempts[-1].ended is None else () for task in tasks]
     return devices.with_devices(columns, rows, held, len(columns) - 1)
 
 
 def attempt_table(attempts: Sequence[AttemptView], now: float) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """Columns and rows of the attempts of one task."""
+    """Return columns and rows of the attempts of one task."""
     rows = [_attempt_row(attempt, now) for attempt in attempts]
     return devices.with_devices(ATTEMPTS, rows, [attempt.devices for attempt in attempts], len(ATTEMPTS) - 1)
 
@@ -237,7 +237,7 @@ def _held(task: TaskView) -> Sequence[HeldDevice]:
 
 
 def task_row(task: TaskView, now: float) -> list[Cell]:
-    """The cells of one task: of its attempts, the last."""
+    """Return the cells of one task, from its last attempt."""
     last = task.attempts[-1] if task.attempts else None
     if last is None:
         return [str(task.index), state(task.state), "0", "-", "-", "-", ""]
@@ -246,7 +246,7 @@ def task_row(task: TaskView, now: float) -> list[Cell]:
 
 
 def loan(attempt: AttemptView) -> str:
-    """Say what a running task borrows: ``borrows cpu 2, memory 1G of lease 12.0``; empty if nothing."""
+    """Return the loan of a running task: ``borrows cpu 2, memory 1G of lease 12.0``; empty if there is none."""
     if not attempt.borrows:
         return ""
     what = ", ".join(f"{name} {amount}" for name, amount in attempt.borrows.items())
@@ -254,7 +254,7 @@ def loan(attempt: AttemptView) -> str:
 
 
 def code(attempt: AttemptView) -> str:
-    """Format the end of an attempt: ``0``, ``SIGTERM``, ``?`` if unknown, ``-`` while it runs."""
+    """Return the end of an attempt: ``0``, ``SIGTERM``, ``?`` if unknown, ``-`` while it runs."""
     if attempt.ended is None:
         return "-"
     if attempt.code is None:

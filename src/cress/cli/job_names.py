@@ -10,14 +10,14 @@ from cress.model.errors import InputError
 if TYPE_CHECKING:
     from cress.client import Client, JobView
 
-# Jobs of one name that are told.
+# Most jobs of one name that a message lists.
 MOST_TOLD = 5
 
 
 def job_named(client: Client, text: str) -> int:
-    """The job that an id or a name means: the only one of this name that is alive, else the latest that is over.
+    """Return the job with an id or a name: the only live one of this name, otherwise the latest that has ended.
 
-    ``GROUP/NAME`` is one of that group. Raises ``InputError`` when there is none, or more than one is alive.
+    ``GROUP/NAME`` is a job of that group. Raise ``InputError`` if there is none, or several are alive.
     """
     if text.removeprefix("job-").isdigit():
         return job_id(text)
@@ -29,9 +29,9 @@ def job_named(client: Client, text: str) -> int:
 
 
 def task_named(client: Client, text: str) -> tuple[int, int | None]:
-    """Job and task in ``12.3`` or ``web.3``; ``None`` for the task in ``12`` and ``web``.
+    """Return job and task in ``12.3`` or ``web.3``; ``None`` for the task in ``12`` and ``web``.
 
-    Names may have dots in them.
+    Names may contain dots.
     """
     head, _, tail = text.rpartition(".")
     if text.removeprefix("job-").partition(".")[0].isdigit():
@@ -45,7 +45,7 @@ def task_named(client: Client, text: str) -> tuple[int, int | None]:
 
 
 def jobs_named(client: Client, texts: list[str]) -> list[int]:
-    """The jobs that these mean, each once."""
+    """Return the jobs with these ids or names, each once."""
     return list(dict.fromkeys(job_named(client, text) for text in texts))
 
 
@@ -55,7 +55,7 @@ def _find(client: Client, text: str) -> int | None:
     for state in ("waiting", "running"):
         alive += client.jobs(name=name, group=group if slash else "", state=state, limit=MOST_TOLD + 1).jobs
     known = {view.id for view in alive}
-    # The runs of a cron job are called as it is, and it is what is meant.
+    # The runs of a cron job have its name, which means the cron job itself.
     ids = sorted({view.id for view in alive if view.family not in known}, reverse=True)
     if len(ids) > 1:
         listed = ", ".join(map(str, ids[:MOST_TOLD])) + (" …" if len(ids) > MOST_TOLD else "")

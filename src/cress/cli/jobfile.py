@@ -1,7 +1,7 @@
-"""Job files as the command line reads them: YAML or JSON into mappings, with the line of every key.
+"""Job files on the command line: YAML or JSON, read into mappings with the line of every key.
 
-What the keys mean is for the center to say (``model.jobspec``); here is only what has to do with the file. Numbers stay
-the text that was written, so that ``[sleep, 010]`` passes on ``010``.
+The center interprets the keys (``model.jobfile``); this module only handles the file. Numbers stay the text as written,
+so that ``[sleep, 010]`` passes on ``010``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from cress.model.errors import InputError, InputErrors
 from cress.model.jobfile.submit import MAX_JOBS
 
 HINT = "key: value for each property of a job, at least command: …"
-# Bytes of a file: as many as the center takes in one submit; and characters of YAML from which on a word is said.
+# Most bytes of a file, as many as the center accepts in one submit; characters of YAML above which a note is printed.
 MOST_BYTES = 16 * 2**20
 SLOW = 2 * 2**20
-# Below these keys everything is text, in steps too: ``yes`` stays ``yes``.
+# Below these keys every value is text, in steps too: ``yes`` stays ``yes``.
 TEXTS = ("command", "environment", "env")
 
 
@@ -30,7 +30,7 @@ TEXTS = ("command", "environment", "env")
 class JobInFile:
     """One job of a file: its mapping, and the line of each of its keys by path (``resource.memory``, ``command[1]``).
 
-    ``source`` finds the lines of a job that was read without them, with its place among the jobs of the text.
+    ``source`` finds the lines of a job that was read without them, by its place among the jobs of the text.
     """
 
     mapping: dict[str, object]
@@ -41,7 +41,7 @@ class JobInFile:
     plain: dict[str, int] = field(default_factory=dict)
 
     def line_of(self, path: str) -> int:
-        """The line of ``path``, or of the closest thing above it that the file has; keys are read as jobs are."""
+        """Return the line of ``path``, or of its closest parent in the file; keys are read as in jobs."""
         if self.source is not None:
             (lines, place), self.source = self.source, None
             if place < len(lines.entries):
@@ -64,7 +64,7 @@ def _plain(path: str) -> str:
 
 
 def read_jobs(files: Sequence[str]) -> list[JobInFile]:
-    """The jobs of all files, in their order. Raises ``InputErrors`` with the mistakes of all files."""
+    """Return the jobs of all files, in their order. Raise ``InputErrors`` with the mistakes of all files."""
     entries: list[JobInFile] = []
     errors: list[InputError] = []
     for file in files:
@@ -78,7 +78,7 @@ def read_jobs(files: Sequence[str]) -> list[JobInFile]:
 
 
 def read_file(file: str) -> list[JobInFile]:
-    """The jobs of one file: each document is a job, or a list of jobs."""
+    """Return the jobs of one file: each document is a job, or a list of jobs."""
     name = STANDARD_INPUT if file == "-" else file
     text = read_text(file, "YAML or JSON", most=MOST_BYTES)
     entries = json_entries(text, name)
@@ -102,7 +102,7 @@ def _yaml_entries(text: str, name: str, *, json: bool) -> list[JobInFile]:
     entries: list[JobInFile] = []
     errors: list[InputError] = []
     if json or text.lstrip().startswith(("{", "[")):
-        # Inside the strings of JSON a tab is an escape; everywhere else it is a space, which YAML insists on.
+        # Inside strings of JSON a tab is an escape; everywhere else it becomes a space, as YAML requires.
         text = text.replace("\t", " ")
     for node in documents(text, name, HINT):
         if is_empty(node):
@@ -118,9 +118,9 @@ def _yaml_entries(text: str, name: str, *, json: bool) -> list[JobInFile]:
 
 
 def json_entries(text: str, name: str) -> list[JobInFile] | None:
-    """Return the jobs of a text that is JSON; None if it is not, or has something that is told with its line.
+    """Return the jobs of a JSON text; None if it is not JSON, or has a mistake that needs its line.
 
-    The lines are found only when a mistake has to be placed.
+    The lines are found only when the place of a mistake is needed.
     """
     import json
 
@@ -159,7 +159,7 @@ def _refused(word: str) -> object:
 
 
 def _plain_value(value: object, depth: int, *, texts: bool) -> object:
-    """Return a value as the reader of YAML gives it: below some keys everything is a text."""
+    """Return a value as the reader of YAML would: below some keys every value is a text."""
     if depth > DEEPEST:
         raise ValueError("too many levels")
     if isinstance(value, dict):
@@ -175,7 +175,7 @@ def _plain_value(value: object, depth: int, *, texts: bool) -> object:
 
 
 class _LinesOfJson:
-    """Finds the lines of a JSON text when they are wanted: by reading it again as YAML."""
+    """Finds the lines of a JSON text on demand, by reading it again as YAML."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
@@ -183,7 +183,7 @@ class _LinesOfJson:
 
     @cached_property
     def entries(self) -> list[JobInFile]:
-        """The jobs with their lines; empty if the text is nothing that YAML takes."""
+        """Return the jobs with their lines; empty if the text is no YAML."""
         try:
             return _yaml_entries(self._text, self._name, json=True)
         except InputError:
@@ -191,7 +191,7 @@ class _LinesOfJson:
 
 
 def _entry(node: YamlNode, file: str) -> JobInFile:
-    """Return one job. Raises InputError with the line."""
+    """Return one job. Raise InputError with the line."""
     if not is_kind(node, "map"):
         found = "a list" if is_kind(node, "seq") else repr(str(node.value)[:60])
         raise InputError(f"{found} is not a job", hint=HINT, line=node.line)

@@ -50,7 +50,7 @@ COLUMNS = (
     TableColumn("REASON", gives=True, least=30),
 )
 TYPE = TableColumn("TYPE", hides=5)
-# Without a word about it: so many live jobs, and so many of the latest.
+# The numbers of live jobs and of most recent jobs shown by default.
 MOST_LIVE, LATEST = 100, 10
 PAGE = 1000
 
@@ -128,7 +128,7 @@ def jobs(
 def table(
     jobs: Sequence[JobView], now: float, *, typed: bool = False, due: bool = False
 ) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """Columns and rows; types are told where one is not a batch job, deadlines where there is one."""
+    """Return columns and rows; types are shown if a job is not a batch job, deadlines if a job has one."""
     rows = [row(job, now) for job in jobs]
     columns = with_deadlines(jobs, COLUMNS, rows, asked=due)
     if not typed and all(job.type == "batch" for job in jobs):
@@ -139,7 +139,7 @@ def table(
 
 
 def row(job: JobView, now: float) -> list[Cell]:
-    """The cells of one job; ``now`` in seconds since the epoch."""
+    """Return the cells of one job; ``now`` in seconds since the epoch."""
     tasks = job.tasks
     done = tasks.succeeded + tasks.failed + tasks.cancelled
     run = "-" if job.started is None else duration((job.ended or now) - job.started)

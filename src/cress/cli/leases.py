@@ -1,4 +1,4 @@
-"""``cress leases``: leases of workloads, who uses them, to whom they are lent."""
+"""``cress leases``: leases of workloads, their users and their borrowers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COLUMNS = (
     TableColumn("ENDS", hides=4),
     TableColumn("REASON", gives=True, hides=3),
 )
-# Tasks that are named in one cell.
+# Most tasks listed in one cell.
 MOST_SHOWN = 5
 
 Lease = Annotated[str, typer.Argument(metavar="LEASE", help="JOB.TASK, or JOB for all leases of a request.")]
@@ -229,7 +229,7 @@ def _answer(page: LeasesPage, as_json: bool) -> None:
 
 
 def _line(view: LeaseView) -> str:
-    """``lease 12.0 of dask on n1 is held: uses cpu 1; idle cpu 3; lent to 14.0 (cpu 2)``."""
+    """Return a line such as ``lease 12.0 of dask on n1 is held: uses cpu 1; idle cpu 3; lent to 14.0 (cpu 2)``."""
     number = f" ({view.count:,})" if view.count > 1 else ""
     where = f" on {clean(view.node)}" if view.node and view.state not in ("waiting", "over") else ""
     parts = [clean(view.reason)] if view.reason and view.state != "over" else []
@@ -261,7 +261,7 @@ def row(view: LeaseView) -> list[Cell]:
 
 
 def amounts(resources: Mapping[str, str]) -> str:
-    """``cpu 2, memory 4G``; ``-`` for nothing."""
+    """Return amounts such as ``cpu 2, memory 4G``; ``-`` for none."""
     return ", ".join(f"{name} {amount}" for name, amount in resources.items()) or "-"
 
 
@@ -271,7 +271,7 @@ def _uses(view: LeaseView) -> str:
 
 
 def _tasks(tasks: Sequence[LeaseTask]) -> str:
-    """``12.0 (cpu 2), 14.3 (cpu 1), 20 more``; of those that one may not see the group."""
+    """Return tasks such as ``12.0 (cpu 2), 14.3 (cpu 1), 20 more``; for hidden tasks, their group."""
     parts = [
         f"{f'group {clean(task.group)}' if task.job is None else f'{task.job}.{task.task}'} ({amounts(task.amounts)})"
         for task in tasks[:MOST_SHOWN]

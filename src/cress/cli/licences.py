@@ -1,4 +1,4 @@
-"""``cress licences``: licences, their users, and the jobs that wait for them."""
+"""``cress licences``: licences, their users, and the jobs waiting for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = (
     TableColumn("JOBS", gives=True),
     TableColumn("WAITING", gives=True),
 )
-# Jobs that are named in one cell.
+# Most jobs listed in one cell.
 MOST_SHOWN = 5
 
 
@@ -59,7 +59,7 @@ def licences(columns: Columns = "", wide: Wide = False, as_json: Json = False, d
 
 
 def _jobs(uses: Sequence[LicenceUse], total: int) -> str:
-    """``12 (sweep), 14 (fit) ×3, 20 more``."""
+    """Return jobs such as ``12 (sweep), 14 (fit) ×3, 20 more``."""
     parts = [
         f"{use.job} ({clean(use.name)})" + (f" ×{use.number:,}" if use.number > 1 else "") for use in uses[:MOST_SHOWN]
     ]

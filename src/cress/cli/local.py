@@ -22,11 +22,11 @@ from cress.model.program_settings.setting import Defaults
 
 DEFAULT = Defaults(CENTER_SETTINGS)
 
-# How long the center may take until it listens, and the executors until they have joined, in seconds.
+# Most seconds until the center listens, and until the executors have joined.
 PATIENCE = 180.0
-# Everything is gone this many seconds after it was told to stop.
+# Most seconds from the stop order to the end of all programs.
 STOP_WITHIN = 9.0
-# A program that ended by itself is started again; not faster than this, in seconds.
+# Least seconds between two starts of a program that ends by itself.
 RESTART_AFTER = 0.5
 
 
@@ -37,9 +37,9 @@ _T = TypeVar("_T")
 
 
 class NotStarted(Exception):
-    """A program of the cluster ended instead of starting; ``code`` is what to exit with.
+    """Error: a program of the cluster ended instead of starting; ``code`` is the exit code.
 
-    The sentence is empty when the program itself has said on standard error what was wrong.
+    The sentence is empty if the program itself has printed its error on standard error.
     """
 
     def __init__(self, sentence: str, code: int) -> None:
@@ -48,7 +48,7 @@ class NotStarted(Exception):
 
 
 class Endpoint(msgspec.Struct):
-    """The address of the center, as it writes it into ``center.json``."""
+    """The address of the center, as stored in ``center.json``."""
 
     url: str
     executor_url: str
@@ -59,10 +59,11 @@ class Endpoint(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSetup:
-    """The local cluster to start. ``resource`` is what each executor offers; ``""``: its share of this machine.
+    """The local cluster to start.
 
-    ``racks`` are those of the executors in their order, if any. ``center`` are further arguments for the command of the
-    center, ``executor`` those for the command of each executor.
+    ``resource`` is the resource of each executor; ``""``: its share of this machine. ``racks`` are those of the
+    executors in their order, if any. ``center`` are further arguments for the command of the center, ``executor`` those
+    for the command of each executor.
     """
 
     data: Path
@@ -77,7 +78,7 @@ class LocalSetup:
 
 @dataclass
 class _Child:
-    """A program that should run; ``since`` is when it was started, on the monotonic clock."""
+    """A program that should run; ``since`` is its start, on the monotonic clock."""
 
     name: str
     command: list[str]
@@ -90,10 +91,11 @@ class _Child:
 
 
 class LocalCluster:
-    """Starts the programs of a cluster on this machine, starts again what dies, and stops them.
+    """Starts the programs of a cluster on this machine, restarts them when they die, and stops them.
 
-    Each child has a session of its own, so that Ctrl-C reaches only this process, and the reading end of a pipe: when
-    this process is killed, center and agents see its end and leave, while tasks go on under their supervisors.
+    Each child has a session of its own, so that Ctrl-C reaches only this process. It also has the reading end of a
+    pipe: when this process is killed, center and agents see its end and leave, while tasks go on under their
+    supervisors.
     """
 
     def __init__(self, setup: LocalSetup, say: Callable[[str], None]) -> None:
@@ -103,7 +105,7 @@ class LocalCluster:
         self.endpoint: Endpoint | None = None
 
     def start(self) -> Endpoint:
-        """Start everything and wait until all executors have joined; ``NotStarted`` when something ends instead."""
+        """Start everything and wait until all executors have joined. Raise ``NotStarted`` if a program ends instead."""
         setup = self.setup
         setup.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.endpoint = self._endpoint_of(self._spawn("center", self._center()))
@@ -114,11 +116,11 @@ class LocalCluster:
 
     @property
     def names(self) -> list[str]:
-        """The names of the executors."""
+        """Return the names of the executors."""
         return [f"node{i}" for i in range(1, self.setup.executors + 1)]
 
     def client(self) -> Client:
-        """A client of the center."""
+        """Return a client of the center."""
         from cress.client import Client
 
         assert self.endpoint is not None
@@ -130,7 +132,7 @@ class LocalCluster:
         return (self.setup.data / "token").read_text().strip()
 
     def check(self) -> None:
-        """Start again what has ended by itself; called now and then."""
+        """Restart programs that have ended by themselves; called at intervals."""
         for child in list(self._children):
             code = child.code
             if code is None or time.monotonic() - child.since < RESTART_AFTER:
@@ -143,7 +145,7 @@ class LocalCluster:
                 self._spawn(child.name, child.command)
 
     def read_again(self) -> None:
-        """Tell the center to read its files again."""
+        """Order the center to read its files again."""
         for child in self._children:
             if child.name == "center" and child.code is None:
                 child.process.send_signal(signal.SIGHUP)
@@ -154,11 +156,11 @@ class LocalCluster:
         center = [child for child in self._children if child.name == "center"]
         agents = [child for child in self._children if child.name != "center"]
         try:
-            # The center stays until the executors have told it how their tasks ended.
+            # The center stays until the executors have reported the ends of their tasks.
             self._end(agents, deadline - 2)
             self._end(center, deadline)
         finally:
-            # Asked a second time: at once.
+            # A second request stops at once.
             for child in self._children:
                 if child.code is None:
                     child.process.kill()
@@ -180,17 +182,17 @@ class LocalCluster:
     def _center(self) -> list[str]:
         setup, ports = self.setup, [self.setup.port, 0]
         if self.endpoint is not None:
-            # The executors and clients know where it listened.
+            # Executors and clients know the previous address.
             urls = urlsplit(self.endpoint.url), urlsplit(self.endpoint.executor_url)
             ports = [url.port or 0 for url in urls]
-        # No files: this cluster is what `cress up` says, whatever programs this machine runs besides.
+        # Without files: `cress up` defines this cluster, whatever other programs run on this machine.
         command = ["center", "--config", "", "--data", str(setup.data), "--host", setup.host]
         return [*command, "--port", str(ports[0]), "--executor-port", str(ports[1]), *setup.center]
 
     def _executor(self, name: str) -> list[str]:
         assert self.endpoint is not None
         setup = self.setup
-        # Nobody else can listen in the data directory, while a port is free for all when the center is down.
+        # A socket in the data directory is safe from others, while anyone can take the port when the center is down.
         center = f"unix:{setup.data.absolute() / self.endpoint.executor_socket}"
         command = ["executor", "--config", "", "--center", center, "--token-file", str(setup.data / "token")]
         command += ["--name", name, "--data", str(setup.data / "executors" / name)]
@@ -199,7 +201,7 @@ class LocalCluster:
         command += ["--ports", _part_of_the_ports(number, setup.executors)]
         if setup.racks:
             command += ["--rack", setup.racks[number]]
-        # They share this machine, so what is measured of it says nothing of any one of them.
+        # Its executors share this machine, so the measured load says nothing about one of them.
         return [*command, "--no-overload", "--no-discovery", *setup.executor]
 
     def _spawn(self, name: str, arguments: list[str]) -> _Child:
@@ -243,7 +245,7 @@ def _wait(children: Iterable[_Child], look: Callable[[], _T | None], what: str) 
         for child in children:
             code = child.code
             if code is not None:
-                # It has said why on standard error, which is ours too.
+                # It has printed the reason on standard error, which this process shares.
                 raise NotStarted("", code if code > 0 else 1)
         if time.monotonic() > deadline:
             raise NotStarted(f"{what} after {PATIENCE:.0f} s", 1)
@@ -256,14 +258,14 @@ def _how(code: int) -> str:
 
 
 def _part_of_the_ports(number: int, executors: int) -> str:
-    """The dynamic ports of one of so many executors that share the network of this machine."""
+    """Return the dynamic ports of one of ``executors`` executors that share the network of this machine."""
     first, last = DYNAMIC_PORTS
     size = (last - first + 1) // executors
     return f"{first + number * size}-{first + (number + 1) * size - 1}"
 
 
 def _part_of_this_machine(executors: int) -> str:
-    """The resource of one of so many executors that share this machine."""
+    """Return the resource of one of ``executors`` executors that share this machine."""
     cores = max(1, len(os.sched_getaffinity(0)) // executors)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // executors // 2**20
     return f"<{cores}, {memory}M>"

@@ -108,6 +108,6 @@ def logout(url: Where = "") -> None:
             context = trusting(Path(found.ca) if found.ca else None) if secure else None
             ask_once(found.url, calls.revoke_token(found.id), context, found.token)
         except (NotFound, Unauthorized):
-            pass  # it has expired, or was revoked
+            pass  # the token has expired, or was revoked
         forget_login(found)
         print(f"signed out at {found.url}")

@@ -65,7 +65,7 @@ def logs(
 
 
 def _show(client: Client, view: JobView, task: int | None, stream: str, *, follow: bool) -> None:
-    """Write what a job or one of its tasks wrote."""
+    """Write the output of a job or of one of its tasks."""
     from cress.cli.relay import MOST_TASKS, Relay, Waits, copy, standard
 
     total = _checked(view, task)
@@ -82,7 +82,7 @@ def _show(client: Client, view: JobView, task: int | None, stream: str, *, follo
 
 
 def _checked(view: JobView, task: int | None) -> int:
-    """Return the number of tasks. Raises InputError if ``task`` is not among them."""
+    """Return the number of tasks. Raise InputError if ``task`` is not one of them."""
     total = view.tasks.total
     if task is not None and task >= total:
         raise InputError(f"job {view.id} has no task {task}", hint=f"0 to {total - 1}" if total > 1 else "only 0")
@@ -100,7 +100,7 @@ def _last_run(client: Client, view: JobView) -> JobView:
 
 
 def _steps(client: Client, view: JobView, stream: str, *, follow: bool) -> None:
-    """Write what the steps of a dag wrote, one after the other, with a heading for each that ran."""
+    """Write the output of the steps of a dag one after the other, with a heading for each that ran."""
     steps = view.dag.steps if view.dag is not None else ()
     for step in steps:
         job = client.job(step.id)
@@ -111,7 +111,7 @@ def _steps(client: Client, view: JobView, stream: str, *, follow: bool) -> None:
 
 
 def _hint(view: JobView) -> None:
-    """Say where the output of the version is that was rolled back: the present one is another."""
+    """Print how to see the output of a rolled back version, since the output shown is that of the present one."""
     service = view.service
     if service is not None and service.returned and service.returned_job is not None:
         hint = f"`cress logs {view.id} --previous` shows its output"
@@ -119,7 +119,7 @@ def _hint(view: JobView) -> None:
 
 
 def _previous(client: Client, view: JobView, task: int | None, stream: str) -> None:
-    """Write what the rolled back version wrote, or the attempt before the last of a task."""
+    """Write the output of the rolled back version, or of the last but one attempt of a task."""
     from cress.cli.relay import copy, standard
 
     service = view.service

@@ -55,24 +55,24 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
 class InOrder(TyperGroup):
-    """Verbs in the order in which they are needed: users', operators', the programs, the simulator."""
+    """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
         "rebalance reserve reservations leases licences status events usage login logout whoami token secret "
         "users audit config up center executor join tls store demo "
         "simulate".split()
-    )  # a verb that is not in it comes last
+    )  # a verb that is missing here comes last
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
-        """Find the verb; a word for it from another system is told what it is called here."""
+        """Return the verb; for the name of another system's verb, the error gives the name in Cress."""
         meant = verb_for(args[0]) if args and args[0] not in self.commands else ""
         if meant:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Run the verb; an option that it does not have is told what it is called here."""
+        """Run the verb; for the name of another system's option, the error gives the name in Cress."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -82,13 +82,13 @@ class InOrder(TyperGroup):
             raise
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """The names of the verbs."""
+        """Return the names of the verbs."""
         known = {name: position for position, name in enumerate(self.order)}
         return sorted(self.commands, key=lambda name: known.get(name, len(known)))
 
 
 def _explain(error: Any, unknown: str) -> None:
-    """Say in the error about an unknown option what was meant."""
+    """Add the intended option to the error about an unknown one."""
     context = error.ctx
     options = [name for param in context.command.params for name in param.opts if name.startswith("--")]
     near = closest(unknown.lstrip("-"), (name.lstrip("-") for name in options))
@@ -103,7 +103,7 @@ app = typer.Typer(
     cls=InOrder,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: rich would be a third of the time that `cress --help` takes
+    rich_markup_mode=None,  # plain help: rich would take a third of the time of `cress --help`
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -177,12 +177,12 @@ app.command(epilog=size.EPILOG)(size.size)
 
 
 def main() -> None:
-    """The entry point of the command."""
+    """Run the command: the entry point of the package."""
     try:
-        app(prog_name="cress")  # also when it is called as python -m cress
+        app(prog_name="cress")  # the same name also for python -m cress
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader of a pipe has gone (`| head`): nothing is left to say, and nobody to say it to.
+        # The reader of a pipe has gone (`| head`), so nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

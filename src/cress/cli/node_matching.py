@@ -1,4 +1,4 @@
-"""``cress nodes --where``: nodes that satisfy a requirement, best first, and why the others do not."""
+"""``cress nodes --where``: nodes that satisfy a requirement, best first, and the reasons of the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHERS = (TableColumn("NAME", gives=True), TableColumn("STATE"), TableColumn("WH
 
 
 def show_matches(nodes: Sequence[NodeView], *, ranked: bool, selection: Selection) -> None:
-    """Print both tables; the second only when there is something in it. Scores are told when there is a rank."""
+    """Print both tables, the second only if it has rows. Scores are shown if there is a rank."""
     good, others = tables(nodes)
     if good and ranked:
         show(NODES, good, selection)
@@ -36,7 +36,7 @@ def show_matches(nodes: Sequence[NodeView], *, ranked: bool, selection: Selectio
 
 
 def tables(nodes: Sequence[NodeView]) -> tuple[list[list[Cell]], list[list[Cell]]]:
-    """The rows of the nodes that match, best score first, and of the others, as they registered."""
+    """Return the rows of the matching nodes, best score first, and of the others, in the order of registration."""
     matched = [(node, node.match) for node in nodes if node.match is not None]
     good = sorted((pair for pair in matched if pair[1].satisfied), key=lambda pair: -pair[1].score)
     rows: list[list[Cell]] = [
@@ -50,7 +50,7 @@ def tables(nodes: Sequence[NodeView]) -> tuple[list[list[Cell]], list[list[Cell]
 
 
 def why_not(match: MatchView) -> str:
-    """The clause that a node does not satisfy, and what the node has: ``Rack = "r1" (Rack is r3)``."""
+    """Return the clause that a node fails, and the value of the node: ``Rack = "r1" (Rack is r3)``."""
     has = ", ".join(f"no {name}" if value is None else f"{name} is {shown(value)}" for name, value in match.has.items())
     undefined = " is undefined" if match.undefined and None not in match.has.values() else ""
     return match.clause + undefined + (f" ({has})" if has else "")

@@ -104,7 +104,7 @@ def revert(
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Value | None]:
-    """Return the labels of ``zone=eu`` and ``zone-``; None: it is removed. Raises InputError."""
+    """Return the labels in ``zone=eu`` and ``zone-``; None removes the label. Raise InputError."""
     found: dict[str, Value | None] = {}
     for text in texts:
         removed = "=" not in text and text.endswith("-")
@@ -116,7 +116,7 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Value | None]:
 
 
 def parse_values(texts: Sequence[str]) -> dict[str, str | bool | None]:
-    """Return the settings of ``rack=r7`` and ``rack-``; None: what the executor says. Raises InputError."""
+    """Return the settings in ``rack=r7`` and ``rack-``; None restores the value of the executor. Raise InputError."""
     found: dict[str, str | bool | None] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -146,7 +146,7 @@ def _value(key: str, value: str) -> str | bool:
 
 
 def note_column(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """Return the column of notes, with the cell of each node; nothing where no node has one."""
+    """Return the column of notes, with the cell of each node; empty if no node has a note."""
     notes = [node.settings.note if node.settings else "" for node in nodes]
     if not any(notes):
         return [], [[] for _ in nodes]
@@ -154,14 +154,14 @@ def note_column(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list
 
 
 def rack_of(node: NodeView) -> str:
-    """Return the rack of a node, and where it comes from if it is set in the center."""
+    """Return the rack of a node, and its origin if it is set in the center."""
     if node.settings is None or node.reported is None or node.settings.rack is None:
         return node.rack
     return f"{node.rack or '-'} ({HERE}; its executor: {node.reported.rack or 'none'})"
 
 
 def attribute(node: NodeView, name: str, value: Value) -> str:
-    """Return an attribute of a node, and where it comes from if it is a label of the center."""
+    """Return an attribute of a node, and its origin if it is a label of the center."""
     if node.settings is None or node.reported is None or name not in node.settings.labels:
         return shown(value)
     there = {plain(attribute): shown(given) for attribute, given in node.reported.attributes.items()}
@@ -170,7 +170,7 @@ def attribute(node: NodeView, name: str, value: Value) -> str:
 
 
 def told_of(node: NodeView) -> list[tuple[str, Cell]]:
-    """Describe what is set of a node in the center, but for its rack and labels."""
+    """Return the facts set for a node in the center, except its rack and labels."""
     if node.settings is None:
         return []
     there = node.settings

@@ -53,9 +53,9 @@ TASKS = (
     TableColumn("STARTED"),
     TableColumn("PORTS", gives=True),
 )
-# Dimensions that stay in the table however narrow it is.
+# Dimensions that stay in the table at any width.
 ALWAYS = ("cpu", "memory")
-# Tasks of a node that are shown of more.
+# Most tasks of a node that are shown.
 MOST_TASKS = 100
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
@@ -132,7 +132,7 @@ def _show_one(node: NodeView, selection: Selection) -> None:
 
 
 def _as_counted(node: NodeView) -> list[tuple[bool, int, str]]:
-    """A key by which node2 comes before node10."""
+    """Return a key that sorts node2 before node10."""
     parts = re.findall(r"[0-9]+|[^0-9]+", node.name)
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
@@ -202,8 +202,9 @@ def drain(
 
 
 def table(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """Columns and rows: a column of ``used/offered`` for every dimension that some node offers, one of loads if there
-    are.
+    """Return columns and rows.
+
+    There is a column of ``used/offered`` for every dimension that some node offers, and one of loads if there are any.
     """
     names = list(dict.fromkeys(name for node in nodes for name in node.capacity))
     columns = [
@@ -230,12 +231,15 @@ def table(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list[Cell]
 
 
 def _hides(dimension: str) -> int:
-    """Operations and bandwidth are left out before the resources of the cluster's own, such as gpu."""
+    """Return the order in which columns disappear.
+
+    Operations and bandwidth come before the cluster's own resources, such as gpu.
+    """
     return 0 if dimension in ALWAYS else 1 if dimension in BASE_DIMENSIONS else 2
 
 
 def about(node: NodeView) -> list[tuple[str, Cell]]:
-    """Describe a node."""
+    """Return the facts about a node."""
     return [
         ("Node", node.name),
         ("State", state(node.state)),
@@ -271,18 +275,18 @@ def _matched(client: Client, where: str, rank: str) -> NodesPage:
 
 
 def task_table(tasks: Sequence[NodeTask]) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """Columns and rows of what runs on a node: a column of devices where a task has some."""
+    """Return columns and rows of the tasks on a node, with a column of devices if a task has some."""
     return devices.with_devices(TASKS, [task_row(task) for task in tasks], [task.devices for task in tasks], len(TASKS))
 
 
 def task_row(task: NodeTask) -> list[Cell]:
-    """The cells of a task that runs on a node."""
+    """Return the cells of a task on a node."""
     started = "starting" if task.started is None else moment(task.started)
     return [f"{task.job}.{task.task}", task.name, started, ports(task.ports)]
 
 
 def _ports(node: NodeView) -> str:
-    """The foreign ports of a node."""
+    """Return the foreign ports of a node."""
     given = sorted(number for task in node.tasks for number in task.ports.values())
     parts = [("of tasks: ", given), ("of others: ", node.ports_seen)]
     return "; ".join(name + " ".join(map(str, numbers)) for name, numbers in parts if numbers)

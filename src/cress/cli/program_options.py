@@ -24,7 +24,7 @@ _TYPES: dict[ValueType, type] = {
 def with_settings(program: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a function the settings of a program as options, before those that it declares.
 
-    The function takes their values by parameter in its ``**given``.
+    The function gets their values by parameter in its ``**given``.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -71,9 +71,9 @@ def given_arguments(
     given: Mapping[str, Any],
     but: Collection[str] = (),
 ) -> list[str]:
-    """Return the arguments that give another program the settings that this one was given.
+    """Return the arguments that give another program the settings of this one.
 
-    Settings with their default are left out, and so are those that ``but`` names.
+    Settings with their default are left out, and so are those named in ``but``.
     """
     return [
         argument

@@ -1,4 +1,4 @@
-"""The commands of the programs, whose options may stand in configuration files."""
+"""The commands of the programs, whose options can also be set in configuration files."""
 
 from __future__ import annotations
 

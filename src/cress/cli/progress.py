@@ -1,4 +1,4 @@
-"""Waiting for jobs, with a bar for each on a terminal."""
+"""Waiting for jobs, with a bar for each job on a terminal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cress.model.records import FAILED_WORDS, OVER_WORDS
 if TYPE_CHECKING:
     from cress.client import Client, JobView
 
-# The center answers as soon as a job is over; a bar wants to move meanwhile. Seconds.
+# Seconds between two updates of a bar; the center itself answers as soon as a job has ended.
 QUIET, MOVING = 30.0, 0.3
-# More bars than this do not fit on a screen: then one bar stands for all jobs.
+# Most bars on a screen; for more jobs, one bar stands for all.
 MOST_BARS = 10
 
 
 def wait_for(client: Client, ids: Sequence[int], verb: str) -> list[JobView]:
-    """Wait until all these jobs are over; their last views in the same order."""
+    """Wait until all these jobs have ended; return their last views in the same order."""
     from cress.client.waiting import Waiting
 
     waiting = {id: Waiting() for id in ids}
@@ -32,7 +32,7 @@ def wait_for(client: Client, ids: Sequence[int], verb: str) -> list[JobView]:
         found: dict[int, JobView] = {}
         open_ids = list(ids)
         while open_ids:
-            # With a bar for each, the first job is waited for and the others are looked at.
+            # With a bar for each, the call waits for the first job, and the others are polled.
             for position, id in enumerate(open_ids if moves else open_ids[:1]):
                 wait = 0.0 if position else MOVING if moves else waiting[id].until(QUIET)
                 view = patiently(lambda id=id, wait=wait: client.job(id, wait), verb)  # type: ignore[misc]
@@ -46,7 +46,7 @@ def wait_for(client: Client, ids: Sequence[int], verb: str) -> list[JobView]:
 
 
 def line(view: JobView) -> str:
-    """One line about a job: ``job 12 (etl) failed: 3 of 10 tasks failed``."""
+    """Return a line about a job: ``job 12 (etl) failed: 3 of 10 tasks failed``."""
     tasks = view.tasks
     head = f"job {view.id} ({clean(view.name)}) {view.state}"
     parts = "steps" if view.type == "dag" else "tasks"
@@ -58,7 +58,7 @@ def line(view: JobView) -> str:
 
 
 def _because(head: str, view: JobView) -> str:
-    """Return the head with the reason, in which ``cancelled by ann`` begins with the state once more."""
+    """Return the head with the reason, without the repeated state in reasons such as ``cancelled by ann``."""
     reason = clean(view.reason)
     if reason.startswith(f"{view.state} "):
         return head + reason.removeprefix(view.state)

@@ -1,4 +1,4 @@
-"""``cress rebalance``: which running tasks could move to free nodes and devices, and moving them step by step."""
+"""``cress rebalance``: plans of moves of running tasks that free nodes and devices, and their execution in steps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COLUMNS = (
     TableColumn("LOST", right=True),
     TableColumn("FOR", hides=1),
 )
-# What is named one by one in a line.
+# Most names listed in a line.
 MOST_NAMED = 20
 # Seconds between two looks at a round.
 LOOK = 0.2
@@ -149,13 +149,13 @@ def _stopped(client: Client, first: RoundView, *, quiet: bool) -> RoundView:
     try:
         client.stop_moves()
     except Refused:
-        # It is over already.
+        # The round has already ended.
         return client.last_round()
     return _follow(client, first, quiet=quiet)
 
 
 def _follow(client: Client, now: RoundView, *, quiet: bool) -> RoundView:
-    """Say which tasks have moved until the round has ended; return it."""
+    """Print the tasks that have moved until the round has ended; return the round."""
     number, told = now.number, 0
     while True:
         for move in now.done[told:] if not quiet else ():
@@ -193,7 +193,7 @@ def row(move: MoveView) -> list[Cell]:
 
 
 def summary(found: PlanView) -> list[str]:
-    """Return what a plan comes to, in lines."""
+    """Return the result of a plan, in lines."""
     lines = []
     if not found.moves:
         return [found.note or f"job {found.job} already has room: {_places(found)}"]
@@ -260,7 +260,7 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _lost(cores: float, devices: float) -> str:
-    """Say ``2.5 core h, 8.0 device h``."""
+    """Return lost time such as ``2.5 core h, 8.0 device h``."""
     lost = [
         f"{hours * 3600:.0f} {what} s" if hours < 1 else f"{hours:,.1f} {what} h"
         for hours, what in ((cores, "core"), (devices, "device"))

@@ -1,4 +1,4 @@
-"""Relay of task output while it is written, for ``cress run`` and ``cress logs``."""
+"""Relay of task output as it is written, for ``cress run`` and ``cress logs``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from cress.model.records import OVER_WORDS
 if TYPE_CHECKING:
     from cress.client import Client, TaskView
 
-# Tasks of a job whose output can be shown together, and how many are read at the same time (two connections each).
+# Most tasks of a job whose output is shown together, and most that are read at the same time (two connections each).
 MOST_TASKS = 1000
 MOST_AT_ONCE = 40
-# A task that starts is seen soon; one that waits for long is asked about less often. Seconds.
+# Seconds between two looks at the tasks: short at first, longer for a job that waits.
 SOON, SELDOM = 0.01, 0.25
-# Someone at a terminal is told so soon why nothing runs. Seconds.
+# Seconds after which the reason of a wait is printed at a terminal.
 TERMINAL_AFTER = 1.0
 
 
 class Bell:
-    """Wakes the main thread; can be rung by signal handlers and other threads alike."""
+    """Wakes the main thread; signal handlers and other threads can ring it."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
@@ -44,13 +44,13 @@ class Bell:
             os.write(self._writer, b"!")
 
     def wait(self, seconds: float) -> None:
-        """Wait until the bell is rung, or for so long."""
+        """Wait until the bell is rung, or ``seconds`` have passed."""
         if select.select([self._reader], [], [], seconds)[0]:
             os.read(self._reader, 4096)
 
 
 class Output:
-    """The destination of task output; with several tasks whole lines, each prefixed with ``[task]``."""
+    """The destination of task output; with several tasks it writes whole lines, each prefixed with ``[task]``."""
 
     def __init__(self, places: dict[str, BinaryIO], prefixed: bool) -> None:
         self._places = places
@@ -59,7 +59,7 @@ class Output:
         self._begun: dict[tuple[int, str], bytes] = {}
 
     def write(self, task: int, stream: str, data: bytes) -> None:
-        """Write at once what can be written."""
+        """Write all output that can be written at once."""
         with self._lock:
             if self._prefixed:
                 whole, newline, begun = (self._begun.pop((task, stream), b"") + data).rpartition(b"\n")
@@ -69,7 +69,7 @@ class Output:
             self._put(stream, data)
 
     def end(self, task: int, stream: str) -> None:
-        """The stream is over: write the line that it left unfinished."""
+        """End the stream: write the last line if it is unfinished."""
         with self._lock:
             begun = self._begun.pop((task, stream), b"")
             if begun:
@@ -83,7 +83,7 @@ class Output:
 
 
 class Waits:
-    """Tells who follows the tasks of a job why nothing runs yet: soon at a terminal, anywhere else after a while."""
+    """Tells a user who follows a job why nothing runs yet: soon at a terminal, elsewhere after a while."""
 
     def __init__(self, client: Client, job: int, verb: str) -> None:
         from cress.client.waiting import TELL_AFTER, Waiting
@@ -103,9 +103,9 @@ class Waits:
 
 
 class Relay:
-    """Follows the tasks of a job, or one of them, until they are over.
+    """Follows the tasks of a job, or one of them, until they have ended.
 
-    ``on_look`` is called again and again meanwhile, with what the tasks are; it may raise to leave.
+    ``on_look`` is called repeatedly in the meantime, with the present tasks; it may raise to leave.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class Relay:
         self._verb = verb
         self._output = output
         self._streams = streams
-        # Tasks of services are other jobs after an update.
+        # After an update, the tasks of a service are other jobs.
         self._seen: set[tuple[int, int | None]] = set()
         self._threads: list[threading.Thread] = []
         self._failure: BaseException | None = None
 
     def follow(self, on_look: Callable[[Sequence[TaskView]], None] = lambda _: None) -> list[TaskView]:
-        """Write what the tasks write until all are over; the tasks at the end."""
+        """Write the output of the tasks until all have ended; return the tasks at the end."""
         pause = SOON
         while True:
             tasks = self.look()
@@ -146,7 +146,7 @@ class Relay:
             self.bell.wait(pause)
 
     def look(self) -> list[TaskView]:
-        """The tasks as they are now."""
+        """Return the present tasks."""
         from cress.cli.common import patiently
 
         if self._task is not None:
@@ -163,7 +163,7 @@ class Relay:
                 return found
 
     def _start(self, task: TaskView) -> bool:
-        """Follow a task from its first attempt on, through all others; whether this is the moment for it."""
+        """Follow a task through all its attempts, if it is time for it; return whether it is."""
         seen = task.index, task.job
         if seen in self._seen or not task.attempts or task.state in {"waiting", "starting"}:
             return False
@@ -171,7 +171,7 @@ class Relay:
             return False
         self._seen.add(seen)
         for stream in self._streams:
-            # A daemon: when the main thread leaves, nobody wants to hear the rest.
+            # A daemon thread: when the main thread leaves, the rest of the output is not needed.
             thread = threading.Thread(target=self._copy, args=(task.index, stream), daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -189,7 +189,7 @@ class Relay:
 def copy(
     client: Client, job: int, task: int, stream: str, output: Output, *, follow: bool, attempt: int | None = None
 ) -> None:
-    """Write what one task wrote, in one attempt if it is given; a connection that breaks off is taken up again."""
+    """Write the output of one task, or of one ``attempt`` of it; a connection that breaks off is resumed."""
     from cress.client import Unavailable, Unreachable
 
     offset: int = 0
@@ -213,7 +213,7 @@ def copy(
 
 
 def standard(prefixed: bool, *, merged: bool = False) -> Output:
-    """Standard output and error of this program; ``merged``: all to standard output."""
+    """Return standard output and error of this program; ``merged``: all to standard output."""
     out, err = sys.stdout.buffer, sys.stderr.buffer
     return Output({"stdout": out, "stderr": out if merged else err}, prefixed)
 

@@ -1,6 +1,4 @@
-"""``cress reserve`` and ``cress reservations``: nodes and amounts kept for a group at a time, and maintenance
-windows.
-"""
+"""``cress reserve`` and ``cress reservations``: advance reservations and maintenance windows."""
 
 from __future__ import annotations
 
@@ -69,7 +67,7 @@ COLUMNS = (
     TableColumn("USED BY", right=True),
     TableColumn("LEAVING", right=True, hides=4),
 )
-# Nodes that are named in one cell.
+# Most nodes listed in one cell.
 MOST_NAMED = 3
 MAINTENANCE = "maintenance"
 
@@ -176,7 +174,7 @@ def remove(
 
 
 def summary(view: ReservationView, *, dry_run: bool) -> list[str]:
-    """Return what was reserved, in lines."""
+    """Return the result of a reservation, in lines."""
     verb = "would be" if dry_run else "is" if view.resource or len(view.nodes) == 1 else "are"
     again = f", every {view.every}" if view.every else ""
     nodes = f"{count(len(view.nodes), 'node')} ({_nodes(view, most=20)})"
@@ -212,7 +210,7 @@ def row(view: ReservationView) -> list[Cell]:
 
 
 def moment(at: float | None, start: float | None = None) -> str:
-    """Return a time in the user's zone, without the day if that is the one of ``start``."""
+    """Return a time in the user's zone, without the day if it is that of ``start``."""
     if at is None:
         return "-"
     told = datetime.fromtimestamp(at).astimezone()

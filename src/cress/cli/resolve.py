@@ -39,7 +39,7 @@ COLUMNS = (
 )
 DISK = TableColumn("DISK", gives=True)
 NOBODY = 1
-# What the port of a job is called that has only one, and no name for it.
+# The name shown for the only port of a job if that has none.
 UNNAMED = "port"
 
 
@@ -70,7 +70,7 @@ def resolve(
 
 
 def table(places: Sequence[PlaceView]) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """Columns and rows: where a task has a disk, its path, and where one has other devices, those."""
+    """Return columns and rows; paths if a task has a disk, devices if a task has other devices."""
     columns, rows = [*COLUMNS], [row(place) for place in places]
     if any(place.disk for place in places):
         columns.append(DISK)
@@ -80,12 +80,12 @@ def table(places: Sequence[PlaceView]) -> tuple[list[TableColumn], list[list[Cel
 
 
 def row(place: PlaceView) -> list[Cell]:
-    """The cells of one task."""
+    """Return the cells of one task."""
     return [f"{place.job}.{place.task}", place.node, place.rack or "-", place.address, ports(place.ports)]
 
 
 def ports(numbers: Mapping[str, int | str]) -> str:
-    """Ports in a cell: ``http=8080 admin=20001``, and only the number of one without a name."""
+    """Return ports for a cell: ``http=8080 admin=20001``, or only the number for a port without a name."""
     if list(numbers) == [UNNAMED]:
         return str(numbers[UNNAMED])
     return " ".join(f"{name}={number}" for name, number in numbers.items()) or "-"

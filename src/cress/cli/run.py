@@ -1,4 +1,4 @@
-"""``cress run``: a command on the cluster as if it ran here."""
+"""``cress run``: a command on the cluster, with the behaviour of a local command."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ memory; 127 the program could not be started; 2 bad input, 3 not accepted, 130 i
 """
 
 CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
-# As timeout(1) and a shell whose program the kernel killed say it.
+# Exit codes of timeout(1), and of a shell whose program the kernel killed.
 ENDS = {"timed out": 124, "out of memory": 137}
-# Keys of a job file whose options are called otherwise.
+# Keys of a job file whose options have other names.
 OPTIONS = {
     "environment": "--env",
     "secrets": "--secret",
@@ -138,14 +138,17 @@ def run(
 
 
 def _ports(texts: list[str] | None) -> str | dict[str, str] | None:
-    """The ports as in a job file."""
+    """Return the ports as in a job file."""
     if not texts or (len(texts) == 1 and "=" not in texts[0]):
         return texts[0] if texts else None
     return pairs(texts, "--port", "NAME=PORT")
 
 
 class _Interrupts:
-    """Ctrl-C is passed on at first and cancels when it comes again; SIGTERM and a lost terminal cancel."""
+    """Interruption of a command.
+
+    The first Ctrl-C is passed on and the second one cancels; SIGTERM and a lost terminal cancel at once.
+    """
 
     def __init__(self, client: Client, job: int, relay: Relay) -> None:
         self._client = client
@@ -157,12 +160,12 @@ class _Interrupts:
             signal.signal(number, self._note)
 
     def _note(self, number: int, _: FrameType | None) -> None:
-        # Nothing else may happen in a handler: the main thread may hold any lock.
+        # A handler must do nothing else, since the main thread may hold any lock.
         self.asked += 1 if number == signal.SIGINT else 2
         self._relay.bell.ring()
 
     def act(self, tasks: Sequence[TaskView]) -> None:
-        """Do what was asked for since the last call."""
+        """Carry out the requests since the last call."""
         if self.asked <= self._done:
             return
         from cress.client import NotFound, Refused
@@ -178,7 +181,7 @@ class _Interrupts:
                 typer.echo("\ncress run: passed on; Ctrl-C again cancels the job", err=True)
             self._client.signal(self._job, "INT")
         except (NotFound, Refused):
-            pass  # it has ended meanwhile
+            pass  # it has ended in the meantime
 
 
 def _run(client: Client, mapping: dict[str, object], source: StandardInput | None) -> int:
@@ -218,7 +221,7 @@ def _run(client: Client, mapping: dict[str, object], source: StandardInput | Non
     try:
         tasks = relay.follow(look)
     except (BrokenPipeError, InputError):
-        # Nobody reads what it writes: it ends as it would have here. Or there is input that no task can get.
+        # Its output has no reader any more, so it ends as it would locally. Or it has input that no task can get.
         client.cancel(job)
         raise
     except Exception:
@@ -232,7 +235,7 @@ def _run(client: Client, mapping: dict[str, object], source: StandardInput | Non
 
 
 def _code(task: TaskView, interrupted: bool, several: bool) -> int:
-    """Return the exit code for one task, and print what the task itself could not say."""
+    """Return the exit code for one task, and print errors that the task itself could not print."""
     if task.state == "succeeded":
         return 0
     last = task.attempts[-1] if task.attempts else None
@@ -249,7 +252,7 @@ def _code(task: TaskView, interrupted: bool, several: bool) -> int:
 
 
 def _by_option(refused: Refused) -> Exception:
-    """Attach the command line option to an error of the center."""
+    """Return an error of the center with the command line option that it is about."""
     from cress.cli.submit import PLACE
 
     kind = InputError if refused.bad_input else NotAccepted

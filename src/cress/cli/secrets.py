@@ -99,7 +99,7 @@ def set_secret(
         from cress.client import calls
 
         if value:
-            # The value is not repeated: logs may keep what is written here.
+            # The value is not repeated, since logs may keep this output.
             what = (
                 "a value on the command line can be read by all users of this machine, and stays in the shell's history"
             )
@@ -176,7 +176,7 @@ def rotate_key(
 
 
 def _value(file: Path | None) -> bytes:
-    """Return the value from a file, standard input, or a person at a terminal. Raises InputError."""
+    """Return the value from a file, standard input, or a user at a terminal. Raise InputError."""
     where = str(file) if file else "standard input"
     if file is None and sys.stdin.isatty():
         value = getpass.getpass("Value (it is not shown): ").encode()

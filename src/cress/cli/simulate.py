@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 GAP = "  "
 WIDEST = 2**31  # the width of a pipe or file
-# Of openb.
+# Options of openb.
 ARRIVE, DAYS, SEEDS = 1.3, 2.0, "42..51"
 
 EPILOG = """\
@@ -49,7 +49,7 @@ class EventOrder(StrEnum):
 
 
 class Estimates(StrEnum):
-    """The run times that the scheduler plans with."""
+    """The run times with which the scheduler plans."""
 
     REQUESTED = "requested"
     EXACT = "exact"
@@ -236,7 +236,7 @@ def simulate(
 
 
 def _refuse(given: dict[str, object]) -> None:
-    """Refuse what the trace ``openb`` does not take: the options that were given."""
+    """Refuse the given options that the trace ``openb`` does not take."""
     hints = {
         "--policy": "nothing waits there, so the policy changes nothing; with --online pods wait",
         "--cluster": "--nodes FILE",
@@ -269,7 +269,7 @@ def _pack(
     options: Sequence[str],
     as_json: bool,
 ) -> None:
-    """Compare orders of nodes by what they allocate of the GPUs, on an empty cluster that fills up."""
+    """Compare orders of nodes by the GPUs that they allocate, on an empty cluster that fills up."""
     from cress.simulator.packing.command import simulate_packing, table
 
     with runs_progress() as progress:
@@ -281,7 +281,7 @@ def _stream(
     pods: Path | None, nodes: Path | None, out: Path, load: float, days: float, seeds: str,
     options: Sequence[str], policies: Sequence[str], *, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compare orders of nodes by how long pods wait on a full cluster where they come and go."""
+    """Compare orders of nodes by waiting times, on a full cluster where pods come and go."""
     from cress.simulator.packing.online import simulate_online, table
 
     with runs_progress() as progress:
@@ -305,7 +305,7 @@ def _show_orders(summary: dict[str, Any], rows: Sequence[Sequence[str]], out: Pa
 
 @contextmanager
 def runs_progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A progress bar on standard error when that is a terminal; else nothing."""
+    """Yield a progress bar on standard error if that is a terminal, otherwise ``None``."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -319,7 +319,7 @@ def runs_progress() -> Iterator[Callable[[str, int, int], None] | None]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        # One run at a time: its bar takes the place of the one before.
+        # Runs follow each other, so each bar replaces the previous one.
         current: tuple[str, TaskID] | None = None
 
         def show(label: str, done: int, total: int) -> None:
@@ -342,7 +342,7 @@ def _show(results: Sequence[Result], out: Path) -> None:
 
 
 def print_runs(labels: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
-    """Print a table with a column for each run, in several parts where the terminal is too narrow."""
+    """Print a table with a column for each run, in several parts if the terminal is too narrow."""
     terminal = sys.stdout.isatty()
     room = shutil.get_terminal_size().columns if terminal else WIDEST
     bold = terminal and not os.environ.get("NO_COLOR")
@@ -370,8 +370,9 @@ def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
 
 
 def run_notes(results: Sequence[Result]) -> list[str]:
-    """Return each note once, with its runs if it does not hold for all; at the end warnings about jobs that the figures
-    lack.
+    """Return each note once, with its runs if it does not apply to all.
+
+    Warnings about jobs that are missing from the figures are last.
     """
     found: dict[str, list[str]] = {}
     warnings: dict[str, list[str]] = {}

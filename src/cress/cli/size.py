@@ -1,4 +1,4 @@
-"""``cress size``: how many nodes a trace needs, found by simulations."""
+"""``cress size``: the number of nodes that a trace needs, found by simulations."""
 
 from __future__ import annotations
 

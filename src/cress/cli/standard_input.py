@@ -1,8 +1,8 @@
-"""Standard input of ``cress run``, handed to the task while it is read.
+"""Standard input of ``cress run``, passed on to the task as it is read.
 
 The task waits for a named pipe in the directory of its attempt, and becomes its program with that pipe as its standard
 input. A command in the task (``cress exec``) makes the pipe and fills it: bytes flow at the pace of the slowest part,
-and nothing is kept anywhere.
+and none are stored.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from cress.client.execution import Command
 
 READ = 65_536
-# How long a task waits for its input; it ends then, since nobody is there to send any. Seconds, and steps of a
-# twentieth.
+# Seconds that a task waits for its input, in steps of a twentieth; then it ends, since no sender is left.
 LONGEST = 120
-# How long the rest of the sending may take when the task is over. Seconds.
+# Seconds for the rest of the input after the task has ended.
 LAST = 5.0
 BEGIN = f"""\
 input=$CRESS_DIRECTORY/stdin tries=0
@@ -49,15 +48,16 @@ unset input tries
 exec "$@"
 """
 FILL = 'mkfifo -m 600 "$CRESS_DIRECTORY/stdin" && exec cat >"$CRESS_DIRECTORY/stdin"'
-# The program has closed its input before the end, which it may do.
+# The program has closed its input before the end, which is its right.
 UNREAD = 128 + signal.SIGPIPE
 KILLED = 128 + signal.SIGKILL
 NOT_PASSED = "put `< /dev/null` behind the command, or --no-stdin before it, if it is not meant for the task"
 
 
 def with_input(job: dict[str, object]) -> dict[str, object]:
-    """Return the job with a command that begins when its standard input is there, and with the name that it has
-    without.
+    """Return the job with a command that waits for its standard input.
+
+    The job keeps the name that it would have without.
     """
     from cress.model.jobfile.job import default_name
 
@@ -67,13 +67,13 @@ def with_input(job: dict[str, object]) -> dict[str, object]:
 
 
 class StandardInput:
-    """Standard input that is, or may become, more than nothing. ``begun`` is what was read of it already."""
+    """Standard input with content, or with content to come. ``begun`` is the part already read."""
 
     def __init__(self, begun: bytes) -> None:
         self.begun = begun
 
     def read(self) -> bytes:
-        """Return the next bytes, when there are some; empty at the end. Raises OSError."""
+        """Return the next bytes as soon as there are any; empty at the end. Raise OSError."""
         data, self.begun = self.begun, b""
         while not data:
             select.select([0], [], [])
@@ -84,7 +84,7 @@ class StandardInput:
         return data
 
     def refuse(self) -> None:
-        """Raise InputError if there is input: it cannot go to several tasks."""
+        """Raise InputError if there is input, since several tasks cannot share it."""
         if not self.begun and _is_ready():
             self.begun = os.read(0, READ)
         if self.begun:
@@ -98,7 +98,7 @@ class StandardInput:
 def standard_input() -> StandardInput | None:
     """Return standard input if it is for the task: a pipe, a socket or a file.
 
-    Not a terminal, ``/dev/null`` or what is empty.
+    A terminal, ``/dev/null`` and empty files do not count.
     """
     if sys.stdin is None:
         return None
@@ -122,9 +122,7 @@ def _is_ready() -> bool:
 
 
 class Feeder:
-    """Sends standard input to the only task of a job as soon as it runs; ``ring`` is called when something has
-    happened.
-    """
+    """Sends standard input to the only task of a job as soon as it runs; ``ring`` is called at each change."""
 
     def __init__(self, client: Client, job: int, source: StandardInput, ring: Callable[[], None]) -> None:
         self._client = client
@@ -133,7 +131,7 @@ class Feeder:
         self._ring = ring
         self._attempt = 0
         self._thread: threading.Thread | None = None
-        # Why the task did not get all of its input, though it wanted it.
+        # The reason why the task did not get all the input that it wanted.
         self._broken = ""
         self._told = False
 
@@ -153,7 +151,7 @@ class Feeder:
             self._client.cancel(self._job)
 
     def problem(self) -> str:
-        """Return why the task, which is over, did not get all of its input; empty: it got all that it wanted."""
+        """Return why the ended task did not get all of its input; empty: it got all that it wanted."""
         if self._thread is not None:
             self._thread.join(LAST)
         return self._broken
@@ -174,7 +172,7 @@ class Feeder:
         except Broken as error:
             self._broken = str(error)
         except Unavailable as error:
-            # Ended with the task, which need not have read all, or before it.
+            # It ended before the task or with it, which need not have read everything.
             self._broken = "" if self._is_over() else str(error)
         except (ClientError, OSError) as error:
             self._broken = str(error)
@@ -182,7 +180,7 @@ class Feeder:
             self._ring()
 
     def _open(self) -> Command:
-        """Begin to fill the pipe of the task. Raises ClientError when the center is away for long."""
+        """Begin to fill the pipe of the task. Raise ClientError if the center is away for long."""
         from cress.client import Unavailable, Unreachable
 
         since = time.monotonic()
@@ -208,7 +206,7 @@ class Feeder:
         filling.end()
 
     def _is_over(self) -> bool:
-        """Return whether the attempt is over, or is within a moment."""
+        """Return whether the attempt has ended, or ends within a moment."""
         since = time.monotonic()
         while True:
             task = self._client.task(self._job, 0)

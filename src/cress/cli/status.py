@@ -12,7 +12,7 @@ from cress.cli.tables import Cell, facts
 if TYPE_CHECKING:
     from cress.client import CentersPage, StateView
 
-# Delays of the center from which on they are shown, in seconds.
+# Seconds from which delays of the center are shown.
 SHOWN = 0.25
 
 EPILOG = """\
@@ -39,14 +39,14 @@ def status(as_json: Json = False, data: Data = None) -> None:
 
 
 def _delay(view: StateView) -> str:
-    """Return the longest delay of the last hour as a sentence; empty if there was none worth a word."""
+    """Return the longest delay of the last hour as a sentence; empty if all were short."""
     if view.delay is None or view.delay.length < SHOWN:
         return ""
     return f"{view.delay.length:.2f} s at {moment(view.delay.at)}, the longest of the last hour: {view.delay.what}"
 
 
 def _others(page: CentersPage | None) -> str:
-    """Return what the other centers do, if there are some."""
+    """Return the states of the other centers, if there are any."""
     if page is None:
         return ""
     found = [
@@ -58,7 +58,7 @@ def _others(page: CentersPage | None) -> str:
 
 
 def about(view: StateView, url: str, centers: CentersPage | None = None) -> list[tuple[str, Cell]]:
-    """Describe a cluster."""
+    """Return the facts about a cluster."""
     return [
         ("Center", f"{url}, version {view.version}"),
         ("Centers", _others(centers)),

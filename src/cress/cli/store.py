@@ -173,7 +173,7 @@ def migrate(
 
 @contextmanager
 def _file(data: Path | None, store: str) -> Iterator[Path]:
-    """Give the store as a file."""
+    """Yield the store as a file."""
     from cress.center.keeping.store_maintenance import STORE
     from cress.center.keeping.store_migration import as_file
     from cress.client.config import data_directory

@@ -46,7 +46,7 @@ Exit codes: 0 submitted (with --wait: every task succeeded), 1 some tasks did no
 """
 
 SOME_FAILED = 1
-# Types of jobs that outlive the shell they were submitted from.
+# Types of jobs that outlive the shell that submitted them.
 KEPT = frozenset({"service", "database", "cron"})
 PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 
@@ -103,7 +103,7 @@ def _tell_tried(page: SubmittedPage, as_json: bool) -> None:
 
 
 def _remarks(job: Submitted) -> str:
-    """Format the remarks on a job that was submitted: the forecast for its deadline, the note of the center."""
+    """Return the remarks on a submitted job: the forecast for its deadline, the note of the center."""
     from cress.cli.common import moment
     from cress.cli.deadlines import forecast
 
@@ -112,7 +112,7 @@ def _remarks(job: Submitted) -> str:
 
 
 def with_licences(mapping: dict[str, object], texts: list[str] | None) -> dict[str, object]:
-    """The job with these licences, instead of those that it names."""
+    """Return the job with these licences instead of its own."""
     if not texts:
         return mapping
     from cress.model.jobfile.licences import licences
@@ -125,7 +125,7 @@ def with_licences(mapping: dict[str, object], texts: list[str] | None) -> dict[s
 
 
 def with_deadline(mapping: dict[str, object], text: str | None) -> dict[str, object]:
-    """The job with this deadline, instead of its own."""
+    """Return the job with this deadline instead of its own."""
     if text is None:
         return mapping
     from cress.model.jobfile.deadlines import deadline
@@ -138,7 +138,7 @@ def with_deadline(mapping: dict[str, object], text: str | None) -> dict[str, obj
 
 
 def with_workload(mapping: dict[str, object], name: str | None) -> dict[str, object]:
-    """The job with this workload, instead of its own."""
+    """Return the job with this workload instead of its own."""
     if name is None:
         return mapping
     from cress.model.jobfile import values
@@ -151,7 +151,7 @@ def with_workload(mapping: dict[str, object], name: str | None) -> dict[str, obj
 
 
 def _with(mapping: dict[str, object], key: str, value: object) -> dict[str, object]:
-    """The job with this value of a key, in whatever spelling it has the key."""
+    """Return the job with this value of a key, in whatever spelling the job has the key."""
     from cress.model.jobfile.keys import ALIASES
     from cress.model.jobfile.reader import plain
 
@@ -160,19 +160,19 @@ def _with(mapping: dict[str, object], key: str, value: object) -> dict[str, obje
 
 
 def in_directory_of(entry: JobInFile) -> dict[str, object]:
-    """Return the job with a directory, if it names none: the current one; for services, databases and cron jobs that of
-    its file.
+    """Return the job with a directory if it names none.
 
-    So the same file applied again from another directory changes nothing.
+    This is the current directory; for services, databases and cron jobs it is that of the file, so that the same file
+    applied again from another directory changes nothing.
     """
     kept = any(key.lower() == "type" and str(value).strip().lower() in KEPT for key, value in entry.mapping.items())
     return in_directory(entry.mapping, Path(entry.file).parent if kept and entry.file != STANDARD_INPUT else None)
 
 
 def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict[str, object]:
-    """The job with this directory (``None``: the current one) as its own, unless it names one, or files to be brought.
+    """Return the job with this directory (``None``: the current one), unless it names one, or files to fetch.
 
-    These are for each attempt alone, and so is the directory that they are brought to.
+    Files are fetched for each attempt alone, into a directory of its own.
     """
     if not needs_folder(mapping):
         return mapping
@@ -185,7 +185,7 @@ def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict
 
 
 def placed(refused: Refused, entries: Sequence[JobInFile]) -> Exception:
-    """Attach file and line to an error of the center."""
+    """Return an error of the center with file and line."""
     kind = InputError if refused.bad_input else NotAccepted
     errors = [in_file(kind(fault.what, hint=fault.hint, field=fault.field), entries) for fault in refused.faults]
     if not errors:
@@ -195,15 +195,15 @@ def placed(refused: Refused, entries: Sequence[JobInFile]) -> Exception:
 
 
 def files_of(entries: Sequence[JobInFile]) -> dict[str, int]:
-    """The files in the order in which they were given."""
+    """Return the files in the order in which they were given."""
     return {file: place for place, file in enumerate(dict.fromkeys(entry.file for entry in entries))}
 
 
 def in_file(error: InputError, entries: Sequence[JobInFile]) -> InputError:
-    """A mistake in a submit with its file and line."""
+    """Return a mistake in a submit with its file and line."""
     found = PLACE.match(error.field)
     position = int(found[1]) if found else 0
-    # Of a job that came alone, the center need not say which one it is.
+    # For a single job the center may leave out its number.
     if position >= len(entries) or not (found or len(entries) == 1):
         return error
     entry, path = entries[position], PLACE.sub("", error.field, count=1)

@@ -1,4 +1,4 @@
-"""The layout of a table: which columns are shown, and how wide they are."""
+"""The layout of a table: the columns shown, and their widths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cress.model.errors import InputError
 from cress.model.units import one_of
 
 GAP = "  "
-NARROWEST = 8  # a column that gives way keeps so many characters, whatever it would lose
+NARROWEST = 8  # the least width of a column that is narrowed, however much it loses
 
 # A cell: its text, or its text and a style of rich for terminals.
 Cell: TypeAlias = str | tuple[str, str]
@@ -20,10 +20,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column: its title, where its cells stand, and what happens to it when the terminal is narrow.
+    """A column: its title, the alignment of its cells, and its behaviour on a narrow terminal.
 
-    One that ``gives`` way is shortened, down to ``least`` characters; then columns with a number ``hides`` are left
-    out, the smallest number first, those that say the same in every row before the others.
+    A column that ``gives`` way is shortened, down to ``least`` characters. Then columns with a number ``hides`` are
+    left out, the smallest number first, and among them first those with the same value in every row.
     """
 
     title: str
@@ -35,7 +35,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The choice of a user: the names of columns in their order (empty: all), and whether to leave none out."""
+    """The choice of a user: the names of columns in their order (empty: all), and whether all must be shown."""
 
     names: tuple[str, ...] = ()
     wide: bool = False
@@ -46,7 +46,7 @@ ALL = Selection()
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """The columns that are shown, with their rows and widths, and the names of those that are left out."""
+    """The columns shown, with their rows and widths, and the names of the columns left out."""
 
     columns: Sequence[TableColumn]
     rows: Sequence[Sequence[Cell]]
@@ -55,7 +55,7 @@ class TableLayout:
 
 
 def name_of(title: str) -> str:
-    """Return the name by which ``--columns`` calls a column: ``in-use`` for ``IN USE``."""
+    """Return the name of a column for ``--columns``: ``in-use`` for ``IN USE``."""
     return title.lower().replace(" ", "-")
 
 
@@ -67,7 +67,7 @@ def names_of(columns: Iterable[TableColumn]) -> str:
 def chosen(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], names: Sequence[str]
 ) -> tuple[Sequence[TableColumn], Sequence[Sequence[Cell]]]:
-    """Return the columns of these names, in this order, with their cells. Raises InputError."""
+    """Return the columns of these names, in this order, with their cells. Raise InputError."""
     if not names:
         return columns, rows
     places = {name_of(column.title): k for k, column in enumerate(columns) if column.title}
@@ -81,7 +81,7 @@ def chosen(
 def fitted(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], width: int, length: Callable[[str], int] = len
 ) -> TableLayout:
-    """Shorten columns and leave columns out until the lines of a table fit into so many characters."""
+    """Shorten columns and leave columns out until the lines of a table fit ``width`` characters."""
     widths = [
         max(length(column.title), *(length(text_of(row[k])) for row in rows), 0) for k, column in enumerate(columns)
     ]
@@ -114,14 +114,14 @@ def text_of(cell: Cell) -> str:
 
 
 def clean(text: str) -> str:
-    """``text`` on one line, without what a terminal would take for a command."""
+    """Return ``text`` on one line, without control characters for the terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )
 
 
 def _narrowed(widths: list[int], columns: Sequence[TableColumn], room: int) -> list[int]:
-    """Narrow the columns that give way, always the widest of them, until all stand side by side, or none can."""
+    """Narrow the columns that give way, always the widest of them, until all fit or none can be narrowed."""
     for least in (None, NARROWEST):
         able = [k for k, column in enumerate(columns) if column.gives]
         while sum(widths) > room and able:

@@ -1,4 +1,4 @@
-"""Tables: with colours and fitted to the width on a terminal, plain aligned columns in a pipe."""
+"""Tables: coloured and fitted to the width on a terminal, plain aligned columns in a pipe."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def terminal() -> bool:
 
 
 def state(word: str) -> Cell:
-    """A state in its colour."""
+    """Return a state in its colour."""
     return word, STATES.get(word, "")
 
 
 def shown(value: object) -> str:
-    """An attribute of a node: ``true``, ``25,276,514,304``, a text as it is."""
+    """Return an attribute of a node as text: ``true``, ``25,276,514,304``, a text unchanged."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def show(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], selection: Selection = ALL) -> None:
-    """Print a table, or the columns of it that were asked for. Raises InputError for a column that it does not have."""
+    """Print a table, or the chosen columns of it. Raise InputError for an unknown column."""
     columns, rows = chosen(columns, rows, selection.names)
     if terminal():
         _show_rich(columns, rows, wide=selection.wide)
@@ -65,7 +65,7 @@ def show(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], selecti
 
 
 def plain(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """The lines of a table without colours: every cell whole, the last column not padded."""
+    """Return the lines of a table without colours: every cell whole, the last column not padded."""
     lines = [[column.title for column in columns], *([text_of(cell) for cell in row] for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return [
@@ -96,13 +96,13 @@ def facts(pairs: Sequence[tuple[str, Cell]]) -> None:
 
 
 def bar(ratio: float) -> str:
-    """A share as a bar: full at 1, ``+`` at its end above."""
+    """Return a share as a bar: full at 1, above that with ``+`` at its end."""
     filled = min(BAR_WIDTH, round(max(ratio, 0.0) * BAR_WIDTH))
     return "█" * filled + "░" * (BAR_WIDTH - filled) + ("+" if ratio > 1 else " ")
 
 
 def _show_rich(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *, wide: bool) -> None:
-    # The tables of rich shorten every column alike; here only those give way that may.
+    # The tables of rich shorten every column; here only the columns that give way are shortened.
     from rich.cells import cell_len
     from rich.console import Console
     from rich.text import Text
@@ -125,7 +125,7 @@ def _show_rich(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *
 
 
 def hidden_line(layout: TableLayout, width: int) -> str:
-    """Return the line below a table that names the columns that are left out, and how to see them."""
+    """Return the line below a table that names the columns left out, and how to see them."""
     line = f"hidden: {', '.join(layout.hidden)} (--wide shows all, --columns some)"
     short = f"{len(layout.hidden)} columns hidden (--wide)"
     return line if len(line) <= width else short

@@ -1,4 +1,4 @@
-"""``cress tls``: a certificate authority for the cluster, and the certificates that it makes."""
+"""``cress tls``: a certificate authority for the cluster, and its certificates."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def show_(columns: Columns = "", wide: Wide = False, as_json: Json = False, data
 
 
 def _folder(data: Path | None) -> Path:
-    """Return the folder of the authority. Raises InputError if there is none."""
+    """Return the folder of the authority. Raise InputError if there is none."""
     from cress.center.keeping.data_directory import TLS
     from cress.center.tls.authority import Authority
     from cress.client.config import data_directory

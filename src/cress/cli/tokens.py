@@ -1,4 +1,4 @@
-"""``cress token``: tokens by which programs and other machines act for a user, and those by which nodes join."""
+"""``cress token``: tokens for programs and machines that act for a user, and tokens for nodes that join."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ JOIN_COLUMNS = (
     TableColumn("EXPIRES"),
     TableColumn("ID", hides=1),
 )
-# The life of a join token if none is given.
+# The default lifetime of a join token.
 JOIN_LIFE = "1h"
 
 app = typer.Typer(cls=WithDefault, help="Create, list and revoke tokens.", epilog=EPILOG, rich_markup_mode=None)

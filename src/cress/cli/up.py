@@ -37,7 +37,7 @@ Ctrl-C or SIGTERM stops everything within 10 s. Tasks get SIGTERM and their grac
 Exit codes: 0 stopped as requested, 1 a program failed, 2 bad input, 3 not possible (a cluster runs already, say).
 """
 
-# How often the children are looked at, in seconds.
+# Seconds between two looks at the children.
 LOOK_EVERY = 0.2
 
 
@@ -57,12 +57,12 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
             center=center_arguments(ctx, given),
             executor=given_arguments(EXECUTOR_SETTINGS, UP, ctx, given),
         )
-        # Asked to stop is asked to stop, by whichever signal.
+        # All these signals stop the cluster in the same way.
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler)
         cluster = LocalCluster(setup, _say)
         if not sys.stdin.isatty():
-            # Otherwise it means that the terminal is gone, and asks to stop, too.
+            # Otherwise SIGHUP means that the terminal is gone, and stops the cluster, too.
             signal.signal(signal.SIGHUP, lambda *_: cluster.read_again())
         try:
             cluster.start()
@@ -81,12 +81,12 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
 
 
 def center_arguments(ctx: typer.Context, given: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of the center beside those that every local cluster gives it."""
+    """Return the arguments of the center beyond those of every local cluster."""
     arguments = given_arguments(CENTER_SETTINGS, UP, ctx, given, but={"data", "host", "port", "dimension"})
     for text in given["dimension"] or ():
         arguments += ["--dimension", text]
     if given["socket"] is None and not given["webhdfs"]:
-        # One user, the owner of this machine: any namenode may be asked.
+        # The only user is the owner of this machine, so any namenode is allowed.
         arguments += ["--webhdfs", "any"]
     return arguments
 
@@ -115,7 +115,7 @@ def check(given: Mapping[str, Any]) -> None:
 
 
 def _declared(given: Mapping[str, Any]) -> list[str]:
-    """Return the dimensions that are declared: those of the options, and the kinds of the file with devices."""
+    """Return the declared dimensions: those of the options, and the kinds of the file with devices."""
     declared = list(given["dimension"] or ())
     if given["devices"] is not None:
         from cress.cli.devicefile import read_device_file
@@ -126,7 +126,7 @@ def _declared(given: Mapping[str, Any]) -> list[str]:
 
 
 def _racks(text: str, executors: int) -> tuple[str, ...]:
-    """The rack of each executor; empty when none is given."""
+    """Return the rack of each executor; empty if none is given."""
     names = tuple(word.strip() for word in text.split(",")) if text else ()
     if len(names) not in (0, 1, executors) or not all(names):
         what = f"{len(names)} racks for {executors} executor{'s' * (executors > 1)}"
@@ -148,7 +148,7 @@ def _greet(cluster: LocalCluster) -> None:
 
 
 def _other_cluster() -> bool:
-    """Return whether commands mean a cluster of the configuration file, if they are told nothing else."""
+    """Return whether commands without options would use a cluster of the configuration file."""
     try:
         return find_cluster() is not None
     except InputError:

@@ -67,7 +67,7 @@ def usage(
     with told("usage"):
         back = duration_of(last, "--last") / 1e6
         now = time.time()
-        # Whole days are read for what is older than a month: there are fewer of them.
+        # Usage older than a month is read in whole days, which are fewer.
         span = "day" if by is UsageSpan.DAY or (by is UsageSpan.ALL and back > 30 * 86_400) else "hour"
         with connect(data) as client:
             page = _all(client, group, max(0.0, now - back), now, span)
@@ -96,7 +96,7 @@ def _all(client: Client, group: str, since: float, until: float, by: str) -> Usa
 
 
 def _together(page: UsagePage, start: float) -> UsagePage:
-    """All spans of a group as one."""
+    """Return all spans of a group as one."""
     from cress.client import UsagePage, UsageView
 
     total: dict[str, dict[str, float]] = {}
@@ -112,7 +112,7 @@ def _together(page: UsagePage, start: float) -> UsagePage:
 def table(
     usage: Sequence[UsageView], by: UsageSpan, *, due: bool = False
 ) -> tuple[Sequence[TableColumn], list[list[Cell]]]:
-    """Columns and rows; deadlines where there were some, or if they are asked for (``due``)."""
+    """Return columns and rows; deadlines if there were some, or if ``due``."""
     due = due or any(row.met or row.missed for row in usage)
     columns = (*COLUMNS[:-1], *DEADLINES, COLUMNS[-1]) if due else COLUMNS
     whole = sum(row.core_seconds for row in usage)

@@ -1,4 +1,4 @@
-"""``cress users``: the roles of users; ``cress whoami``: who the center takes you for."""
+"""``cress users``: the roles of users; ``cress whoami``: your identity at the center."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _read(files: Sequence[str]) -> tuple[list[JobInFile], list[InputError]]:
 
 
 def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
-    """Return the errors of jobs, and what could not be checked."""
+    """Return the errors of jobs, and a text on what could not be checked."""
     from cress.cli.submit import files_of, in_file
     from cress.model.jobfile.submit import parse_jobs
 
@@ -94,7 +94,7 @@ def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
 
 
 def _dimensions(entries: Iterable[JobInFile]) -> Dimensions:
-    """The dimensions of every cluster, and those that are asked for by name: each cluster has some of its own."""
+    """Return the dimensions of every cluster, and those requested by name, since each cluster may declare its own."""
     from cress.model.resources import BASE_DIMENSIONS, DISK, MAX_DIMENSIONS, Dimensions
 
     known = (*BASE_DIMENSIONS, DISK)
@@ -111,7 +111,7 @@ def _dimensions(entries: Iterable[JobInFile]) -> Dimensions:
 
 
 def _mistyped(name: str, known: Sequence[str]) -> bool:
-    """Return whether it is one of these with a typing error; ``gpu`` is not."""
+    """Return whether the name is one of these with a typing error; ``gpu`` is not."""
     from difflib import get_close_matches
 
     return bool(get_close_matches(name, known, n=1, cutoff=0.75))

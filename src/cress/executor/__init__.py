@@ -1,7 +1,7 @@
-"""The programs of a node: the supervisor, which is the parent of the tasks, and the agent, which talks to the center.
+"""The programs of a node: the supervisor, the parent of the tasks, and the agent, which talks to the center.
 
-``run`` is the agent's program, ``keep`` starts it again when it dies; it starts the supervisor when none runs. Nothing
-heavy is imported before it is called: the supervisor lives in this room too, and stays small.
+``run`` is the agent's program. It starts the supervisor when none runs. ``keep`` restarts the agent when it dies. Heavy
+modules are imported only when they are called, since the supervisor lives in this room too and stays small.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ __all__ = ["ExecutorSettings", "keep", "run"]
 def run(settings: ExecutorSettings) -> int:
     """Run an executor until it is told to stop.
 
-    Return the exit code: 0 stopped; 3 it cannot work, and has reported why.
+    Return the exit code: 0 if it stopped; 3 if it cannot work and has reported why.
     """
     from cress.executor.agent import main
     from cress.executor.runtimes.linux import not_dumpable
 
-    # The agent has the token of its center, or the key of its bundle.
+    # The agent authenticates with the token of its center, or with the key of its bundle.
     not_dumpable()
     return main(settings)
 
 
 def keep(settings: ExecutorSettings, again: list[str]) -> int:
-    """Run an executor as ``run`` does, and start its agent again, by the command ``again``, when that dies."""
+    """Run an executor as ``run`` does; when its agent dies, start it again by the command ``again``."""
     from cress.executor.folder import SupervisorFolder
     from cress.executor.keeper import Keeper
     from cress.executor.runtimes.linux import not_dumpable

@@ -1,8 +1,7 @@
-"""The rules for accounts of tasks: a file in the executor's directory, which the agent writes and the supervisor
-follows.
+"""The rules for accounts of tasks: a file in the executor's directory, written by the agent, read by the supervisor.
 
-A file, since a supervisor outlives its agents: an operator who takes a right away restarts the executor, and tasks go
-on.
+The rules are a file because a supervisor outlives its agents. An operator who withdraws a right restarts the executor,
+and tasks go on.
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ from cress.model.run import Run
 from cress.shell.executor.starting import StartError
 
 FILE = "accounts.json"
-# Seconds that an account is remembered: name services may be slow, and an account that loses a group must lose it soon.
+# Seconds for which an account is remembered: name services may be slow, but a removal from a group must take effect
+# soon.
 REMEMBERED = 5.0
 _MOST = 1000
 
 
 def write_rules(directory: Path, rules: AccountRules) -> None:
-    """Store the rules in the executor's directory, for its owner alone."""
+    """Store the rules in the executor's directory, readable by its owner only."""
     new = directory / f"{FILE}.new"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "wb") as file:
@@ -34,7 +34,7 @@ def write_rules(directory: Path, rules: AccountRules) -> None:
 
 
 class TaskAccounts:
-    """The accounts of the tasks of the executor in ``directory``, by the rules that are stored there."""
+    """The accounts of the tasks of the executor in ``directory``, by the rules stored there."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE
@@ -56,7 +56,10 @@ class TaskAccounts:
         return account
 
     def _read(self) -> None:
-        """Read the rules if they have changed. Raise StartError if they cannot be read: then nothing may start."""
+        """Read the rules if they have changed.
+
+        Raise StartError if they cannot be read, so that nothing starts without them.
+        """
         version, rules = (0, 0), AccountRules()
         try:
             with contextlib.suppress(FileNotFoundError):

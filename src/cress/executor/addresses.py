@@ -1,4 +1,4 @@
-"""Addresses of files: paths of the node, and URLs of any protocol that fsspec knows."""
+"""Addresses of files: paths of the node, and URLs of any protocol that fsspec supports."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HTTP = frozenset({"http", "https"})
 
 
 class Failed(Exception):
-    """A file could not be fetched or saved; the message is the end of a sentence.
+    """Error: a file could not be fetched or saved; the message is the end of a sentence.
 
-    ``node``: the node is at fault, not the job.
+    ``node``: the cause is the node, not the job.
     """
 
     def __init__(self, why: str, *, node: bool = False) -> None:
@@ -26,7 +26,7 @@ class Failed(Exception):
 
 
 def with_variables(text: str, variables: Mapping[str, str]) -> str:
-    """Return the text with the values of ``$CRESS_…`` and ``${CRESS_…}`` filled in."""
+    """Return the text with ``$CRESS_…`` and ``${CRESS_…}`` replaced by the values of these variables."""
 
     def value(match: re.Match[str]) -> str:
         name = match["braced"] or match["plain"]
@@ -80,7 +80,7 @@ def _shown(address: str) -> str:
 
 
 def without_secrets(text: str, address: str) -> str:
-    """Return the text of an error without the secrets of the address, which libraries repeat."""
+    """Return the text of an error without the secrets of the address, since libraries repeat the address."""
     text = text.replace(address, shown(address))
     for part in address.split("::"):
         before, _, query = part.partition("?")
@@ -98,14 +98,14 @@ def name_of(address: str) -> str:
 
 
 class FileRoot:
-    """Root of a task's files: its directory ``base``, and the ``walls`` that no path may leave (``None``: no limit)."""
+    """Root of a task's files: its directory ``base``, and the ``walls`` that paths must not leave (``None``: none)."""
 
     def __init__(self, base: Path, walls: tuple[Path, ...] | None = None) -> None:
         self.base = base
         self._walls = None if walls is None else tuple(Path(os.path.realpath(wall)) for wall in walls)
 
     def place(self, path: str) -> Path:
-        """Return the place of ``path``. Raise Failed if it leaves the task's directory."""
+        """Return the absolute path of ``path``. Raise Failed if it leaves the task's directory."""
         if not path.strip("/"):
             raise Failed("it has no path")
         if not path.startswith("/") and ".." in path.split("/"):
@@ -113,7 +113,7 @@ class FileRoot:
         return self.base / path
 
     def check(self, place: Path) -> None:
-        """Raise Failed if a link on the way leads out of the walls."""
+        """Raise Failed if a link on the path leads out of the walls."""
         if self._walls is None:
             return
         real = Path(os.path.realpath(place))

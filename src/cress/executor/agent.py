@@ -1,7 +1,7 @@
-"""The agent: between the center (WebSocket) and the supervisor (Unix socket).
+"""The agent: connects the center (WebSocket) with the supervisor (Unix socket).
 
-``cress.shell.executor.agent`` decides; here are the connections, the clock and the services of the agent itself:
-logs, commands in tasks, checks, load, log cleanup.
+``cress.shell.executor.agent`` makes the decisions. This module has the connections, the clock and the agent's own
+services: logs, commands in tasks, checks, load, log cleanup.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from cress.protocol.proof import ProofError
 from cress.shell.executor import agent_effects as effects
 from cress.shell.executor.agent import REFUSED, Agent, Phase
 
-# Seconds between two checks for a nearly full disk, and for old output.
+# Seconds between two checks for a nearly full disk and for old output.
 TIDY_LOOK, TIDY_EVERY = 30.0, 600.0
 
 
@@ -63,7 +63,7 @@ class AgentProgram:
             retry=(_micro(settings.retry_first), _micro(settings.retry_most)),
             chance=random.random,
             data_every=_micro(settings.data_look) if settings.data else 0,
-            quiet=settings.parent_pipe,  # the parent reports it, for all its children at once
+            quiet=settings.parent_pipe,  # the parent reports it once for all its children
         )
         self.supervisors = Supervisors(
             self.directory,
@@ -115,7 +115,7 @@ class AgentProgram:
     # --- events and effects ----------------------------------------------------------------------------------------
 
     async def _happen(self, event: Callable[..., list[effects.Effect]], *arguments: Any) -> None:
-        """Tell the loop of an event, and carry out what follows."""
+        """Pass an event to the loop, and carry out the resulting effects."""
         self.agent.now = _boottime()
         effects = event(*arguments)
         self._set_timer()
@@ -172,7 +172,7 @@ class AgentProgram:
                     self._exit.set_result(code)
 
     def _start(self, group: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-        """Do some work in the background; an exception ends the program."""
+        """Run a coroutine in the background; an exception ends the program."""
 
         def over(task: asyncio.Task[None]) -> None:
             group.discard(task)
@@ -261,7 +261,7 @@ class AgentProgram:
         await self._happen(self.agent.tell, message)
 
     async def _tell_load(self) -> None:
-        """Report the load of the machine to the center: at first, and after each noticeable change."""
+        """Report the load of the machine to the center, first at once and then after each noticeable change."""
         reporter = LoadReporter()
         while True:
             load = self.sampler.load
@@ -330,7 +330,7 @@ class AgentProgram:
             await service.close()
 
     async def _tidy(self) -> None:
-        """Remove old output of tasks at intervals; only while the running tasks are known."""
+        """Remove old output of tasks at intervals, but only while the running tasks are known."""
         folder = self.directory / "attempts"
         due = 0.0
         while True:
@@ -353,9 +353,9 @@ class AgentProgram:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_leave)
-        # The keeper has them wait until here.
+        # The keeper blocks these signals until this point.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
-        # An agent reads no file again, and a lost terminal does not stop a node.
+        # SIGHUP is ignored: an agent reads no file again, and the loss of a terminal must not stop a node.
         loop.add_signal_handler(signal.SIGHUP, self._say, "SIGHUP: an executor has nothing to read again")
         if self.settings.parent_pipe:
             os.set_blocking(0, False)
@@ -365,7 +365,7 @@ class AgentProgram:
         with contextlib.suppress(BlockingIOError):
             if not os.read(0, 4096):
                 asyncio.get_running_loop().remove_reader(0)
-                # The parent was killed: that is no order to stop the tasks.
+                # The death of the parent is no order to stop the tasks.
                 self._leave(keep=self.settings.keep_tasks or not self._asked)
 
     def _asked_to_leave(self) -> None:
@@ -380,7 +380,7 @@ class AgentProgram:
             self._start(self._jobs, self._happen(partial(self.agent.leave, _micro(self.settings.grace), keep=keep)))
 
     def _say(self, sentence: str) -> None:
-        """Tell the operator, once."""
+        """Print a message for the operator, once."""
         if sentence != self._said:
             self._said = sentence
             print(time.strftime("%Y-%m-%d %H:%M:%S"), sentence, file=sys.stderr, flush=True)  # noqa: T201
@@ -413,7 +413,7 @@ def _micro(seconds: float) -> int:
 
 
 def _boottime() -> int:
-    """Microseconds since the machine was started, time asleep included: the supervisor's clock."""
+    """Return the microseconds since the machine started, including sleep: the supervisor's clock."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 

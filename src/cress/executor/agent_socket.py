@@ -1,4 +1,4 @@
-"""The supervisor's end of the socket to the agent: one agent at a time; a new connection replaces the old one."""
+"""The supervisor's end of the socket to the agent: it serves one agent, and a new connection replaces the old one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from cress.executor.folder import socket_path
 from cress.executor.frames import FrameError, Frames, frame
 
-# Bytes that may wait for an agent; one that has not read more than these is disconnected.
+# Bytes that may be queued for an agent; an agent that leaves more unread is disconnected.
 MOST_WAITING = 64 * 1024 * 1024
 
 
 class AgentSocket:
-    """Accepts agents and exchanges messages with the latest.
+    """Accepts agents and exchanges messages with the latest one.
 
     ``connected``, ``received`` and ``gone`` are called on these events, ``say`` with messages for the operator.
     """
@@ -38,12 +38,12 @@ class AgentSocket:
         self._say = say
         self._agent: socket.socket | None = None
         self._frames = Frames()
-        self._waiting = bytearray()  # what the agent has not taken yet
+        self._waiting = bytearray()  # bytes that the agent has not read yet
         self._listener = self._listen()
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def send(self, message: bytes) -> None:
-        """Send a message to the agent, as soon as it takes it."""
+        """Queue a message for the agent; it is sent as the agent reads."""
         self._waiting += frame(message)
         self._flush()
 
@@ -62,7 +62,7 @@ class AgentSocket:
         self._path.unlink(missing_ok=True)
 
     def detach(self) -> None:
-        """Let the kernel close the connection when this process is gone, so that the agent can tell that it is."""
+        """Let the kernel close the connection when this process ends, so that the agent notices the end."""
         if self._agent is not None:
             self._agent.detach()
 

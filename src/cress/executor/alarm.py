@@ -1,6 +1,6 @@
-"""A timer on CLOCK_BOOTTIME, which goes on while the machine sleeps, so it expires as soon as the machine wakes.
+"""A timer on CLOCK_BOOTTIME, which runs during sleep: an alarm that is due rings as soon as the machine wakes.
 
-The selector's timeouts stand still during sleep. Python has the kernel's timerfd only from 3.13 on.
+The selector's timeouts stand still during sleep, and Python supports the kernel's timerfd only from 3.13 on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _TimerSpec(ctypes.Structure):
 
 
 class Alarm:
-    """A descriptor that becomes readable at a set time. Where the kernel has none (``fd`` -1) it never does."""
+    """A descriptor that becomes readable at a set time; without kernel support (``fd`` -1) it never does."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -32,23 +32,23 @@ class Alarm:
         self._at: int | None = None
 
     def set(self, at: int | None) -> None:
-        """Set the time, in microseconds of CLOCK_BOOTTIME; ``None``: switch it off."""
+        """Set the time, in microseconds of CLOCK_BOOTTIME; ``None`` switches the alarm off."""
         if at == self._at or self.fd < 0:
             return
         self._at = at
-        # Zero would switch it off.
+        # Zero would switch the timer off.
         due = 0 if at is None else max(1, at)
         spec = _TimerSpec(0, 0, due // 1_000_000, due % 1_000_000 * 1000)
         self._libc.timerfd_settime(self.fd, _ABSOLUTE, ctypes.byref(spec), None)
 
     def rang(self) -> None:
-        """Acknowledge that it has expired."""
+        """Acknowledge that the alarm has expired."""
         self._at = None
         with contextlib.suppress(BlockingIOError):
             os.read(self.fd, 8)
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

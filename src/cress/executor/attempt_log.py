@@ -1,5 +1,6 @@
-"""Opening the log of an attempt safely: its folder belongs to the task, which may have replaced the log by something
-else.
+"""Safe opening of an attempt's log, whose folder belongs to the task.
+
+The task may have replaced its log by something else.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import stat
 
 
 def open_log(path: str | bytes, flags: int) -> int:
-    """Return a descriptor of a log. Raise OSError if there is none, or if it is not a regular file of its folder's
-    owner.
+    """Return a descriptor of a log.
 
-    So nothing is read or changed with rights that the task does not have: links are not followed, a pipe does not
-    block, and a hard link to a file of another account is refused.
+    This never reads or changes anything with rights that the task lacks: links are not followed, a pipe does not block,
+    and a hard link to a file of another account is refused.
+
+    Raise OSError if the log does not exist, or is not a regular file of its folder's owner.
     """
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     status, folder = os.fstat(fd), os.stat(os.path.dirname(path))  # noqa: PTH116, PTH120 - looked at often

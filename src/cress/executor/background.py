@@ -1,5 +1,6 @@
-"""Daemon threads for blocking work: unlike those of a thread pool, a file system that hangs does not keep the program
-alive.
+"""Daemon threads for blocking work.
+
+Unlike the threads of a pool, they do not keep the program alive when a file system hangs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Logs and commands in tasks, as the center asks for them over one connection; and the second connection, which is only
-for them.
-"""
+"""Logs and commands in tasks, requested by the center over one connection, and the second connection for them alone."""
 
 from __future__ import annotations
 
@@ -29,12 +27,12 @@ from cress.protocol.messages import (
 from cress.protocol.proof import ProofError
 from cress.shell.executor.agent import Agent
 
-# Requests for logs that may wait at a time.
+# Most log requests queued at a time.
 MOST_READS = 1_000
 
 
 class BulkService:
-    """Answers what the center asks for over one connection: ``send`` sends there."""
+    """Answers the center's requests of one connection; ``send`` sends messages there."""
 
     def __init__(self, folder: Path, agent: Agent, helper: HelperProcess, send: Send) -> None:
         self._folder = folder
@@ -55,11 +53,11 @@ class BulkService:
         task.add_done_callback(self._reads.discard)
 
     async def ended(self, attempt: int) -> None:
-        """End the commands of an attempt that is over."""
+        """End the commands of an attempt that has ended."""
         await self._execs.ended(attempt)
 
     async def close(self) -> None:
-        """End all commands: the connection is lost."""
+        """End all commands, since the connection is lost."""
         for task in self._reads:
             task.cancel()
         await self._execs.close()
@@ -74,7 +72,7 @@ async def serve_bulk(
     opening: Awaitable[CenterWire],
     service_of: Callable[[Send], contextlib.AbstractAsyncContextManager[BulkService]],
 ) -> None:
-    """Open the second connection and serve it until it ends; the center asks for another one when it needs one."""
+    """Open the second connection and serve it until it ends; the center requests another one when it needs one."""
     wire = await opening
     try:
         await wire.send(encode(Bulk(name=name, ticket=ticket)))

@@ -1,6 +1,6 @@
-"""The executor's bundle: its certificate and key, and the authority by which it knows its center.
+"""The executor's bundle: its certificate and key, and the authority that signs the certificate of its center.
 
-Read again for each connection.
+The files are read again for each connection.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from cress.model.errors import InputError
 from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY, tls_reason
 from cress.protocol.private_files import private_draft
 
-# Turns of both sides in a handshake, at most.
+# Most rounds of a handshake in memory.
 STEPS = 3
 
 
 class BundleError(Exception):
-    """The bundle cannot be used; the sentence says why."""
+    """Error: the bundle cannot be used; the message says why."""
 
 
 class BundleFolder:
@@ -28,14 +28,13 @@ class BundleFolder:
         self.folder = folder
 
     def context(self) -> ssl.SSLContext:
-        """Return a context with the files as they are now. Raises BundleError."""
+        """Return a context with the current files. Raise BundleError."""
         return self._context(self.folder / BUNDLE_CERTIFICATE)
 
     def fault(self) -> str:
-        """Return why the certificate does not hold for the bundle's own authority (it has expired, say); empty if it
-        does.
+        """Return why the bundle's own authority does not accept the certificate (it has expired, say); empty: it does.
 
-        The center's library closes the connection without saying so: this is a handshake with itself, in memory.
+        The center's library closes the connection without a reason, so this does a handshake with itself in memory.
         """
         near, far = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         near.check_hostname, near.verify_mode, far.verify_mode = False, ssl.CERT_NONE, ssl.CERT_REQUIRED
@@ -56,7 +55,7 @@ class BundleFolder:
         return ""
 
     def keep(self, pem: bytes) -> None:
-        """Store the next certificate, which must be one for the key of the bundle. Raises BundleError."""
+        """Store the next certificate, which must match the key of the bundle. Raise BundleError."""
         path = self.folder / BUNDLE_CERTIFICATE
         try:
             with private_draft(path, pem) as draft:
@@ -75,7 +74,7 @@ class BundleFolder:
             if place.stat().st_mode & 0o077:
                 raise BundleError(f"other users may read the key {place} (chmod 600 {place})")
             place = certificate
-            # Without a password the library would ask for one on the terminal.
+            # Without the argument ``password`` the library would ask for it on the terminal.
             context.load_cert_chain(certificate, self.folder / BUNDLE_KEY, password="")
         except ssl.SSLError as error:
             raise BundleError(f"{place} cannot be used ({tls_reason(error)})") from None

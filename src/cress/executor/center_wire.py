@@ -1,5 +1,6 @@
-"""The agent's wire to the center: a WebSocket over TLS, or over TCP or a Unix socket, opened by a mutual proof, its
-messages sealed.
+"""The agent's wire to the center: a WebSocket over TLS, or over TCP or a Unix socket.
+
+Without TLS a mutual proof opens the connection, and each message is sealed.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from cress.protocol.proof import HEADER, NONCE, ExecutorProof, ProofError, Seals
 
 # Seconds for the handshake.
 OPEN_TIMEOUT = 10.0
-# Orders for 100,000 attempts are 3 MB.
+# Bytes: orders for 100,000 attempts take 3 MB.
 MOST_MESSAGE = 256 * 1024 * 1024
 UNIX, TLS = "unix:", "wss:"
 BUNDLE_REMEDY = (
     "Give this executor a bundle of the center's cluster (`cress tls issue`), or find out which program listens there"
 )
-# The address of tasks when the center is reached without a network.
+# The address of the tasks if the center is reached without a network.
 LOOPBACK = "127.0.0.1"
 
 
 class NotReached(Exception):
-    """No connection to a center; the sentence says why. ``permanent``: trying again does not help."""
+    """Error: no connection to a center; the message says why. ``permanent``: another try does not help."""
 
     def __init__(self, what: str, *, permanent: bool = False) -> None:
         super().__init__(what)
@@ -41,15 +42,15 @@ class NotReached(Exception):
 
 
 class Closed(Exception):
-    """The connection has ended; the sentence says why."""
+    """Error: the connection has ended; the message says why."""
 
 
 class Impostor(Exception):
-    """A listener without a valid certificate of the center; the sentence says what is wrong with it."""
+    """Error: a listener without a valid certificate of the center; the message says what is wrong with it."""
 
 
 class CenterWire:
-    """An open connection to a center that has proven itself. Without ``seals`` TLS protects the messages."""
+    """An open connection to an authenticated center. Without ``seals``, TLS protects the messages."""
 
     def __init__(self, connection: ClientConnection, seals: Seals | None) -> None:
         self._connection = connection
@@ -60,7 +61,7 @@ class CenterWire:
 
     async def send(self, message: bytes) -> None:
         """Send a message; it is lost if the connection has ended."""
-        # A sealed message must be sent, and in its turn: a caller that is cancelled does not take it back.
+        # A sealed message must be sent in its turn, so the cancellation of a caller does not withdraw it.
         await asyncio.shield(self._send(message))
 
     async def _send(self, message: bytes) -> None:
@@ -69,7 +70,7 @@ class CenterWire:
                 await self._connection.send(message if self._seals is None else self._seals.out.seal(message))
 
     async def receive(self) -> bytes:
-        """Return the next message. Raises Closed, and ProofError for one that the center has not sealed."""
+        """Return the next message. Raise Closed; raise ProofError for a message without the seal of the center."""
         try:
             data = await self._connection.recv(decode=False)
         except ConnectionClosed as error:
@@ -90,7 +91,7 @@ async def open_wire(
 ) -> CenterWire:
     """Connect to the center at ``ws://HOST:PORT`` or ``unix:PATH``, or with a ``bundle`` at ``wss://HOST:PORT``.
 
-    Raises NotReached; ProofError and Impostor.
+    Raise NotReached, ProofError or Impostor.
     """
     if not is_address(url):
         raise NotReached(f"{url!r} is not an address of a center (ws://host:port)", permanent=True)
@@ -116,7 +117,7 @@ async def open_wire(
                 f"the center at {url} cannot be reached ({_why(error)}); one that speaks TLS is at wss://, with --tls"
             ) from None
         except (OSError, WebSocketException, EOFError, ValueError) as error:
-            # ValueError, InvalidURI: it sent a redirect that leads nowhere.
+            # ValueError and InvalidURI: the server sent a redirect to an invalid address.
             raise NotReached(f"the center at {url} cannot be reached ({_why(error)})") from None
     try:
         assert connection.response is not None
@@ -143,7 +144,7 @@ async def _open_tls(url: str, bundle: BundleFolder, *, ping_interval: float, pin
     except InvalidStatus as error:
         raise NotReached(f"the center at {url} answers with HTTP {error.response.status_code}") from None
     except InvalidMessage:
-        # It has shown its certificate and ended the connection before it answered.
+        # The center has shown its certificate and closed the connection before it answered.
         fault = bundle.fault() or "it does not know the center's authority, or no TLS is spoken there"
         raise NotReached(
             f"the center at {url} refuses the certificate in {bundle.folder} ({fault}); `cress tls issue` "
@@ -167,7 +168,7 @@ def _options(ping_interval: float, ping_timeout: float) -> dict[str, Any]:
 
 
 def is_address(url: str) -> bool:
-    """Return whether this is an address of a center: ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``."""
+    """Return whether ``url`` is an address of a center: ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``."""
     if url.startswith(UNIX):
         return len(url) > len(UNIX)
     try:

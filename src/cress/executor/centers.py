@@ -1,4 +1,4 @@
-"""The centers of an executor: it connects to the one that leads, and notices when another one does."""
+"""The centers of an executor: it connects to the leader, and notices when another center leads."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from urllib.parse import urlsplit
 from cress.executor.center_wire import CenterWire, Impostor, NotReached, open_wire
 from cress.protocol.proof import ProofError
 
-# Seconds after which the next address is tried beside one that does not answer.
+# Seconds without an answer after which the next address is tried in parallel.
 STAGGER = 0.1
-# Seconds for which the center that takes over is looked for without a word, and between two tries: in the first second,
-# and later.
+# Seconds for which the new leader is searched silently, and the pause between two tries: at first, and later.
 HURRY, SOON, PAUSE = 10.0, 0.03, 0.1
-# Seconds between two looks whether another center listens for executors: only the one that leads does.
+# Seconds between two checks for another center that listens for executors; only the leader does.
 LOOK = 0.2
 
 
 class Centers:
-    """The addresses ``urls`` of centers, of which one leads."""
+    """The addresses ``urls`` of centers, one of which leads."""
 
     def __init__(
         self,
@@ -37,14 +36,16 @@ class Centers:
         self._token, self._bundle = token, bundle
         self._pings = {"ping_interval": ping_interval, "ping_timeout": ping_timeout}
         self._connected = ""
-        self._quiet: set[str] = set()  # addresses where nobody has listened since this one is connected
-        self._next: CenterWire | None = None  # to the center that has taken over
+        self._quiet: set[str] = set()  # addresses without a listener since the current connection was made
+        self._next: CenterWire | None = None  # to the new leader
 
     async def connect(self) -> CenterWire:
-        """Connect to the center that leads. Raises as ``open_wire`` does, for the last address if none is wrong.
+        """Connect to the leader.
 
-        After a connection is lost each address is tried for a while: another center takes over. One that does not
-        answer holds up none of the others.
+        After a lost connection each address is tried for a while, since another center takes over. A center that does
+        not answer does not delay the others.
+
+        Raise as ``open_wire`` does; a ``NotReached`` is that of the last address.
         """
         if len(self._urls) == 1:
             return await self._open(self._urls[0])
@@ -78,7 +79,7 @@ class Centers:
         raise failures[self._urls[-1]]
 
     async def _try(self, url: str, begin: float, end: float) -> CenterWire:
-        """Connect to one address, from ``begin`` on and again until ``end``."""
+        """Connect to one address: first at ``begin``, then repeatedly until ``end``."""
         now = asyncio.get_running_loop().time
         await asyncio.sleep(begin - now())
         while True:
@@ -92,7 +93,7 @@ class Centers:
             await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 – only spreads them out
 
     async def connect_again(self) -> CenterWire:
-        """Open a further connection to the center that was connected last; raises as ``open_wire`` does."""
+        """Open a further connection to the center of the last one. Raise as ``open_wire`` does."""
         return await self._open(self._connected or self._urls[0])
 
     async def _open(self, url: str) -> CenterWire:
@@ -100,16 +101,16 @@ class Centers:
 
     def _found(self, url: str) -> None:
         self._connected = url
-        # The next time it goes last: then it is gone, or does not lead.
+        # Try it last next time: by then it is gone or no longer the leader.
         self._urls.remove(url)
         self._urls.append(url)
 
     async def moved(self) -> str:
-        """Return the address of another center when that begins to listen for executors: it leads. ``connect`` goes
-        there.
+        """Wait until another center begins to lead; return its address. ``connect`` takes that center next.
 
-        A look costs a center that stands by nothing: its kernel refuses the connection. Only one that begins to listen
-        is asked whether it leads: one that was asleep, and wakes, is no leader any more.
+        Only the leader listens. A check costs a standby nothing, since its kernel refuses the connection. Only a center
+        that has begun to listen is asked whether it leads: one that wakes from sleep still listens, but is no longer
+        the leader.
         """
         while True:
             await asyncio.sleep(LOOK)
@@ -139,7 +140,7 @@ async def _listens(url: str) -> bool:
 
 
 def _drop(opened: asyncio.Task[CenterWire]) -> None:
-    """Close a connection that came too late."""
+    """Close a connection that was opened too late."""
     with contextlib.suppress(asyncio.CancelledError, NotReached, ProofError, Impostor):
         wire = opened.result()
         wire.abort()

@@ -1,8 +1,8 @@
-"""Checks: the agent asks the tasks of its node whether they are ready and alive, and tells the center when it changes.
+"""Checks: the agent probes whether the tasks of its node are ready and alive, and reports changes to the center.
 
-The checks of an attempt are in a file in the executor's directory (``checks/ATTEMPT``) from its order to
-its end, so that an agent that is restarted goes on; tasks cannot reach it. Results from before a restart are found
-again: until then nothing is reported, and the center keeps the last results.
+The checks of an attempt are stored in the executor's directory (``checks/ATTEMPT``), out of reach of tasks, from the
+start order to the end. So they survive a restart of the agent. Results from before a restart are found again by new
+probes. Until then nothing is reported, and the center keeps the last results.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from cress.model.run import Check
 from cress.model.times import SECOND
 from cress.protocol.messages import Launches
 
-# Simultaneous probes: each needs up to three descriptors.
+# Most simultaneous probes; each needs up to three descriptors.
 MOST_ASKED = 256
-# Seconds that a change waits for others, so that many travel in one message.
+# Seconds that a change waits for others, so that one message carries many.
 PAUSE = 0.02
-# Probes of attempts that begin together are spread over at most this time (seconds).
+# Probes of attempts that start together are spread over at most this time (seconds).
 SPREAD = 1.0
 
 
 class Checking(msgspec.Struct, frozen=True):
-    """The checks of one attempt; ``ports`` are the names and numbers of its ports, ``address`` is that of the node."""
+    """The checks of one attempt, the names and numbers of its ``ports``, and the ``address`` of the node."""
 
     ready: Check | None
     alive: Check | None
@@ -57,7 +57,7 @@ class Checks:
         self._news: dict[int, None] = {}  # attempts with a state to report
 
     def ordered(self, order: Launches) -> None:
-        """Store the checks of these attempts, before they are started."""
+        """Store the checks of these attempts before they start."""
         checked = {run.job: run for run in order.runs if run.ready is not None or run.alive is not None}
         for launch in order.launches if checked else ():
             run = checked.get(launch.job)
@@ -66,7 +66,7 @@ class Checks:
             ports = tuple((name, number) for (name, _), number in zip(run.ports, launch.ports, strict=False))
             checking = Checking(run.ready, run.alive, ports, order.address)
             self._ordered[launch.attempt] = checking
-            # Without the file a new agent does not check the attempt; that is better than not starting it.
+            # Without the file a new agent does not check the attempt, which is better than not starting it.
             with contextlib.suppress(OSError):
                 self._folder.mkdir(mode=0o700, exist_ok=True)
                 fresh = self._folder / f".{launch.attempt}"
@@ -74,7 +74,7 @@ class Checks:
                 fresh.replace(self._path(launch.attempt))
 
     def started(self, report: Started) -> None:
-        """Check the attempt from now on: it runs. Idempotent."""
+        """Check the attempt from now on, since it runs. Idempotent."""
         if report.attempt in self._watched:
             return
         checking = self._ordered.pop(report.attempt, None) or self._kept(report.attempt)
@@ -83,7 +83,7 @@ class Checks:
             self._watched[report.attempt] = _Watched(self, checking, target, report.at)
 
     def ended(self, attempt: int) -> None:
-        """Forget an attempt that is over."""
+        """Forget an attempt that has ended."""
         watched = self._watched.pop(attempt, None)
         ordered = self._ordered.pop(attempt, None)
         self._news.pop(attempt, None)
@@ -94,15 +94,15 @@ class Checks:
                 os.unlink(self._path(attempt))  # noqa: PTH108 - for every attempt that ends
 
     def known(self) -> tuple[Checked, ...]:
-        """Return the state of all attempts, for a center that has just been connected.
+        """Return the state of all attempts, for a newly connected center.
 
-        Afterwards none of it counts as news.
+        Afterwards none of it counts as a change.
         """
         self._news.clear()
         return self._reports(self._watched)
 
     async def news(self) -> tuple[Checked, ...]:
-        """Wait for a change, and return what has changed since the last report to the center."""
+        """Wait for a change, and return the changes since the last report to the center."""
         while True:
             await self._changed.wait()
             await asyncio.sleep(PAUSE)
@@ -119,12 +119,12 @@ class Checks:
         self._watched.clear()
 
     def changed(self, attempt: int) -> None:
-        """Note that the state of this attempt has to be reported."""
+        """Note that the state of this attempt must be reported."""
         self._news[attempt] = None
         self._changed.set()
 
     async def ask(self, check: Check, port: int, target: Target) -> str:
-        """Probe once, when one of the ``MOST_ASKED`` places is free."""
+        """Probe once, when fewer than ``MOST_ASKED`` other probes run."""
         async with self._asking:
             return await ask(check, port, target, self._helper)
 

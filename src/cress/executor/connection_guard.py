@@ -1,8 +1,8 @@
 """The guard of a process that fetches or saves files: it connects only to addresses that the operator's rules allow.
 
-Every connection of Python's sockets is checked at the moment it is made, with the address that the kernel gets: so
-neither a redirect nor a name whose address has changed since leads elsewhere, whatever library follows it. The guard
-stays for the life of the process.
+Every connection of Python's sockets is checked at the moment it is made, with the address that the kernel gets. So
+neither a redirect nor a changed name leads to a forbidden address, whatever library follows it. The guard stays for the
+life of the process.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from cress.model.allowed_sources import (
     protection,
 )
 
-# The end of each refusal: errors of libraries that contain it are final.
+# The end of each refusal: a library error that contains it is final.
 OPTION = "(--allow-host)"
 _EVENTS = frozenset(("socket.connect", "socket.sendto", "socket.sendmsg"))
 
 
 class RefusedError(PermissionError):
-    """A connection that the rules do not allow."""
+    """Error: the rules do not allow this connection."""
 
 
 class ConnectionGuard:
-    """The rules, and the names that led to addresses."""
+    """The rules, and the names that were resolved to addresses."""
 
     def __init__(self, allowed: AllowedSources) -> None:
         self._allowed = allowed
@@ -55,7 +55,7 @@ class ConnectionGuard:
         """Raise RefusedError unless a connection to this address is allowed."""
         address = parse_address(host)
         if address is None:
-            # Unresolved, or written in a form that only the system's library reads.
+            # The address is unresolved, or written in a form that only the system's library can read.
             raise RefusedError(f"{host} is not an address {OPTION}")
         names = self._names.get(str(address), set())
         if any(rule.holds(address, port) for rule in self._rules):
@@ -84,7 +84,7 @@ class ConnectionGuard:
 
     @functools.cached_property
     def _center(self) -> frozenset[str]:
-        """The addresses of the centers' hosts."""
+        """Return the addresses of the centers' hosts."""
         known: set[str] = set()
         for host in filter(None, self._allowed.center.split(",")):
             with contextlib.suppress(OSError, UnicodeError):
@@ -93,7 +93,7 @@ class ConnectionGuard:
         return frozenset(known)
 
     def _resolved(self, host: Any, *arguments: Any, **more: Any) -> Any:
-        """Resolve a name as the library does, and note for which name an address stands."""
+        """Resolve a name as the library does, and note the name for each of its addresses."""
         found = self._resolve(host, *arguments, **more)
         name = (host.decode("ascii", "replace") if isinstance(host, bytes) else str(host or "")).lower().rstrip(".")
         if parse_address(name) is None:
@@ -107,7 +107,7 @@ class ConnectionGuard:
         if event not in _EVENTS:
             return
         wire, target = arguments[0], arguments[-1]
-        if target is None:  # a message on a socket that is connected
+        if target is None:  # a message on a connected socket
             return
         if wire.family not in (socket.AF_INET, socket.AF_INET6) or not isinstance(target, tuple):
             raise RefusedError(f"only connections over the internet protocol are made {OPTION}")
@@ -115,7 +115,7 @@ class ConnectionGuard:
 
 
 def own_networks() -> list[Network]:
-    """Return the addresses of this node, as the kernel tells them."""
+    """Return the addresses of this node, from the kernel."""
     found: list[Network] = []
     last = ""
     with contextlib.suppress(OSError, ValueError):

@@ -1,5 +1,6 @@
-"""The paths of data on this node, for DataLocality: existing paths that match the configured patterns
-(docs/data.md).
+"""The paths of data on this node, for DataLocality: existing paths that match the configured patterns.
+
+See docs/data.md.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ from itertools import islice
 
 from cress.executor.background import in_background
 
-# Paths reported at most; with more of them, their folder should be configured instead.
+# Most paths reported; if there are more, their folder should be configured instead.
 MOST_PATHS = 1_000
-# Seconds to wait for a scan: a file system may hang.
+# Seconds to wait for a scan, since a file system may hang.
 PATIENCE = 1.0
 
 
 def found(patterns: Iterable[str]) -> tuple[tuple[str, ...], bool]:
-    """Return the paths that match, sorted, at most ``MOST_PATHS``, and whether there are more."""
+    """Return the matching paths, sorted, at most ``MOST_PATHS`` of them, and whether there are more."""
     there: set[str] = set()
     for pattern in dict.fromkeys(patterns):
-        # Twice as many, since patterns may overlap; never all, since a pattern may match millions.
+        # Twice as many, since patterns may overlap; not all, since a pattern may match millions of paths.
         for path in islice(glob.iglob(pattern), 2 * MOST_PATHS):  # noqa: PTH207
             if path.isprintable():
                 there.add(path.rstrip("/") or "/")
@@ -29,7 +30,7 @@ def found(patterns: Iterable[str]) -> tuple[tuple[str, ...], bool]:
 
 
 class Datasets:
-    """The latest known paths of data. One scan at a time, in a daemon thread."""
+    """The latest known paths of data. One scan runs at a time, in a daemon thread."""
 
     def __init__(self, patterns: tuple[str, ...], say: Callable[[str], None]) -> None:
         self.known: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Discovery of the disks and GPUs of a machine, without starting a program (docs/devices.md).
 
-A disk counts once, however many partitions it has: with the largest file system that is mounted from it. That of the
-root file system counts with the executor's own folder, if that lies on it. GPUs are those that NVML knows, where its
-Python package is installed.
+A disk counts once, regardless of its number of partitions: with the largest file system mounted from it. The disk of
+the root file system counts with the executor's own folder, if the folder is on it. GPUs are those that NVML finds,
+where its Python package is installed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from cress.executor.settings import ExecutorSettings
 from cress.model.devices import MOST_DEVICES
 from cress.model.node import DISK_KIND, Device
 
-# Bytes/s read and written, operations/s read and written, by class: conservative figures of usual disks.
+# Bytes/s read and written, operations/s read and written, by class: conservative figures for common disks.
 NVME = (2_000_000_000, 1_000_000_000, 200_000, 100_000)
 SOLID = (500_000_000, 400_000_000, 50_000, 30_000)
 SPINNING = (150_000_000, 150_000_000, 150, 150)
 
 GPU = "gpu"
 NVML = "libnvidia-ml.so.1"
-# Block devices that are not disks: memory, images in files, drives for discs and floppies, network block devices.
+# Block devices other than disks: memory, images in files, drives for discs and floppies, network block devices.
 _NO_DISKS = re.compile(r"(ram|zram|loop|sr|fd|nbd)\d+")
 _NAMES_DISK = re.compile(r"\s*(disk|disk_read|disk_write|iops_read|iops_write)\s*=", re.IGNORECASE)
-# File systems with the files that a system boots from: not for tasks.
+# File systems that a machine boots from: not for tasks.
 _BOOT = ("/boot", "/efi")
 
 
@@ -44,7 +44,7 @@ class DiskFiles(msgspec.Struct, frozen=True):
 
 
 class _Mounted(msgspec.Struct, frozen=True):
-    """A file system: the name of its whole disk, where it is, its size in bytes."""
+    """A file system: the name of its whole disk, its mount point, its size in bytes."""
 
     disk: str
     place: str
@@ -52,23 +52,21 @@ class _Mounted(msgspec.Struct, frozen=True):
 
 
 def of_node(settings: ExecutorSettings, machine: DiskFiles | None = None) -> tuple[Device, ...]:
-    """Return the devices of a node: those of its file and, of kinds that its file does not mention, those that are
-    found.
-    """
+    """Return the devices of a node: those of its file, and those discovered of kinds that the file does not mention."""
     found = list(settings.devices)
     if not settings.discover:
         return tuple(found)
     told = GPU in settings.told or re.search(rf"\b{GPU}\s*=", settings.resource)
     cards = [] if told else gpus()
     if DISK_KIND not in settings.told and not says_disk(settings.resource):
-        # The number of devices of a node is limited; surplus disks are left out.
+        # The number of devices of a node is limited, so surplus disks are left out.
         room = max(0, MOST_DEVICES - len(found) - len(cards))
         found += disks(settings.directory, machine or DiskFiles())[:room]
     return (*found, *cards)
 
 
 def says_disk(resource: str) -> bool:
-    """Return whether a resource has an amount of disk: as its fourth amount, or by name."""
+    """Return whether a resource has an amount of disk, as its fourth amount or by name."""
     parts = resource.strip().strip("<>").split(",")
     return any(_NAMES_DISK.match(part) for part in parts) or (len(parts) > 3 and "=" not in parts[3])
 
@@ -95,7 +93,7 @@ def disks(home: Path, machine: DiskFiles) -> list[Device]:
 
 
 def _mounted(machine: DiskFiles) -> Iterable[_Mounted]:
-    """The file systems that can be written to and lie on disks."""
+    """Yield the writable file systems on disks."""
     try:
         lines = Path(machine.mounts).read_text(errors="replace").splitlines()
     except OSError:
@@ -104,14 +102,13 @@ def _mounted(machine: DiskFiles) -> Iterable[_Mounted]:
         left, _, right = line.partition(" - ")
         fields, (kind, source, options) = left.split(), right.split(" ")[:3]
         number, root, place, own = fields[2], fields[3], _unescaped(fields[4]), fields[5].split(",")
-        # A bind mount of a part is not another file system; with btrfs, however, parts (subvolumes) are what is
-        # mounted.
+        # A bind mount of a part is no further file system; with btrfs, however, the mounts are parts (subvolumes).
         if (root != "/" and kind != "btrfs") or "ro" in own or "ro" in options.split(","):
             continue
         disk = _whole(number, _unescaped(source), machine)
         if place.startswith(_BOOT) or not disk or _NO_DISKS.fullmatch(disk):
             continue
-        # Only local file systems get here: a remote one may not answer.
+        # Only local file systems get here, since a remote one may not answer.
         if not os.path.isdir(place):  # noqa: PTH112
             continue
         with contextlib.suppress(OSError):
@@ -133,7 +130,7 @@ def _whole(number: str, source: str, machine: DiskFiles) -> str:
         if (place / "partition").exists():
             place = place.parent
         elif len(below) == 1:
-            # A volume on one disk is that disk.
+            # A volume on a single disk counts as that disk.
             place = below[0].resolve()
         else:
             break
@@ -150,7 +147,7 @@ def _disk_of(folder: Path, machine: DiskFiles) -> str:
 def _reached(folder: Path) -> bool:
     """Return whether tasks can reach a folder.
 
-    With accounts of their own they can if all may pass through its parents.
+    Tasks with accounts of their own can if everyone may pass through its parents.
     """
     if os.geteuid() != 0:
         return True
@@ -174,9 +171,9 @@ def _unescaped(text: str) -> str:
 
 
 def gpus() -> list[Device]:
-    """The GPUs that NVML knows; none without its library, or its Python package ``nvidia-ml-py``."""
+    """Return the GPUs that NVML finds; none without its library or its Python package ``nvidia-ml-py``."""
     try:
-        # That package takes 16 MB, which an executor without GPUs does not need.
+        # The package takes 16 MB, which an executor without GPUs saves.
         ctypes.CDLL(NVML)
         import pynvml
     except (OSError, ImportError):
@@ -201,13 +198,13 @@ def gpus() -> list[Device]:
 
 
 def _alike(found: list[Device]) -> list[Device]:
-    """Remove the model of GPUs if they differ in it: all devices of a kind have one model."""
+    """Remove the model of GPUs whose models differ, since all devices of a kind must have one model."""
     if len({device.model for device in found}) <= 1:
         return found
     return [msgspec.structs.replace(device, model="") for device in found]
 
 
 def model_of(name: str | bytes) -> str:
-    """Return the model as a word for constraints: the product name without the maker's, as in ``V100-SXM2-16GB``."""
+    """Return the model as a word for constraints: the product name without the maker, such as ``V100-SXM2-16GB``."""
     text = name.decode(errors="replace") if isinstance(name, bytes) else name
     return re.sub(r"^(NVIDIA|Tesla)\s+", "", re.sub(r"^NVIDIA\s+", "", " ".join(text.split())))

@@ -1,4 +1,4 @@
-"""The file operations of the journal, as an interface that tests with simulated faults implement too."""
+"""The file operations of the journal, as an interface that simulated disks in tests implement too."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ class Disk(AppendDisk, Protocol):
     """Files for appending. Every method raises OSError as the system does."""
 
     def open(self, path: Path, *, empty: bool = False) -> int:
-        """Return a descriptor of the file, made if missing; ``empty``: truncate it."""
+        """Open the file, made if missing, and return its descriptor; ``empty``: truncate it."""
 
     def read(self, path: Path) -> bytes:
-        """The whole file."""
+        """Return the contents of the file."""
 
     def sync(self, fd: int) -> None:
         """Make all written data durable before returning."""
 
     def replace(self, old: Path, new: Path) -> None:
-        """Rename ``old`` to ``new``, whose former file is gone; durable after ``sync_folder``."""
+        """Rename ``old`` to ``new``, replacing its former file; durable after ``sync_folder``."""
 
     def remove(self, path: Path) -> None:
         """Remove the file."""
 
     def sync_folder(self, path: Path) -> None:
-        """Make the names in the folder durable before returning, if its file system supports that."""
+        """Make the names in the folder durable before returning, if the file system supports that."""
 
     def close(self, fd: int) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
 
 
 class RealDisk(FileDisk):
@@ -62,7 +62,7 @@ class RealDisk(FileDisk):
         """See ``Disk``."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # Some file systems cannot; then the rename is as durable as it gets.
+            # Some file systems do not support this; then the rename is as durable as it can be.
             with contextlib.suppress(OSError):
                 os.fsync(fd)
         finally:

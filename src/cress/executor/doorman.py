@@ -1,4 +1,4 @@
-"""The exec helper by its name in release 0.1, whose agents may still run when this release is installed under them."""
+"""The exec helper under its name in release 0.1, whose agents may still run when this release is installed."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ GPU = "gpu"
 
 
 def of_job(run: Run) -> dict[bytes, bytes]:
-    """Return the variables that all tasks of a job share. A task of a service or database gets its family's number."""
+    """Return the variables that all tasks of a job share; in a service or database also the family's number."""
     kept_up = run.family and run.type in (JobType.SERVICE, JobType.DATABASE)
     found = {
         b"CRESS_JOB_ID": b"%d" % (run.family if kept_up else run.job),
@@ -39,7 +39,7 @@ def of_job(run: Run) -> dict[bytes, bytes]:
 
 
 def variables(what: Spawn) -> dict[bytes, bytes]:
-    """Return the variables of one attempt, beyond those of its job."""
+    """Return the variables of one attempt, without those of its job."""
     context = what.context
     found = {
         b"CRESS_TASK_INDEX": b"%d" % what.task,
@@ -71,13 +71,13 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
 
 
 def host_file(hosts: Sequence[Host]) -> bytes:
-    """Return a line for each address, with the number of tasks there, as ``mpirun --hostfile`` expects."""
+    """Return a line for each address with its number of tasks, in the format of ``mpirun --hostfile``."""
     slots = Counter(host.address for host in hosts)
     return b"".join(b"%s slots=%d\n" % (os.fsencode(address), count) for address, count in slots.items())
 
 
 def _of_devices(devices: AttemptDevices) -> dict[bytes, bytes]:
-    """Return the variables for devices: one for every kind that the node has, also if the attempt has none of it."""
+    """Return the variables for devices: one for each kind of the node, even if the attempt has none of it."""
     found: dict[bytes, bytes] = {}
     if devices.folders:
         found[b"CRESS_DISK"] = os.fsencode(devices.folders[0])
@@ -92,7 +92,7 @@ def _of_devices(devices: AttemptDevices) -> dict[bytes, bytes]:
         if shared:
             found[name + b"_SHARE"] = os.fsencode(format_share(Decimal(part) / WHOLE))
         if kind == GPU:
-            # Device ids are those of NVML, which counts in the order of the bus; CUDA does so only when told.
+            # Device ids are those of NVML, which counts in bus order; CUDA does so only if told.
             found[b"CUDA_DEVICE_ORDER"] = b"PCI_BUS_ID"
             found[b"CUDA_VISIBLE_DEVICES"] = ids
             if shared:
@@ -108,7 +108,7 @@ def _of_gang(run: Run, hosts: Sequence[Host]) -> dict[bytes, bytes]:
     if len(addresses) <= MOST_HOSTS:
         found[b"CRESS_HOSTS"] = addresses
     if master.ports:
-        # A dynamic port is a better rendezvous than a fixed one, at which the program may serve others.
+        # A dynamic port is a better rendezvous than a fixed one, which the program may use as a server.
         dynamic = [number for (_, wanted), number in zip(run.ports, master.ports, strict=False) if not wanted]
         found[b"CRESS_MASTER_PORT"] = b"%d" % (dynamic or master.ports)[0]
     return found

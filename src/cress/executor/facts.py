@@ -1,7 +1,7 @@
-"""Facts about the machine that need no other program to be run; ``versions`` runs programs.
+"""Facts about the machine that are found without running another program; ``versions`` runs programs.
 
-Names do not collide with those of dimensions (``CPU``, ``Memory``), which constraints use for amounts. What the machine
-does not tell is absent.
+Names do not collide with those of dimensions (``CPU``, ``Memory``), which constraints use for amounts. A fact that the
+machine does not provide is absent.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import psutil  # type: ignore[import-untyped]
 import cress
 from cress.model.node import Value
 
-# Assumed where the machine does not tell: 1 Gbit/s of network, 500 MB/s of disk.
+# Assumed where the machine has no figure: 1 Gbit/s of network, 500 MB/s of disk.
 _NETWORK_MBIT = 1_000
 _DISK = "500M"
 
 
 def attributes() -> dict[str, Value]:
-    """Return the facts by name, for constraints and for people; amounts in bytes and bit/s, versions as text."""
+    """Return the facts by name, for constraints and users; amounts in bytes and bit/s, versions as text."""
     system = _os_release()
     found: dict[str, Value] = {
         "OSKernel": platform.release(),
@@ -43,7 +43,7 @@ def attributes() -> dict[str, Value]:
 def resource(*, disks: bool = False) -> str:
     """Return the resource of the machine as in a node file: cores that this process may use, memory, network, disk.
 
-    ``disks``: its disks are devices with amounts of their own, so the resource has none.
+    ``disks``: its disks are devices with amounts of their own, so the resource has no disk amount.
     """
     network = _nic_mbit() or _NETWORK_MBIT
     return f"<{_cpus()},{psutil.virtual_memory().total},{network}M,{0 if disks else _DISK}>"
@@ -54,7 +54,7 @@ def _cpus() -> int:
 
 
 def _nic_mbit() -> int:
-    """Return the speed of the fastest interface that is up; 0: no interface reports one."""
+    """Return the speed of the fastest interface that is up, in Mbit/s; 0: no interface reports one."""
     speeds = (stats.speed for name, stats in psutil.net_if_stats().items() if stats.isup and name != "lo")
     return max((speed for speed in speeds if speed > 0), default=0)
 
@@ -67,7 +67,7 @@ def _os_release() -> dict[str, str]:
 
 
 def _glibc() -> str:
-    """``2.36``; empty with another C library."""
+    """Return the version of glibc, such as ``2.36``; empty with another C library."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (OSError, ValueError):
@@ -76,7 +76,7 @@ def _glibc() -> str:
 
 
 def _cpu_model() -> str:
-    """Empty where the kernel has no name for it, as on most ARM machines."""
+    """Return the model of the processor; empty where the kernel has no name for it, as on most ARM machines."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:

@@ -17,19 +17,19 @@ from cress.executor.processes import is_alive
 
 # Seconds to wait for the lock of a process that is ending.
 PATIENCE = 5.0
-# Seconds between two attempts on a full disk.
+# Seconds between two tries on a full disk.
 FULL_DISK = 2.0
 
 
 class FolderInUseError(Exception):
-    """Another process works in the directory; the message says which."""
+    """Error: another process works in the directory; the message says which one."""
 
 
 class Lock:
     """A file that one process at a time holds locked, with its pid in it.
 
-    ``held`` raises FolderInUseError when a living process has it. One whose holder is gone is waited for: a child of
-    it that is about to execute its program still holds it, for moments.
+    ``held`` raises FolderInUseError if a living process has the lock. If the holder is gone, ``held`` waits: a child of
+    the holder that is about to execute its program keeps the lock for a moment.
     """
 
     def __init__(self, path: Path, who: str) -> None:
@@ -38,7 +38,7 @@ class Lock:
         self._fd = -1
 
     def take(self, patience: float = PATIENCE) -> None:
-        """Lock it, or raise FolderInUseError."""
+        """Lock the file, or raise FolderInUseError."""
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         end = time.monotonic() + patience
         while True:
@@ -54,7 +54,7 @@ class Lock:
                         "stop that one first, or choose another directory"
                     ) from None
                 time.sleep(0.01)
-        # Fixed length and in place: a reader finds the old pid or the new one, never a mixture.
+        # Fixed length and written in place: a reader finds the old pid or the new one, never a mixture.
         try:
             os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
         except OSError:
@@ -63,14 +63,14 @@ class Lock:
         self._fd = fd
 
     def give(self) -> None:
-        """Unlock it."""
+        """Unlock the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 class SupervisorFolder:
-    """A supervisor's directory, made and locked while in use as a context manager."""
+    """A supervisor's directory, made and locked while it is used as a context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -96,14 +96,14 @@ class SupervisorFolder:
 def make(path: Path) -> None:
     """Make the executor's directory, for its owner only: it has the logs of all users' tasks, and the journal.
 
-    An executor that is root lets other accounts pass through it, so that tasks reach their own folders.
+    A root executor lets other accounts pass through it, so that tasks reach their own folders.
     """
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(_mode())
 
 
 def take_directory(folder: Path, lock: Lock) -> None:
-    """Make and lock the executor's directory; on a full disk as soon as there is room."""
+    """Make and lock the executor's directory; on a full disk, as soon as space is free."""
     told = False
     while True:
         try:
@@ -126,7 +126,7 @@ def _mode() -> int:
 
 @contextlib.contextmanager
 def socket_path(path: Path) -> Iterator[str]:
-    """Yield a short name for a Unix socket: names are limited to 107 bytes, and the real path may be longer."""
+    """Yield a short name for a Unix socket: names are limited to 107 bytes, and the path may be longer."""
     fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{fd}/{path.name}"
@@ -135,5 +135,5 @@ def socket_path(path: Path) -> Iterator[str]:
 
 
 def _serves(pid: str) -> bool:
-    """Return whether the process that has the lock is alive."""
+    """Return whether the process with the lock is alive."""
     return pid.isdigit() and is_alive(int(pid))

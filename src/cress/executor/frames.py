@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 
 LENGTH = struct.Struct(">I")
-# Far above any message between the two (orders for 100,000 attempts are 2 MB); more is garbage.
+# Bytes: far above any message between the two (orders for 100,000 attempts take 2 MB); more is garbage.
 MOST = 256 * 1024 * 1024
 
 
 class FrameError(Exception):
-    """The bytes received are not a frame."""
+    """Error: the bytes received are not a frame."""
 
 
 def frame(message: bytes) -> bytes:
@@ -19,13 +19,13 @@ def frame(message: bytes) -> bytes:
 
 
 class Frames:
-    """Decoder of frames: takes bytes as they arrive, returns whole messages."""
+    """Decoder of frames: takes bytes as they arrive, and returns whole messages."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the messages that these bytes complete. Raise FrameError if a frame is too long to be one."""
+        """Return the messages that these bytes complete. Raise FrameError if a length is above that of any frame."""
         self._data += data
         found: list[bytes] = []
         at = 0

@@ -1,5 +1,6 @@
-"""Watch over the supervisor by the keeper: one that was stopped (SIGSTOP, a debugger) cannot end its tasks with their
-term.
+"""Supervision of the supervisor by the keeper.
+
+A stopped supervisor (SIGSTOP, a debugger) cannot end its tasks when their term expires.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from cress.executor.processes import is_stopped
 
 
 class FrozenSupervisor:
-    """Continues the supervisor of a folder when two looks in a row find it stopped.
+    """Continues the supervisor of a folder when two checks in a row find it stopped.
 
-    ``say`` is told. An agent that is stopped is left alone: then the supervisor ends the tasks in time.
+    ``say`` is called with a message. A stopped agent is left alone, since the supervisor ends the tasks in time.
     """
 
     def __init__(self, lock: Path, say: Callable[[str], None]) -> None:
@@ -25,7 +26,7 @@ class FrozenSupervisor:
         self._found = 0
 
     def look(self) -> None:
-        """Look once; called about every second."""
+        """Check once; called about every second."""
         pid = self._pid()
         if not pid or not is_stopped(pid):
             self._found = 0

@@ -1,8 +1,9 @@
 """Folders of this machine that containers must not see: data directories of centers and executors.
 
-A container that runs as root could read their tokens and databases through the root folder of the node. Known are the
-executor's own folder, the data directory around it, the folder of key files, those that ran as root on this machine
-since it was started (they are noted in ``/run/cress/homes``), and those that the operator names (``--hide``).
+A container that runs as root could read their tokens and databases through the root folder of the node. The list has
+the executor's own folder, the data directory around it, and the folder of key files. It also has the directories of
+programs that ran as root since the machine started (noted in ``/run/cress/homes``), and those that the operator names
+(``--hide``).
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import msgspec
 from cress.model.secrets import KEY_FOLDER
 
 HOMES = Path("/run/cress/homes")
-# Files by which a data directory is known.
+# Files that mark a data directory.
 _MARKS = ("center.json", "cress.db")
-# In the executor's folder: those that the operator names, for processes that the supervisor starts.
+# In the executor's folder: the folders that the operator names, for processes that the supervisor starts.
 _NAMED = "containers/hidden"
 
 
 def note_home(directory: Path) -> None:
-    """Note a data directory of this machine, if this process is root; an error changes nothing."""
+    """Note a data directory of this machine, if this process is root. Errors are ignored."""
     if os.geteuid() != 0:
         return
     path = os.fsencode(directory.absolute())
@@ -37,7 +38,7 @@ def note_home(directory: Path) -> None:
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether only its owner may enter a folder: it can be hidden from containers without harm."""
+    """Return whether only its owner may enter a folder, so that it can be hidden from containers without harm."""
     try:
         return not folder.stat().st_mode & 0o077
     except OSError:
@@ -45,7 +46,7 @@ def is_private(folder: Path) -> bool:
 
 
 def hidden_folders(home: Path, named: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the real paths of the folders that are there now, outermost ones only; ``home`` is the executor's."""
+    """Return the real paths of the folders that exist now, outermost ones only; ``home`` is the executor's."""
     found = {home.absolute(), Path(KEY_FOLDER), *map(Path, named)}
     found |= {parent for parent in home.absolute().parents if any((parent / mark).exists() for mark in _MARKS)}
     with contextlib.suppress(OSError):
@@ -64,11 +65,11 @@ def keep_named(home: Path, named: Iterable[str]) -> None:
 
 
 def named_folders(home: Path) -> list[str]:
-    """Return the folders that were stored."""
+    """Return the stored folders."""
     path = home / _NAMED
     return msgspec.json.decode(path.read_bytes(), type=list[str]) if path.exists() else []
 
 
 def hidden_here(home: Path) -> tuple[str, ...]:
-    """Return the folders that containers of this executor do not see."""
+    """Return the folders that are hidden from containers of this executor."""
     return hidden_folders(home, named_folders(home))

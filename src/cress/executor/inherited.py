@@ -1,18 +1,18 @@
 """The environment variables that tasks, and the processes that work for them, inherit from the executor.
 
-A task can read the environment of its parent, so it is not that of the shell in which somebody started the executor,
-which may have secrets: it is a short list of variables, and those that the operator names (``--task-env``).
+A task can read the environment of its parent, and the shell that started the executor may have secrets in its own. So
+tasks inherit only a short list of variables, and those that the operator names (``--task-env``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# What programs need to find others and to speak the language of the machine.
+# Variables with which programs find other programs and use the language of the machine.
 _NAMES = frozenset(("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ"))
-# The names of the operator, in the environment of the processes of an executor, separated by commas.
+# The variable with the operator's names, separated by commas, for the processes of an executor.
 NAMED = "CRESS_TASK_ENV"
-# Python's own processes find their modules by it; tasks do not get it.
+# Python's own processes find their modules by it; tasks do not inherit it.
 _MODULES = "PYTHONPATH"
 
 

@@ -1,7 +1,7 @@
 """The supervisor's journal: a framed file with a batch of records in each frame, complete or absent.
 
-A damaged file is set aside, and the journal goes on with the whole frames that were in it. Tasks that none of them
-tells of are then stopped: nobody can say what was agreed about them (``TaskProcesses.resume``).
+A damaged file is set aside, and the journal goes on with its whole frames. Tasks without a record are then stopped,
+since their orders are no longer known (``TaskProcesses.resume``).
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ _FIRST_1 = b"cress journal 1\n"
 FORMAT = FileFormat("journal", VERSION, (Older(1, _FIRST_1, len(_FIRST_1), MARKED),))
 HEADER = FORMAT.first_line
 
-# Smaller files are not compacted: nothing is gained. Larger ones are when most of their records are outdated.
+# Smaller files are never compacted, as nothing is gained; larger ones are when most of their records are outdated.
 COMPACT_FROM = 1_000_000
 
 
 class JournalError(Exception):
-    """The journal cannot be used; the message names the file and the way out."""
+    """Error: the journal cannot be used; the message names the file and the remedy."""
 
 
 class JournalFile:
     """The journal of one supervisor, open for writing; ``known`` is the state that its records add up to.
 
-    ``write`` is durable when it returns; ``note`` is collected and written by ``flush``: what is noted survives the
-    end of the supervisor, not of the machine, where it would be worth nothing. ``damage`` says what was found when it
-    was opened, and where the file is now; empty: nothing.
+    ``write`` is durable when it returns. ``note`` collects records, which ``flush`` writes. Noted records survive the
+    end of the supervisor but not that of the machine, after which they are useless. ``damage`` describes the damage
+    found at opening, and where the file is now; empty: none.
     """
 
     def __init__(self, path: Path, *, compact_from: int = COMPACT_FROM, disk: Disk = REAL_DISK) -> None:
         self.path = path
         self.known = Known()
-        self.full = ""  # why the last write failed, in the words of the system
+        self.full = ""  # the reason why the last write failed, in the words of the system
         self._noted: list[Record] = []
         self._compact_from = compact_from
         self._disk = disk
-        self._older = False  # whether the file is of an older version
+        self._older = False  # the file is of an older version
         self.damage = ""
         self._file = FramedFile(self._open(), disk)
         try:
             damage = self._load()
             if damage or self._older:
-                # Records of two versions do not stand in one file.
+                # One file has records of one version only.
                 self._rewrite(damage)
         except BaseException:
             disk.close(self._file.fd)
@@ -59,7 +59,7 @@ class JournalFile:
         self._next_compaction = max(compact_from, self._file.end)
 
     def write(self, records: Sequence[Record]) -> None:
-        """Make these records durable, with those noted before; OSError: none of them is in the journal."""
+        """Make these records durable, with those noted before. Raise OSError if none of them is in the journal."""
         self._file.append(encode_records([*self._noted, *records]))
         self._noted.clear()
         self._disk.sync(self._file.fd)
@@ -67,12 +67,12 @@ class JournalFile:
             self.known.apply(record)
 
     def note(self, record: Record) -> None:
-        """Apply this record now, and write it with the next flush."""
+        """Apply this record now, and write it with the next ``flush``."""
         self.known.apply(record)
         self._noted.append(record)
 
     def flush(self) -> bool:
-        """Write the noted records. Return False if the disk is full: they stay noted."""
+        """Write the noted records. Return False if the disk is full; then they stay noted."""
         if self._noted:
             try:
                 self._file.append(encode_records(self._noted))
@@ -86,7 +86,7 @@ class JournalFile:
         return True
 
     def compact(self) -> None:
-        """Rewrite the file with the fewest records of its state; if that fails, it stays as it is."""
+        """Rewrite the file with the fewest records that give its state; if that fails, the file stays as it is."""
         try:
             self._rewrite()
         except OSError:
@@ -107,7 +107,7 @@ class JournalFile:
         self.damage = f"{self.path} {damage}; it was set aside as {aside.name}"
 
     def _rewrite(self, damage: str = "") -> None:
-        """Write the file anew; with ``damage`` the one that is there is set aside."""
+        """Write the file anew; with ``damage``, set the present one aside."""
         disk, new = self._disk, self.path.with_suffix(".new")
         fd = disk.open(new, empty=True)
         try:
@@ -124,7 +124,7 @@ class JournalFile:
             raise
         disk.close(self._file.fd)
         self._file = file
-        self._noted = []  # the new file has them
+        self._noted = []  # the new file includes them
         self._next_compaction = max(self._compact_from, 4 * file.end)
         disk.sync_folder(self.path.parent)
 
@@ -134,7 +134,7 @@ class JournalFile:
         self._disk.close(self._file.fd)
 
     def _load(self) -> str:
-        """Apply the records of the file, and cut off what a crash has left of the last; return what is damaged."""
+        """Apply the records of the file, and cut off a half-written last frame; return a description of the damage."""
         data = self._disk.read(self.path)
         if len(data) <= len(HEADER) and HEADER.startswith(data.rstrip(b"\0")):
             self._file.cut(0)
@@ -166,13 +166,13 @@ class JournalFile:
         if not damage:
             self._file.cut(end)
         elif not self.known.until:
-            # The part that is lost may have had a term: tasks that must not outlive it are stopped at once.
+            # The lost part may have contained a term: tasks that must not outlive it are stopped at once.
             self.known.apply(Deadline(1, 1))
         return damage
 
 
 def _decoded(payload: bytes, version: int) -> list[Record]:
-    """Return the records of a frame; of an unknown version (0), of the newest in which they can be read."""
+    """Return the records of a frame; if its version is unknown (0), by the newest version that can decode them."""
     for number in (version,) if version else range(VERSION, 1, -1):
         try:
             return decode_records(payload, number)

@@ -1,4 +1,4 @@
-"""The keeper: the program ``cress executor``, which starts its agent again when that ends unexpectedly."""
+"""The keeper: the program ``cress executor``, which restarts its agent when the agent ends unexpectedly."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from types import FrameType
 from cress.executor.frozen import FrozenSupervisor
 from cress.executor.runtimes.linux import die_with_parent
 
-# Exit codes of an agent that has ended as it should: stopped, bad input, it cannot work.
+# Exit codes of an agent that has ended as it should: stopped, bad input, unable to work.
 FINAL = (0, 2, 3)
-# Seconds before an agent is started again: at first and at most; one that ran for ``STEADY`` counts as new.
+# Seconds before the agent is restarted, at first and at most; after a run of ``STEADY`` seconds the pause is short
+# again.
 FIRST_PAUSE, LONGEST_PAUSE, STEADY = 0.5, 30.0, 60.0
-# Seconds between two looks whether the keeper is to stop, while no agent runs.
+# Seconds between two checks for a request to stop, while no agent runs.
 LOOK = 0.05
-# Seconds between two looks at the supervisor.
+# Seconds between two checks of the supervisor.
 WATCH = 1.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Keeper:
-    """Runs ``begin``, an agent, in a child process; ``again`` is the command for those that follow it.
+    """Runs ``begin``, the first agent, in a child process; ``again`` is the command for later agents.
 
-    ``lock`` is the file with the pid of the supervisor, which is continued when something has stopped it.
+    ``lock`` is the file with the pid of the supervisor, which the keeper continues if something has stopped it.
 
-    The first agent is a fork, which costs no second start of Python. Later ones are new programs, since another release
-    may have been installed meanwhile. An agent dies with its keeper, so killing one kills both. Signals that
-    ask it to stop are passed on.
+    The first agent is a fork, which saves a second start of Python. Later ones are new programs, since another release
+    may have been installed in the meantime. An agent dies with its keeper, so killing the keeper kills both. The keeper
+    passes on signals that ask it to stop.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Keeper:
             pause, work = min(2 * pause, LONGEST_PAUSE), self._execute
 
     def _start(self, work: Callable[[], int]) -> int:
-        # A signal that comes before the agent listens to it waits.
+        # A signal that comes before the agent handles it stays pending.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         keeper = os.getpid()
         sys.stdout.flush()
@@ -75,14 +76,14 @@ class Keeper:
         self._agent = os.fork()
         if not self._agent:
             _be_agent(keeper, work)
-        # Those that came while there was no agent.
+        # These signals came while no agent ran.
         for number in self._asked:
             os.kill(self._agent, number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         return self._agent
 
     def _wait(self, agent: int) -> int:
-        """Return how the agent ended: its exit code, or -n after signal n. Meanwhile, look after the supervisor."""
+        """Return how the agent ended: its exit code, or -n after signal n. Meanwhile, watch the supervisor."""
         end = os.pidfd_open(agent)
         while not select.select([end], [], [], WATCH)[0]:
             self._supervisor.look()
@@ -92,7 +93,7 @@ class Keeper:
         return os.waitstatus_to_exitcode(status)
 
     def _rest(self, seconds: float) -> None:
-        """Wait before the next start; less if the keeper is to stop, since only an agent can stop its tasks."""
+        """Wait before the next start; return early if the keeper must stop, since only an agent can stop its tasks."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self._asked:
             time.sleep(LOOK)
@@ -111,7 +112,7 @@ class Keeper:
 
 
 def _be_agent(keeper: int, work: Callable[[], int]) -> None:
-    """Be the agent, in a process group of its own: Ctrl-C reaches it once, through the keeper."""
+    """Become the agent, in a process group of its own, so that Ctrl-C reaches it only once, through the keeper."""
     code = 1
     try:
         os.setpgid(0, 0)

@@ -17,14 +17,14 @@ from cress.executor.settings import LOG_SIZE
 from cress.model.allowed_sources import AllowedSources
 from cress.protocol.messages import FromSupervisor, Inventory, ToSupervisor, decode_from_supervisor, encode
 
-# Seconds that a new supervisor may take to listen: it reads its journal first.
+# Seconds for a new supervisor to read its journal and listen.
 START_TIMEOUT = 20.0
-# Exit code of a supervisor that would fail again if started again.
+# Exit code of a supervisor that would fail again after a restart.
 HOPELESS = 3
 
 
 class SupervisorError(Exception):
-    """There is no supervisor to connect to; the message says why. ``permanent``: trying again does not help."""
+    """Error: no supervisor to connect to; the message says why. ``permanent``: another try does not help."""
 
     def __init__(self, what: str, *, permanent: bool = False) -> None:
         super().__init__(what)
@@ -34,7 +34,7 @@ class SupervisorError(Exception):
 class Link:
     """A connection to the supervisor.
 
-    The ``inventory`` and the messages after it are the supervisor's complete knowledge.
+    The ``inventory`` and the messages after it are the complete state of the supervisor.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,7 +45,7 @@ class Link:
         self.inventory = Inventory(boot="", pid=0)
 
     async def receive(self) -> bytes | None:
-        """Return the next message, encoded; None: the supervisor is gone."""
+        """Return the next message, encoded; None if the supervisor is gone."""
         while not self._arrived:
             try:
                 data = await self._reader.read(1 << 18)
@@ -57,7 +57,7 @@ class Link:
         return self._arrived.pop(0)
 
     async def forward(self, message: bytes) -> None:
-        """Send an encoded message on."""
+        """Send a message that is already encoded."""
         self._writer.write(frame(message))
         await self._writer.drain()
 
@@ -66,7 +66,7 @@ class Link:
         await self.forward(encode(message))
 
     def close(self) -> None:
-        """End the connection; the supervisor stays."""
+        """Close the connection; the supervisor stays."""
         self._writer.close()
 
 

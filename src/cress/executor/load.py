@@ -1,7 +1,7 @@
 """Load of the machine (docs/load.md): the kernel's counters as shares of the machine's capacity, smoothed.
 
-Of the processors count those that this program may run on, so that an executor that is pinned to a part of the machine
-tells of that part. Everything is read from ``/proc`` and ``/sys``; ``smoothed`` and ``differs`` only calculate.
+Only processors that this program may run on count, so that an executor pinned to a part of the machine measures that
+part. All input is read from ``/proc`` and ``/sys``; ``smoothed`` and ``differs`` only calculate.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from cress.model.node import DISK_KIND, Device, Load
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
 
-# Smaller changes are not reported: of a share (in thousandths), and of the free memory (in bytes).
+# Smaller changes are not reported: in a share (thousandths), and in the free memory (bytes).
 POINT, BYTES = 10, 32 * 2**20
-# Seconds after which an unchanged load is reported again: the center's verdict depends on more than the load.
+# Seconds after which an unchanged load is reported again, since the center's verdict depends on more than the load.
 AGAIN = 15.0
-# Seconds between two searches for disks and interfaces.
+# Seconds between two scans for disks and interfaces.
 LOOK = 60.0
 # Assumed speed of an interface that does not report one, in bit/s.
 NETWORK = 10**9
@@ -35,8 +35,9 @@ WHOLE = 1000
 
 
 class Counted(NamedTuple):
-    """The kernel's counters at one time: busy and all ticks of each processor, bytes sent, busy milliseconds of each
-    disk.
+    """The kernel's counters at one time.
+
+    Busy and all ticks of each processor, bytes sent, busy milliseconds of each disk.
     """
 
     at: float
@@ -47,7 +48,7 @@ class Counted(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Shares in use between two times (0 … 1), and the free memory at the second, in bytes."""
+    """Shares in use between two times (0 … 1), and the free memory at the second time, in bytes."""
 
     cpu: float
     memory: float
@@ -65,9 +66,9 @@ class CounterFiles(NamedTuple):
 
 
 def smoothed(before: Sample | None, sample: Sample, elapsed: float, half_life: float = LOAD_HALF_LIFE) -> Sample:
-    """``before`` moved towards ``sample``, of the ``elapsed`` seconds since: by half of the way in a half-life.
+    """Return ``before`` moved towards ``sample``, ``elapsed`` seconds later: half of the distance in a half-life.
 
-    Two steps at the same sample are as one of both lengths, so it does not matter how regularly it is sampled.
+    Two steps with the same sample equal one step of the total length, so irregular sampling makes no difference.
     """
     if before is None:
         return sample
@@ -76,10 +77,10 @@ def smoothed(before: Sample | None, sample: Sample, elapsed: float, half_life: f
 
 
 def between(first: Counted, second: Counted, bits: int, memory: tuple[int, int]) -> Sample:
-    """Return the shares between two counts; ``bits``/s is the speed of the network, ``memory`` the total and the
-    available.
+    """Return the shares in use between two counts.
 
-    A processor, interface or disk that is in only one of the counts, or whose counter was reset, is left out.
+    ``bits`` is the speed of the network in bit/s, ``memory`` the total and the available memory in bytes. A processor,
+    interface or disk is left out if only one of the counts has it, or if its counter was reset.
     """
     elapsed = max(1e-3, second.at - first.at)
     cpus = first.ticks.keys() & second.ticks.keys()
@@ -107,7 +108,7 @@ def _share(value: float) -> float:
 
 
 def load_of(sample: Sample) -> Load:
-    """Return the smoothed sample as it is sent."""
+    """Return the smoothed sample as the message to the center."""
     cpu, memory, network, disk = (round(WHOLE * share) for share in sample[:4])
     return Load(cpu, memory, network, disk, int(sample.free_memory))
 
@@ -122,9 +123,9 @@ def differs(told: Load, load: Load) -> bool:
 
 
 def processors(machine: CounterFiles, allowed: Iterable[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Return busy ticks and all ticks of each of these processors that exists.
+    """Return busy ticks and all ticks of those of the ``allowed`` processors that exist.
 
-    Waiting for a disk is idle; stolen time busy.
+    Waiting for a disk counts as idle, stolen time as busy.
     """
     busy: dict[int, int] = {}
     ticks: dict[int, int] = {}
@@ -136,7 +137,7 @@ def processors(machine: CounterFiles, allowed: Iterable[int]) -> tuple[dict[int,
             name, *rest = line.split()
             if name == "cpu" or int(name[3:]) not in wanted:
                 continue
-            # user nice system idle iowait irq softirq steal; what follows is part of the first two.
+            # user nice system idle iowait irq softirq steal; the fields after these are part of the first two.
             counts = [int(count) for count in rest[:8]]
             number = int(name[3:])
             ticks[number] = sum(counts)
@@ -145,7 +146,7 @@ def processors(machine: CounterFiles, allowed: Iterable[int]) -> tuple[dict[int,
 
 
 def interfaces(machine: CounterFiles) -> list[Path]:
-    """Return the hardware interfaces; where there are none (in some containers), all but the loopback."""
+    """Return the hardware interfaces; if there are none (in some containers), all but the loopback."""
     try:
         there = [path for path in sorted((machine.sys / "class/net").iterdir()) if path.name != "lo"]
     except OSError:
@@ -154,7 +155,7 @@ def interfaces(machine: CounterFiles) -> list[Path]:
 
 
 def speed(found: Iterable[Path]) -> int:
-    """Return the total speed of these interfaces in bit/s, as far as they report it."""
+    """Return the total speed of these interfaces in bit/s, as far as they report one."""
     total = 0
     for folder in found:
         with contextlib.suppress(OSError, ValueError):
@@ -163,7 +164,7 @@ def speed(found: Iterable[Path]) -> int:
 
 
 def disks(machine: CounterFiles, devices: Iterable[Device]) -> list[Path]:
-    """Return the block devices of these disks; without disks, all hardware ones."""
+    """Return the block devices of these disks; without disks, all hardware block devices."""
     blocks: dict[Path, None] = {}
     for device in devices:
         with contextlib.suppress(OSError):
@@ -179,7 +180,7 @@ def disks(machine: CounterFiles, devices: Iterable[Device]) -> list[Path]:
 
 
 class Sampler:
-    """Samples the machine as long as the agent runs; ``load`` is the latest, None before the second sample."""
+    """Samples the machine while the agent runs; ``load`` is the latest, None before the second sample."""
 
     def __init__(
         self,
@@ -201,7 +202,7 @@ class Sampler:
         self._fresh = asyncio.Event()
 
     async def run(self) -> None:
-        """Sample for ever; a counter that cannot be read is tried again next time."""
+        """Sample for ever; a counter that cannot be read is tried again the next time."""
         while True:
             with contextlib.suppress(OSError, ValueError):
                 await in_background(self.sample)
@@ -214,7 +215,7 @@ class Sampler:
         await self._fresh.wait()
 
     def sample(self) -> None:
-        """Take one sample; docs/load.md has the cost."""
+        """Take one sample; docs/load.md states the cost."""
         now = time.monotonic()
         if now - self._looked >= LOOK:
             self._look(now)
@@ -243,14 +244,14 @@ class Sampler:
     def _busy(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for disk in self._disks:
-            # The tenth number: milliseconds in which requests were under way.
+            # The tenth number: milliseconds during which requests were in progress.
             with contextlib.suppress(OSError, ValueError, IndexError):
                 found[disk.name] = int((disk / "stat").read_text().split()[9])
         return found
 
 
 class LoadReporter:
-    """The load that one center knows, and the decision to report a new one."""
+    """The last load reported to one center, and the decision to report a new one."""
 
     def __init__(self) -> None:
         self._told: Load | None = None
@@ -265,10 +266,10 @@ class LoadReporter:
 
 
 def offered_network(resource: str) -> int:
-    """Return the network of a configured resource, in bit/s; 0: none is configured."""
+    """Return the network of a configured resource, in bit/s; 0: none."""
     dimensions = Dimensions()
     try:
         return parse_vector(resource, dimensions)[dimensions.index["network"]] if resource else 0
     except InputError:
-        # It has dimensions that only the center knows.
+        # The resource has dimensions that only the center can read.
         return 0

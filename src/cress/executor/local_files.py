@@ -1,4 +1,4 @@
-"""Files of the node as sources and destinations: copied whole or not at all, and never through a hidden folder."""
+"""Files of the node as sources and destinations: copied completely or not at all, never through a hidden folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fetch_here(source: Path, new: Path, rules: SourceRules) -> None:
 
 
 def save_here(file: Path, place: Path, rules: SourceRules) -> None:
-    """Copy a file to a path of the node, whose folders are made. Raise Failed or OSError."""
+    """Copy a file to a path of the node; missing folders are made. Raise Failed or OSError."""
     rules.check_place(Path(os.path.realpath(place)))
     place.parent.mkdir(parents=True, exist_ok=True)
     with _opened(place.parent, os.O_PATH | os.O_DIRECTORY, rules) as folder:
@@ -46,7 +46,7 @@ def save_here(file: Path, place: Path, rules: SourceRules) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path, flags: int, rules: SourceRules) -> Iterator[Path]:
-    """Open a path, and give the name of what was opened: a link that changes afterwards leads nowhere else."""
+    """Open a path, and yield the name of the open file, so that a later change of a link has no effect."""
     fd = os.open(path, flags | os.O_CLOEXEC)
     name = Path(f"/proc/self/fd/{fd}")
     try:
@@ -64,7 +64,7 @@ def _opened(path: Path, flags: int, rules: SourceRules) -> Iterator[Path]:
 
 
 def here(error: OSError) -> Failed:
-    """Return the error of a path of this node as a message for the user."""
+    """Return the error of a path of this node as a message for users."""
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "it"
     node = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return Failed(
@@ -79,7 +79,7 @@ def here(error: OSError) -> Failed:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, link or folder, if it is there."""
+    """Remove a file, link or folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,4 +1,4 @@
-"""Removal of task output that is old or too large, so that it does not fill the node's disk."""
+"""Removal of old or excessive task output, so that it does not fill the node's disk."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Seconds since the last write within which output is never removed.
+# Seconds after the last write during which output is never removed.
 YOUNG = 60.0
-# The disk is nearly full when less than this part of it is free.
+# The disk is nearly full if less than this part of it is free.
 LEAST_FREE = 0.05
 
 
 class LogFolder(NamedTuple):
-    """The folder of one attempt: when it was last written to (seconds since the epoch), its bytes on the disk."""
+    """The folder of one attempt: its last write (seconds since the epoch) and its bytes on the disk."""
 
     written: float
     attempt: int
@@ -39,10 +39,9 @@ def remove_old_output(
     now: float,
     is_full: Callable[[Path], bool] = nearly_full,
 ) -> list[int]:
-    """Remove the output of attempts: older than ``age`` (s), the oldest beyond ``size`` bytes, or while the disk is
-    full.
+    """Remove output: older than ``age`` (s), the oldest beyond ``size`` bytes, or the oldest while the disk is full.
 
-    Attempts in ``busy`` are left alone: they run, or their end is not known to be stored. Return the removed attempts,
+    Attempts in ``busy`` are left alone: they run, or their end may not be stored yet. Return the removed attempts,
     oldest first.
     """
     outputs = sorted(_outputs(folder))
@@ -87,11 +86,11 @@ def _measured(path: Path) -> tuple[float, int]:
 
 
 def force_remove(function: Callable[..., Any], path: str, _: object) -> None:
-    """Remove a path whose permissions forbid it, as an error handler of ``rmtree``. If that fails too, it is tried
-    again later.
+    """Remove a path whose permissions forbid it: an error handler of ``rmtree``.
 
-    Root needs no permission, and must not trust paths: other processes of the task's account may be turning
-    folders in them into links. Without root the executor has no more rights than the task itself.
+    If that fails too, a later run tries again. Root needs no permission, and must not trust paths: other processes of
+    the task's account may be turning folders in them into links. Without root the executor has no more rights than the
+    task itself.
     """
     if os.geteuid() == 0:
         return

@@ -1,7 +1,7 @@
 """Limits on the output of attempts: the beginning of a long log is returned to the disk, as a hole in its file.
 
-Offsets stay valid, and the program that writes is not disturbed. Sizes are checked from time to time; that of a log
-that grows fast so often that it grows by no more than about half of its limit between two checks.
+Offsets stay valid, and the program that writes is not disturbed. Sizes are checked at intervals. A log that grows fast
+is checked so often that it grows by at most about half of its limit in between.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from cress.executor.attempt_log import open_log
 from cress.model.times import MILLISECOND, SECOND
 
 STREAMS = (b"/stdout", b"/stderr")
-# Time between two checks of a log that fills fast, that grows, that does not grow; and before the first check.
+# µs between two checks of a log: one that fills fast, one that grows, one at rest; and before the first check.
 SOONEST, USUAL, SELDOM, FIRST = 10 * MILLISECOND, SECOND, 4 * SECOND, 100 * MILLISECOND
-# Holes are multiples of this size, or of a block of the file system if that is larger.
+# Bytes: the size of a hole is a multiple of this, or of a block of the file system if that is larger.
 STEP = 64 * 1024
 
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
@@ -47,27 +47,27 @@ class LogLimits:
         self._folder = folder
         self._say = say
         self._logs: dict[int, _Log] = {}
-        self._dues: list[tuple[int, int]] = []  # when a log is looked at, its attempt
+        self._dues: list[tuple[int, int]] = []  # the time of the next check of a log, and its attempt
         self.can_punch = True
 
     @property
     def due(self) -> int | None:
-        """The time of the next check."""
+        """Return the time of the next check."""
         return self._dues[0][0] if self._dues and self.can_punch else None
 
     def began(self, attempt: int, limit: int, now: int) -> None:
-        """Limit each stream of an attempt that begins to write to its last ``limit`` bytes."""
+        """Limit each stream of an attempt that starts to write to its last ``limit`` bytes."""
         self._logs[attempt] = _Log(limit, now)
         heapq.heappush(self._dues, (now + FIRST, attempt))
 
     def over(self, attempt: int, now: int) -> None:
-        """Check the logs of an attempt a last time: it has ended."""
+        """Check the logs of an ended attempt for the last time."""
         log = self._logs.pop(attempt, None)
         if log is not None and self.can_punch:
             self._look(attempt, log, now)
 
     def look(self, now: int) -> None:
-        """Check the logs that are due."""
+        """Check all logs whose time has come."""
         while self.can_punch and self._dues and self._dues[0][0] <= now:
             _, attempt = heapq.heappop(self._dues)
             log = self._logs.get(attempt)
@@ -104,10 +104,9 @@ class LogLimits:
 
 
 def keep_last(path: bytes, limit: int) -> int:
-    """Return all but the last ``limit`` bytes of a log to the disk. Return the number of bytes that are gone.
+    """Return all but the last ``limit`` bytes of a log to the disk; return the number of bytes removed.
 
-    The task owns the folder, so a file that is not its log any more, or has further names, is left alone. Raise
-    OSError.
+    The task owns the folder, so a file that has been replaced, or that has further names, is left alone. Raise OSError.
     """
     fd = open_log(path, os.O_RDWR)
     try:
@@ -125,14 +124,14 @@ def keep_last(path: bytes, limit: int) -> int:
 
 
 def can_punch_holes(folder: Path) -> bool:
-    """Return whether the file system of a folder can make holes in files."""
+    """Return whether the file system of a folder supports holes in files."""
     trial = folder / ".holes"
     try:
         trial.write_bytes(b"")
         trial.write_bytes(bytes(2 * max(STEP, trial.stat().st_blksize)))
         keep_last(os.fsencode(trial), 0)
     except OSError as error:
-        return error.errno not in _UNABLE  # a full disk, for example, says nothing about holes
+        return error.errno not in _UNABLE  # other errors, such as a full disk, do not show that holes are unsupported
     else:
         return True
     finally:
@@ -140,9 +139,9 @@ def can_punch_holes(folder: Path) -> bool:
 
 
 def first_kept(fd: int) -> int:
-    """Return the offset of the first byte that a log has kept."""
+    """Return the offset of the first byte still in a log."""
     try:
         return os.lseek(fd, 0, os.SEEK_DATA)
     except OSError as error:
-        # ENXIO: the file is one hole, or empty. Otherwise the file system knows no holes.
+        # ENXIO: the file is empty or one hole. Other errors: the file system does not support holes.
         return os.fstat(fd).st_size if error.errno == errno.ENXIO else 0

@@ -1,8 +1,8 @@
-"""Copying the logs of an attempt to the folder that its job names. ``python -m cress.executor.logcopy ORDERS``.
+"""Copying of an attempt's logs to the folder that its job names. ``python -m cress.executor.logcopy ORDERS``.
 
-A process of its own, started by the supervisor when the attempt is over. The orders lie in a folder for the executor
-alone, from the start of the attempt on, so that a supervisor that comes later finds them. A copy that fails changes
-nothing about the attempt: a line at the end of its standard error says so, and the executor's log.
+A copy is a process of its own, which the supervisor starts after the attempt has ended. From the start of the attempt,
+the orders are in a folder for the executor alone, where a later supervisor finds them. A failed copy leaves the
+attempt's outcome unchanged: a line at the end of its standard error reports it, and the executor's log.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from cress.shell.executor.starting import StartError
 
 FOLDER = "copies"
 STREAMS = ("stdout", "stderr")
-# Copies at the same time.
+# Most copies at the same time.
 MOST = 4
-# Times that a copy is started in all if it is killed, for example for lack of memory.
+# Most starts of one copy, if it is killed each time, for lack of memory for example.
 TRIES = 3
 
 
 class CopyOrders(msgspec.Struct, frozen=True):
-    """The attempt whose logs are copied, its node, and the ``sources`` that its job may name."""
+    """The attempt whose logs are copied, its node, and the ``sources`` that its job may use."""
 
     node: str
     what: Spawn
@@ -46,7 +46,7 @@ class CopyOrders(msgspec.Struct, frozen=True):
 
 
 class LogCopies:
-    """The supervisor's side: the copies that are ordered, waiting and being made."""
+    """The supervisor's side: copies that are ordered, waiting or running."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class LogCopies:
         self._ordered = {int(path.name) for path in self._folder.iterdir() if path.name.isdigit()}
         self._waiting: list[int] = []
         self._working: dict[int, int] = {}  # by pid: the attempt
-        self._killed: dict[int, int] = {}  # how often the copy of an attempt was killed
+        self._killed: dict[int, int] = {}  # by attempt: how often its copy was killed
 
     def order(self, what: Spawn) -> None:
-        """Order the copy of an attempt that is about to start. Raise StartError if the order cannot be stored."""
+        """Order a copy for an attempt that is about to start. Raise StartError if the order cannot be stored."""
         path = self._folder / str(what.attempt)
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -79,19 +79,19 @@ class LogCopies:
         self._ordered.add(what.attempt)
 
     def over(self, attempt: int) -> None:
-        """Start the copy of an attempt that has ended, if one is ordered."""
+        """Start the copy for an ended attempt, if one is ordered."""
         if attempt in self._ordered:
             self._ordered.discard(attempt)
             self._waiting.append(attempt)
             self._start()
 
     def left(self, running: set[int]) -> None:
-        """Start the copies that an earlier supervisor left, of attempts that do not run any more."""
+        """Start the copies that an earlier supervisor left, for attempts that no longer run."""
         for attempt in sorted(self._ordered - running):
             self.over(attempt)
 
     def ended(self, pid: int, status: int) -> bool:
-        """Return whether the child that has ended was making a copy."""
+        """Return whether the ended child was making a copy."""
         attempt = self._working.pop(pid, None)
         if attempt is None:
             return False
@@ -122,11 +122,11 @@ class LogCopies:
 
 
 def main(orders: Path) -> int:
-    """Copy both streams. Return 0 even if that fails: the failure is written to the log."""
+    """Copy both streams. Return 0 even if that fails, since the log has the failure then."""
     told = msgspec.msgpack.decode(orders.read_bytes(), type=CopyOrders)
     what, run = told.what, told.what.run
     os.chdir("/")
-    # Opened before the account changes: the new one may not be able to pass through the executor's directory.
+    # Opened before the account changes, since the new one may be unable to pass through the executor's directory.
     logs = {name: _opened(what.folder + b"/" + name.encode()) for name in STREAMS}
     try:
         from cress.executor import transfer
@@ -155,7 +155,7 @@ def _copy(fd: int, address: str, save: Callable[[Path, str], None]) -> None:
     import tempfile
 
     first = first_kept(fd)
-    # The copy gets the permissions of this file, so it lies in a folder that nobody else may enter.
+    # The copy gets the permissions of this file, so the file is in a folder that only its owner may enter.
     with tempfile.TemporaryDirectory(prefix="cress-log-") as folder:
         kept = Path(folder, "log")
         with kept.open("wb") as file, open(fd, "rb", closefd=False) as log:
@@ -168,7 +168,7 @@ def _copy(fd: int, address: str, save: Callable[[Path, str], None]) -> None:
 
 
 def _opened(path: bytes) -> int | None:
-    """Open a log, if it is still a regular file of the task."""
+    """Open a log, if it still is a regular file of the task; otherwise return None."""
     try:
         return open_log(path, os.O_RDWR | os.O_APPEND)
     except OSError:

@@ -12,14 +12,14 @@ from cress.executor.log_limits import first_kept
 from cress.protocol.messages import LogData, ReadLog
 
 STREAMS = ("stdout", "stderr")
-# Bytes in one answer at most.
+# Most bytes in one answer.
 MOST = 1 << 20
-# Seconds between two checks for new data. inotify would save half of it on average.
+# Seconds between two checks for new data; inotify would halve the delay on average.
 POLL = 0.02
 
 
 async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> LogData:
-    """Answer ``order`` from the files below ``folder``; ``is_live`` tells whether an attempt may still write."""
+    """Return the answer to ``order`` from the files below ``folder``; ``is_live``: an attempt may still write."""
     if order.stream not in STREAMS:
         return LogData(id=order.id, over=True, error=f"no stream {order.stream[:20]!r}; one of {', '.join(STREAMS)}")
     path = folder / str(int(order.attempt)) / order.stream
@@ -27,7 +27,7 @@ async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> 
     loop = asyncio.get_running_loop()
     end = loop.time() + order.wait / 1000
     while True:
-        # In this order, so that the last bytes of an attempt are not missed.
+        # In this order, so that the last bytes of an attempt are included.
         live = is_live(order.attempt)
         try:
             gone, kept, data = _read(path, order.offset, limit)
@@ -45,16 +45,14 @@ async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> 
 
 
 def _read(path: Path, offset: int, limit: int) -> tuple[int, int, bytes]:
-    """Return the bytes from ``offset`` on that are gone, the bytes that the log has kept, and the data behind the
-    gap.
-    """
+    """Return the number of bytes gone from ``offset`` on, the number of bytes kept, and the data behind the gap."""
     fd = open_log(str(path), os.O_RDONLY)
     try:
         while True:
             size, first = os.fstat(fd).st_size, first_kept(fd)
             start = max(offset, min(first, size))
             data = os.pread(fd, limit, start)
-            # A hole that was made in the meantime reads as zeros: read again.
+            # A hole made in the meantime reads as zeros, so the data is read again.
             if first_kept(fd) <= start or not data:
                 return start - offset, size - first, data
     finally:

@@ -1,4 +1,4 @@
-"""Facts of a node: its devices, attributes, compilers and paths of data, as the agent sends them in its hello."""
+"""Facts of a node, as the agent sends them in its hello: its devices, attributes, compilers and paths of data."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cress.model.node import DISK_KIND, Device, Value
 from cress.model.reports import Checked
 from cress.protocol.messages import Hello, Inventory
 
-# Seconds for which registration waits for the versions of compilers.
+# Seconds that registration waits for the versions of compilers.
 VERSIONS = 1.0
-# For tests: pretends that the executor is on another machine than the center, so that terms hold for it.
+# For tests: treats the executor as on another machine than the center, so that terms apply to it.
 PRETENDED_BOOT = "CRESS_PRETENDED_BOOT"
 
 
 class NodeFacts:
     """Finds the facts of this node. ``devices`` is ``None`` until the first search.
 
-    ``asking`` is the search for versions of compilers that is under way; ``told`` are the versions in the last hello.
+    ``asking`` is the running search for versions of compilers; ``told`` are the versions in the last hello.
     """
 
     def __init__(self, settings: ExecutorSettings, say: Callable[[str], None]) -> None:
@@ -35,18 +35,18 @@ class NodeFacts:
         self._settings = settings
         self._say = say
         self.asking: asyncio.Future[dict[str, str]] | None = None
-        self._versions: dict[str, str] = {}  # of compilers, as far as they have answered
+        self._versions: dict[str, str] = {}  # of the compilers that have answered
         self.told: dict[str, str] = {}
 
     async def prepare(self) -> None:
-        """Look for devices, once, and ask compilers for their versions."""
+        """Search for devices, once, and for versions of compilers."""
         if self.devices is None:
             self.devices = await in_background(self._find_devices)
         if self.asking is None or self.asking.done():
             self.asking = in_background(partial(versions, self._settings.directory.absolute()))
 
     async def hello(self, inventory: Inventory, address: str, reports: tuple[Checked, ...]) -> Hello:
-        """Return the hello of the node, which has this ``address`` unless its settings name another."""
+        """Return the hello of the node, with this ``address`` unless its settings name another."""
         settings = self._settings
         self.told = found = await self.versions(VERSIONS)
         attributes = {**facts.attributes(), **_containers(inventory), **found}
@@ -69,7 +69,7 @@ class NodeFacts:
         )
 
     async def versions(self, patience: float | None) -> dict[str, str]:
-        """Return the versions of compilers, as they are known after ``patience`` seconds at most."""
+        """Return the versions of compilers that are known after at most ``patience`` seconds."""
         assert self.asking is not None
         await asyncio.wait({self.asking}, timeout=patience)
         if self.asking.done():
@@ -77,7 +77,7 @@ class NodeFacts:
         return self._versions
 
     async def changed(self) -> None:
-        """Wait until the known versions differ from those of the last hello."""
+        """Wait until the known versions differ from those in the last hello."""
         if await self.versions(None) == self.told:
             await asyncio.Event().wait()
 
@@ -92,5 +92,5 @@ class NodeFacts:
 
 
 def _containers(known: Inventory) -> dict[str, Value]:
-    """Return the facts about containers for constraints: whether they can be run, and by which engine."""
+    """Return the facts about containers for constraints: if they can be run, and by which engine."""
     return {"Container": True, "ContainerEngine": known.container} if known.container else {"Container": False}

@@ -1,4 +1,4 @@
-"""The output files of a task that are to be saved, and their destinations."""
+"""The output files of a task to be saved, and their destinations."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class OutputFile(NamedTuple):
 def find_outputs(path: str, address: str, root: FileRoot) -> list[OutputFile]:
     """Return the files of ``path``: a file, a folder with all its files, or a pattern. Raise Failed if there are none.
 
-    One file goes to the address itself, or below it if that ends with a slash or is a folder of the node. The files of
-    a folder or pattern go below it, with their paths relative to the folder, or to the fixed beginning of the pattern.
+    One file goes to the address itself, or below it if the address ends with a slash or is a folder of the node. The
+    files of a folder or pattern go below it, by their paths relative to the folder or to the fixed beginning of the
+    pattern.
     """
     place = root.place(path)
     if place.is_dir():
@@ -67,7 +68,7 @@ def _matching(pattern: str, root: FileRoot) -> tuple[Path, list[str]]:
 
 
 def _files_in(folder: Path) -> Iterator[str]:
-    """Yield the files below a folder, by their paths from there, in order. Links to folders are not followed."""
+    """Yield the files below a folder in order, as relative paths. Links to folders are not followed."""
     for parent, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):

@@ -1,4 +1,4 @@
-"""Ports in the network namespace of this process: those that are listened on, and those that are taken."""
+"""Ports in the network namespace of this process: those with a listener, and those in use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TABLES = (("tcp", _LISTENS), ("tcp6", _LISTENS), ("udp", _BOUND), ("udp6", _BOU
 
 
 def listening() -> frozenset[int]:
-    """Return all TCP ports that are listened on, and all UDP ports that are bound."""
+    """Return all TCP ports with a listener, and all bound UDP ports."""
     found: set[int] = set()
     for table, state in _TABLES:
         try:
@@ -23,7 +23,7 @@ def listening() -> frozenset[int]:
                     if is_now == state:
                         found.add(int(local.rpartition(":")[2], 16))
                     elif state == _LISTENS:
-                        # The kernel shows those that listen first; there may be many thousands of the others.
+                        # The kernel lists listeners first; there may be many thousands of other sockets.
                         break
         except (OSError, ValueError):
             continue
@@ -33,7 +33,7 @@ def listening() -> frozenset[int]:
 def taken(ports: Iterable[int]) -> int:
     """Return the first of these ports that another program uses; 0: all are free.
 
-    Tried as a server does: closed connections in TIME_WAIT are no hindrance.
+    Tried as a server would, so closed connections in TIME_WAIT do not matter.
     """
     for port in ports:
         for family, any_address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104 - not served
@@ -52,6 +52,7 @@ def _binds(family: socket.AddressFamily, kind: socket.SocketKind, address: str, 
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind((address, port))
     except OSError as error:
-        # Other errors (no IPv6, a privileged port) do not mean that the port is taken; the program itself reports them.
+        # Other errors (no IPv6, a privileged port) do not show that the port is in use; the program itself reports
+        # them.
         return error.errno != errno.EADDRINUSE
     return True

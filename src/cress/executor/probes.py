@@ -1,4 +1,4 @@
-"""One probe of a check: whether a port accepts connections, a page answers, or a command succeeds."""
+"""One probe of a check: a port must accept connections, a page must answer, or a command must succeed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cress.model.run import Check
 from cress.model.times import SECOND
 from cress.model.units import format_duration
 
-# Bytes of an answer, or of a command's output, that are read.
+# Bytes read of an answer, or of a command's output.
 MOST = 16_384
 # Characters of it that are reported.
 MOST_SAID = 200
@@ -23,25 +23,25 @@ _SAFE = "/?&=%:;,@+$!*'()~#[]"
 
 
 class Target:
-    """The target of a check: the attempt, and the addresses at which to try its ports, the likeliest first."""
+    """The target of a check: the attempt, and the addresses to try for its ports, the likeliest first."""
 
     def __init__(self, attempt: int, first: int, address: str = "") -> None:
         self.attempt = attempt
         self.first = first
         self.addresses = ["127.0.0.1", "::1"]
-        # A host name would have to be resolved, in a thread; for that there are checks by command.
+        # A host name would need a resolver in a thread; checks by command serve for that.
         if _is_address(address) and address not in self.addresses:
             self.addresses.append(address)
 
 
 async def ask(check: Check, port: int, target: Target, helper: HelperProcess) -> str:
-    """Probe once. Return why the check fails; empty: it passes."""
+    """Probe once. Return the reason why the check fails; empty: it passes."""
     try:
         async with asyncio.timeout(check.timeout / SECOND):
             if check.command:
                 return await _run(check, target, helper)
             why = ""
-            # A program may listen at one of them only.
+            # A program may listen at only one of the addresses.
             for place, address in enumerate(target.addresses):
                 with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM) as wire:
                     wire.setblocking(False)
@@ -61,7 +61,7 @@ async def ask(check: Check, port: int, target: Target, helper: HelperProcess) ->
 
 
 async def _get(wire: socket.socket, path: str, port: int) -> str:
-    """Ask for a page over HTTP/1.1; nothing after the status line is read."""
+    """Request a page over HTTP/1.1; nothing after the status line is read."""
     loop = asyncio.get_running_loop()
     where = quote(path, safe=_SAFE)
     request = (
@@ -130,7 +130,7 @@ async def _run(check: Check, target: Target, helper: HelperProcess) -> str:
 
 
 def _collect(fd: int, said: bytearray) -> None:
-    """Read what is available, and keep the end of all output."""
+    """Read the available output, and keep the end of all output so far."""
     try:
         data = os.read(fd, MOST)
     except BlockingIOError:
@@ -142,7 +142,7 @@ def _collect(fd: int, said: bytearray) -> None:
 
 
 def port_of(check: Check, ports: Sequence[tuple[str, int]]) -> int:
-    """Return the number of a check's port; 0: there is none of that name."""
+    """Return the number of a check's port; 0: no port has that name."""
     name = check.on if check.url else check.port
     if name.isdigit():
         return int(name)

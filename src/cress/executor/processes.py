@@ -1,4 +1,4 @@
-"""Facts about processes from /proc: identity, children, the attempt that they belong to."""
+"""Facts about processes from /proc: identity, children, attempt."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def boot_id() -> str:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since boot; None: there is no such process.
+    """Return the start time of a process in clock ticks since boot; None: no such process.
 
-    Pid and start time together identify a process as long as the machine is up.
+    Pid and start time together identify a process until the machine restarts.
     """
     fields = _stat(pid)
     return None if fields is None else int(fields[19])
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether the process runs; a zombie does not."""
+    """Return whether the process runs; a zombie does not count."""
     fields = _stat(pid)
     return fields is not None and fields[0] not in (b"Z", b"X")
 
@@ -40,19 +40,17 @@ def is_leader(pid: int) -> bool:
 
 
 def command_of(pid: int) -> str:
-    """Return the first word of the command line of a process; empty: there is none, or it cannot be read."""
+    """Return the first word of the command line of a process; empty: none, or unreadable."""
     return os.fsdecode(_read(f"/proc/{pid}/cmdline").partition(b"\0")[0])
 
 
 def children(pid: int) -> set[int]:
-    """Return the children of a process, zombies included; empty where the kernel does not list them."""
+    """Return the children of a process, including zombies; empty where the kernel does not list them."""
     return {int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()}
 
 
 def attempt_of(pid: int, folder: bytes) -> int | None:
-    """Return the attempt, with a folder below ``folder``, that the process was started for; None: it belongs to
-    none.
-    """
+    """Return the attempt, with a folder below ``folder``, that the process was started for; None: no attempt."""
     for part in _read(f"/proc/{pid}/environ").split(b"\0"):
         if part.startswith(b"CRESS_DIRECTORY="):
             parent, _, name = part.partition(b"=")[2].rpartition(b"/")
@@ -61,7 +59,7 @@ def attempt_of(pid: int, folder: bytes) -> int | None:
 
 
 def find_attempts(folder: bytes) -> Iterator[tuple[int, int]]:
-    """Yield (attempt, pid) of every living process that was started for an attempt below ``folder``."""
+    """Yield (attempt, pid) for every living process that was started for an attempt below ``folder``."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, no need for paths
         if name.isdigit():
             attempt = attempt_of(int(name), folder)
@@ -77,7 +75,7 @@ def with_variable(variable: bytes) -> Iterator[int]:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """The fields of /proc/PID/stat from the state on; the name before may hold spaces and brackets."""
+    """Return the fields of /proc/PID/stat from the state on; the name before it may contain spaces and brackets."""
     data = _read(f"/proc/{pid}/stat")
     return data[data.rindex(b")") + 2 :].split() if data else None
 

@@ -1,10 +1,10 @@
-"""Folders of attempts on the disks of their node: made before the program starts, removed when it is over.
+"""Folders of attempts on the disks of their node: made before the program starts, removed after it ends.
 
 ``<disk>/cress-<executor>/<attempt>``, for the account of the task alone. The folders of an earlier supervisor are
-removed as soon as the disks are known. Removing may take long, so a child does it; one child for all folders of a turn.
+removed as soon as the disks are known. Removal may take long, so one child does it for all folders of a turn.
 
-Other accounts may own the disk and rename files on it at any moment. So the folder of the executor is opened, checked
-for its owner, and its contents, which no other account may write, are reached from there.
+Other accounts may own the disk and rename files on it at any moment. So the folder of the executor is opened and its
+owner checked. Its contents, which no other account may write, are reached from there.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class ScratchFolders:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._names: dict[str, str] = {}  # the name of the disk for messages, by the folder on it
-        self._systems: dict[str, int] = {}  # the file system (st_dev) that each of these folders was on at first
-        self._known: dict[int, tuple[str, ...]] = {}  # of attempts that are not over
+        self._names: dict[str, str] = {}  # by folder on the disk: the name of the disk for messages
+        self._systems: dict[str, int] = {}  # the first known file system (st_dev) of each of these folders
+        self._known: dict[int, tuple[str, ...]] = {}  # of attempts that have not ended
         self._gone: list[str] = []
         self._removing: set[int] = set()
 
     def fit(self, node_devices: NodeDevices, devices: Iterable[Device]) -> None:
-        """Take over the devices of the node; folders on its disks that are not needed any more are removed."""
+        """Take over the devices of the node; folders on its disks that are no longer needed are removed."""
         before = self._systems
         self._names, self._systems = {}, {}
         living = {folder for folders in self._known.values() for folder in folders}
@@ -54,7 +54,7 @@ class ScratchFolders:
                 if base not in before or system != os.stat(f"{disk.path}/..").st_dev:  # noqa: PTH116
                     self._systems[base] = system
                 else:
-                    # Nothing is mounted there now; if a disk was, it must be mounted again before use.
+                    # No disk is mounted there now; if one was, it must be mounted again before use.
                     self._systems[base] = before[base]
             with contextlib.suppress(OSError), _opened(base) as place:
                 for name in os.listdir(place):  # noqa: PTH208
@@ -62,14 +62,14 @@ class ScratchFolders:
                         self._set_aside(base, name, place)
 
     def keep(self, attempt: int, folders: tuple[str, ...]) -> None:
-        """Keep these folders, or make room for them, until the attempt is over."""
+        """Keep these folders, existing or still to be made, until the attempt ends."""
         if folders:
             self._known[attempt] = folders
 
     def make(self, attempt: int, devices: AttemptDevices, account: tuple[int, int] | None) -> None:
-        """Make the folders of an attempt, for this account, and check that its device files exist.
+        """Make the folders of an attempt for this account, and check that its device files exist.
 
-        Raises StartError.
+        Raise StartError.
         """
         for file in devices.files:
             if not os.path.exists(file):  # noqa: PTH110
@@ -104,17 +104,17 @@ class ScratchFolders:
                 os.chown(name, *account, dir_fd=place, follow_symlinks=False)
 
     def _set_aside(self, base: str, name: str, place: int) -> None:
-        """Rename a folder so that it is removed later: an attempt may get its name meanwhile."""
+        """Rename a folder that will be removed later, since an attempt may get its name in the meantime."""
         aside = f"old-{time.monotonic_ns()}"
         os.rename(name, aside, src_dir_fd=place, dst_dir_fd=place)
         self._gone.append(f"{base}/{aside}")
 
     def over(self, attempt: int) -> None:
-        """Note that nothing of the attempt runs any more, so its folders can be removed."""
+        """Note that no process of the attempt is left, so its folders can be removed."""
         self._gone += self._known.pop(attempt, ())
 
     def remove(self) -> None:
-        """Remove the folders that are not needed; called at the end of each turn."""
+        """Remove the folders that are no longer needed; called at the end of each turn."""
         if not self._gone:
             return
         gone, self._gone = self._gone, []
@@ -132,26 +132,26 @@ class ScratchFolders:
         self._removing.add(pid)
 
     def close(self) -> None:
-        """Remove the executor's folders on the disks, as far as they are empty."""
+        """Remove the executor's folders on the disks, if they are empty."""
         for base in self._names:
             with contextlib.suppress(OSError):
                 os.rmdir(base)  # noqa: PTH106
 
     def ended(self, pid: int) -> bool:
-        """Take note of the end of a child; return whether it was one that removes folders."""
+        """Note the end of a child; return whether it was one that removes folders."""
         if pid in self._removing:
             self._removing.discard(pid)
             return True
         return False
 
     def busy(self, pids: Collection[int]) -> set[int]:
-        """Return those of these children that remove folders: they are left alone when the supervisor ends."""
+        """Return the children that remove folders; the supervisor leaves them alone when it ends."""
         return self._removing & set(pids)
 
 
 @contextlib.contextmanager
 def _opened(base: str) -> Iterator[int]:
-    """Yield a descriptor of the executor's folder on a disk. Raises OSError, also if it belongs to another account."""
+    """Yield a descriptor of the executor's folder on a disk. Raise OSError, also if another account owns the folder."""
     try:
         place = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:
@@ -183,7 +183,7 @@ def _remove(folders: Sequence[str]) -> None:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        # The lock of the executor's folder, above all.
+        # Close inherited descriptors, above all the lock of the executor's folder.
         os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         for folder in folders:
             base, _, name = folder.rpartition("/")
@@ -200,7 +200,7 @@ def _remove(folders: Sequence[str]) -> None:
 
 
 def _unmount(folder: str) -> None:
-    """Unmount all that a task has mounted in its folder, which must not be removed with it. Raises OSError."""
+    """Unmount everything that a task has mounted in its folder, so that it is not removed with it. Raise OSError."""
     for place in reversed(linux.mounted()):
         if place == folder or place.startswith(f"{folder}/"):
             linux.unmount(place)

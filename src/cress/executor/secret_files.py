@@ -1,8 +1,8 @@
 """Files of secrets: in memory, for the account of the task alone, removed with the attempt.
 
-``/run/cress-secrets-KEY/ATTEMPT/NAME`` (or below ``/run/user/UID``, ``/dev/shm``), where the file system is kept in
-memory: nothing is written to a disk, and a restart of the machine leaves nothing. The folder of an attempt belongs to
-the executor, so that a task cannot put anything else into it.
+``/run/cress-secrets-KEY/ATTEMPT/NAME`` (or below ``/run/user/UID`` or ``/dev/shm``), on a file system in memory:
+nothing is written to a disk, and nothing survives a restart of the machine. The folder of an attempt belongs to the
+executor, so that a task cannot put other files into it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SecretFiles:
         return os.fsencode(folder)
 
     def remove(self, attempt: int) -> None:
-        """Remove the files of an attempt that is over."""
+        """Remove the files of an ended attempt."""
         if attempt in self._made:
             self._made.discard(attempt)
             for base in self._bases():
@@ -59,7 +59,7 @@ class SecretFiles:
             self.close()
 
     def resume(self, attempts: Collection[int]) -> None:
-        """Keep the files of these attempts, and remove all others that an earlier supervisor has left."""
+        """Keep the files of these attempts, and remove all others left by an earlier supervisor."""
         self._made.update(attempts)
         for base in self._bases():
             for name in os.listdir(base):  # noqa: PTH208
@@ -80,7 +80,7 @@ class SecretFiles:
                 yield base
 
     def _base(self) -> str:
-        """Return the executor's folder, made if it does not exist. Raises OSError."""
+        """Return the executor's folder, made if missing. Raise OSError."""
         in_memory = [place for place in self._places if _is_in_memory(place)]
         if not in_memory:
             raise OSError(None, f"none of {', '.join(self._places)} is a file system in memory (tmpfs) on this node")
@@ -100,7 +100,7 @@ def _places() -> tuple[str, ...]:
 
 
 def _is_in_memory(path: str) -> bool:
-    """Return whether a folder is on a file system that is kept in memory."""
+    """Return whether a folder is on a file system in memory."""
     try:
         device = os.stat(path).st_dev  # noqa: PTH116
     except OSError:

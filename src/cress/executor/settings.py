@@ -22,15 +22,15 @@ LOAD_EVERY, LOAD_HALF_LIFE = 2.0, 10.0
 class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of an executor.
 
-    What each means stands in the table ``cress.model.program_settings``, and in docs/configuration.md. ``directory`` is
-    the data directory, ``resource`` has the form of a node file (``<4,8G,1G,500M>``), ``ports`` are the first and the
-    last one, durations are seconds.
+    The table ``cress.model.program_settings`` and docs/configuration.md explain each of them. ``directory`` is the data
+    directory, ``resource`` has the form of a node file (``<4,8G,1G,500M>``), ``ports`` are the first and the last one,
+    durations are seconds.
 
-    Further fields: ``grace`` is the time of tasks between SIGTERM and SIGKILL; ``ping_interval`` and ``ping_timeout``
-    are the interval of pings to a silent center and the time for its answer, ``retry_first`` and ``retry_most`` the
+    Further fields: ``grace`` is the time of tasks between SIGTERM and SIGKILL. ``ping_interval`` and ``ping_timeout``
+    are the interval of pings to a silent center and the time for its answer. ``retry_first`` and ``retry_most`` are the
     first and the longest pause before a lost connection is tried again. ``devices`` are those of the device file, which
-    covers the kinds ``told``; ``data`` are patterns of paths, scanned every ``data_look``. Devices of other kinds are
-    discovered if ``discover``. ``judged``: the node takes no new tasks while it is overloaded; load is measured every
+    covers the kinds ``told``; devices of other kinds are discovered if ``discover``. ``data`` are patterns of paths,
+    scanned every ``data_look``. ``judged``: the node takes no new tasks while it is overloaded. Load is measured every
     ``load_every``, and half of a change counts after ``load_half_life``.
     """
 
@@ -51,8 +51,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     sources: AllowedSources = AllowedSources()
     accounts: AccountRules = AccountRules()
     tls: Path | None = None
-    keep_tasks: bool = False  # at SIGTERM the agent leaves, supervisor and tasks stay
-    parent_pipe: bool = False  # leave in the same way when standard input ends: the parent was killed
+    keep_tasks: bool = False  # at SIGTERM only the agent ends; supervisor and tasks stay
+    parent_pipe: bool = False  # the same when standard input ends, which means that the parent was killed
     grace: float = 5.0
     ping_interval: float = 10.0
     ping_timeout: float = 20.0

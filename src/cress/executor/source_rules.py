@@ -14,8 +14,10 @@ from cress.model.allowed_sources import AllowedSources
 
 
 class SourceRules:
-    """The rules for one process: ``allowed``, and the ``hidden`` folders of the node, of which only ``visible`` parts
-    may be used.
+    """The rules for one process.
+
+    ``allowed`` are the sources that it may use, ``hidden`` the folders of the node of which only ``visible`` parts may
+    be used.
     """
 
     def __init__(self, allowed: AllowedSources, hidden: Sequence[str] = (), visible: Sequence[Path] = ()) -> None:
@@ -24,7 +26,7 @@ class SourceRules:
         self._visible = tuple(path.resolve() for path in visible)
 
     def enforce(self) -> None:
-        """Let this process connect only as the rules allow, for the rest of its life."""
+        """Restrict the connections of this process to what the rules allow, for the rest of its life."""
         ConnectionGuard(self._allowed).install()
 
     def allow(self, scheme: str) -> bool:
@@ -32,7 +34,7 @@ class SourceRules:
         return scheme in self._allowed.schemes
 
     def check(self, address: str) -> None:
-        """Raise Failed unless the scheme of the address is allowed, and those of all addresses that it chains."""
+        """Raise Failed unless the scheme of the address is allowed, and the schemes of all addresses that it chains."""
         for name in schemes_of(address):
             if self.allow(name):
                 continue
@@ -43,7 +45,7 @@ class SourceRules:
             raise Failed(f"{name}:// is not a known protocol")
 
     def check_place(self, real: Path) -> None:
-        """Raise Failed if this path, in which no link is left, is in a hidden folder of the node or around one."""
+        """Raise Failed if this path, with all links resolved, is in a hidden folder of the node or around one."""
         if any(real.is_relative_to(folder) for folder in self._visible):
             return
         if any(real.is_relative_to(folder) or folder.is_relative_to(real) for folder in self._hidden):

@@ -1,9 +1,9 @@
 """The stage of an attempt: fetches its files, runs its program, saves its outputs. ``python -m cress.executor.stage``.
 
-It leads the session and the process group of the program: signals for the attempt reach both, and the stage only takes
-note of them, so that it can end as the program did. Until the program runs, it reports its progress and errors on
-descriptor 3; later errors, or those while no supervisor listens, go into a file in the attempt's folder. Files are
-fetched and saved by a child, which loads the libraries for it: the stage itself stays small, and starts nothing else.
+It leads the session and the process group of the program. Signals for the attempt reach both; the stage only notes
+them, so that it can end as the program did. Until the program runs, it reports its progress and errors on descriptor 3.
+Later errors, or those while no supervisor listens, go into a file in the attempt's folder. A child fetches and saves
+files, and loads the libraries for it: the stage itself stays small, and starts nothing else.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from cress.shell.executor.starting import StageFailure, StartError
 TELLS = 3
 # Seconds for all files of an attempt together, and for all its outputs.
 MOST = 3600.0
-# Signals without a handler: those that cannot be caught, concern the stage's own children, suspend, or report its own
-# faults.
+# Signals without a handler: they cannot be caught, concern the stage's own children, suspend, or report its own faults.
 _UNHEARD = {
     "SIGKILL",
     "SIGSTOP",
@@ -53,8 +52,9 @@ _UNHEARD = {
 
 
 class Stage:
-    """The stage of one attempt; ``secret`` are environment variables for its program, and for those who move its
-    files.
+    """The stage of one attempt.
+
+    ``secret`` are environment variables for its program, and for the processes that transfer its files.
     """
 
     def __init__(self, orders: StageOrders, secret: Mapping[str, bytes] = NO_SECRETS) -> None:
@@ -87,7 +87,7 @@ class Stage:
             os.kill(pid, signal.SIGTERM)
         code = self._wait(pid)
         if code == 0 and self.run.outputs:
-            # A stopped attempt has no outputs: its task runs again, or is cancelled.
+            # A stopped attempt saves no outputs: its task runs again, or is cancelled.
             wrong = None if self._is_to_end() else self._transfer(Cause.OUTPUTS)
             if self._is_to_end():
                 wrong = StageFailure(Cause.OUTPUTS, "it was stopped before its outputs were saved")
@@ -141,7 +141,7 @@ class Stage:
                 os.kill(self._child, number)
 
     def _fail(self, why: StageFailure, code: int = 1) -> int:
-        # The file first: a supervisor that comes later reads it.
+        # The file comes first, since a later supervisor reads it.
         with contextlib.suppress(OSError):
             stage_failure.write(self.what.folder, why)
         self._tell(why.encode())
@@ -215,12 +215,12 @@ class Stage:
                 )
                 if folder
             )
-        # A task in a container must not get through its files to what the container hides.
+        # A task in a container must not reach through its files what the container hides.
         hidden = hidden_here(Path(self.orders.home)) if walls is not None else ()
         rules = SourceRules(self.orders.sources, hidden, walls or ())
         transfer.load(files, rules)
-        # The attempt's directory is entered by root, who may pass through the executor's; another one by the account
-        # itself.
+        # A root task enters its directory as root, which may pass through the executor's; other tasks do so as their
+        # account.
         own = not self.run.directory
         if own:
             try:
@@ -230,7 +230,7 @@ class Stage:
         root = FileRoot(Path() if own else Path(self.run.directory), walls)
         told = step_down(self.what, self.orders.node)
         os.environ.update({name: os.fsdecode(value) for name, value in self._secret.items()})
-        # Only now: the kernel resets this at a change of account.
+        # Set after the change of account, which resets it in the kernel.
         linux.die_with_parent(signal.SIGKILL)
         if not own:
             os.chdir(self.run.directory)
@@ -239,9 +239,10 @@ class Stage:
         return b"done" if wrong is None else wrong.encode()
 
     def _enter_own(self, *, make: bool) -> None:
-        """Enter the directory of the attempt. ``make`` it first, as the program would: while its folder is still ours.
+        """Enter the directory of the attempt.
 
-        Afterwards the folder belongs to the task, which may have replaced the directory by a link.
+        ``make`` it first, as the program would, while the folder is still the executor's. Afterwards the folder belongs
+        to the task, which may have replaced the directory by a link.
         """
         base = self.what.folder + b"/work"
         account = account_in(self.what)

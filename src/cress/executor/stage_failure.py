@@ -1,5 +1,6 @@
-"""Failures of a stage: reported through a descriptor before the program runs, in a file of the attempt's folder
-afterwards.
+"""Failures of a stage.
+
+They are reported through a descriptor before the program runs, in a file of the attempt's folder afterwards.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ def write(folder: bytes, failure: StageFailure) -> None:
 
 
 def read(folder: bytes) -> StageFailure | None:
-    """Return the failure in the folder; ``None``: there is none, or none that can be trusted."""
+    """Return the failure in the folder; ``None``: there is none, or it cannot be trusted."""
     try:
         fd = os.open(folder + b"/" + FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
         status = os.fstat(fd)
-        # Stages have the supervisor's account: a file of another account was put there by the task.
+        # Stages have the supervisor's account, so a file of another account comes from the task.
         ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
         data = os.read(fd, MOST) if ours else b""
     except OSError:
@@ -49,7 +50,7 @@ def read(folder: bytes) -> StageFailure | None:
 
 
 def decode(data: bytes) -> StageFailure | None:
-    """Return the decoded failure; ``None``: it is not one, or has a cause that a stage cannot have."""
+    """Return the decoded failure; ``None``: the data is invalid, or has a cause that a stage cannot have."""
     try:
         failure = msgspec.json.decode(data, type=StageFailure)
     except msgspec.MsgspecError:

@@ -1,6 +1,6 @@
-"""State directories, which outlive attempts: one for each index of a database, never removed.
+"""State directories: one for each index of a database; they outlive attempts and are never removed.
 
-Tasks find it in ``CRESS_STATE``.
+Tasks find theirs in ``CRESS_STATE``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER = "data"
 def place(home: Path, run: Run, index: int) -> Path | None:
     """Return the state directory of a task below ``home``; ``None``: its job is not a database.
 
-    Characters of names that a path must not have are quoted as in URLs (``%2F``).
+    Characters that a path must not contain are quoted as in URLs (``%2F``).
     """
     if run.type is not JobType.DATABASE:
         return None
@@ -28,7 +28,7 @@ def place(home: Path, run: Run, index: int) -> Path | None:
 
 
 def make(home: Path, run: Run, index: int, account: Account | None) -> bytes:
-    """Return the state directory of a task, made if missing and owned by ``account``; empty: it has none.
+    """Return the state directory of a task, made if missing and owned by ``account``; empty: none.
 
     Raise StartError.
     """
@@ -44,7 +44,7 @@ def make(home: Path, run: Run, index: int, account: Account | None) -> bytes:
             path.mkdir(0o700)
         if account is not None and path.stat().st_uid != account.uid:
             if any(path.iterdir()):
-                # Left by a database of another user with the same name.
+                # A database of another user with the same name has left it.
                 raise StartError(f"{path} belongs to another account than {account.name}, and is not empty")
             os.chown(path, account.uid, account.gid)
     except OSError as error:

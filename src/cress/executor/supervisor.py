@@ -1,9 +1,9 @@
 """The supervisor: parent of the tasks of one executor. ``python -m cress.executor.supervisor DIR --name NODE``.
 
-A single thread runs one loop: signals of ended children, orders of the agent, spawns that are waiting, times that
-are due; at the end of each turn the reports are written to the journal and sent to the agent in one message. The
-decisions are in ``cress.shell.executor.supervisor``; here are its signals, its socket and its clock, in
-``task_processes`` its processes.
+A single thread runs one loop: signals of ended children, orders of the agent, spawns in progress, timers. At the end of
+each turn the reports are written to the journal and sent to the agent in one message.
+``cress.shell.executor.supervisor`` makes the decisions, ``task_processes`` has the processes; this module has signals,
+socket and clock.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LONGEST_SLEEP = 10.0
 # Seconds between two attempts to remove the remains of a container.
 CLEARING = 0.01
 
-# Exit code for errors that a later start would meet again.
+# Exit code for errors that would recur after a restart.
 HOPELESS = 3
 
 
@@ -136,7 +136,7 @@ class SupervisorProgram:
             return CLEARING
         dues = [due for due in (self.loop.next_due(), self.processes.log_limits.due) if due is not None]
         if not dues:
-            # Nothing is due: only the agent or a signal wakes it.
+            # Nothing is due, so only the agent or a signal wakes it.
             return LONGEST_SLEEP
         return min(max(0.0, (min(dues) - self.loop.manager.now) / 1e6), LONGEST_SLEEP)
 
@@ -268,11 +268,11 @@ def main(arguments: list[str] | None = None) -> int:
                     tuple(options.allow_scheme or SCHEMES), tuple(options.allow_host or (ANY,)), options.center_host
                 ),
             )
-            # After the runtime is made: it restores the earlier limit in its children.
+            # After the runtime is made, since it restores the earlier limit in its children.
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             if soft != hard:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            # A child that collects garbage before it executes would copy all of our memory.
+            # Garbage collection in a child before it executes would copy all memory of the supervisor.
             gc.collect()
             gc.freeze()
             supervisor.run()

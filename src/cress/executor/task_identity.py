@@ -1,4 +1,4 @@
-"""Taking on the identity of a task: its account and environment, for processes that transfer its files."""
+"""The change to the identity of a task, its account and environment, in processes that transfer its files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from cress.executor.runtimes.base import Spawn
 
 
 def account_in(what: Spawn) -> Account | None:
-    """Return the account in the orders of a stage or a copy; those of a supervisor of an older release do not name
-    it.
-    """
+    """Return the account in the orders of a stage or a copy; supervisors of older releases do not name it there."""
     return what.account or account_of(what.run)
 
 

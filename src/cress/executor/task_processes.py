@@ -1,7 +1,7 @@
 """The processes of attempts: started, waited for, signalled, swept, and found again after a restart of the supervisor.
 
-Children are waited for with wait4 at SIGCHLD: that costs no descriptor per task, gives the usage, and reaps the orphans
-that come to a subreaper. Adopted processes are not children of this supervisor: they are waited for by pidfd.
+Children are waited for with wait4 at SIGCHLD: that needs no descriptor per task, returns the usage, and reaps the
+orphans of a subreaper. Adopted processes are not children of this supervisor, so they are waited for by pidfd.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from cress.shell.executor.node_devices import NodeDevices, key_of
 from cress.shell.executor.starting import StageFailure, StartError
 from cress.shell.executor.task_manager import SIGKILL, StageState, Task, TaskManager
 
-# Seconds in which processes that the journal does not know have to end.
+# Seconds for processes without a record in the journal to end.
 STRAYS = 5.0
 
 
 class TaskProcesses:
     """The processes of one executor's attempts, for its task ``manager``, which is set before the first use.
 
-    ``clearing``: attempts that did not start and whose containers are not removed entirely.
+    ``clearing``: attempts that failed to start and whose containers are not removed completely.
     """
 
     manager: TaskManager
@@ -94,14 +94,14 @@ class TaskProcesses:
             self.unlimited += (
                 "logs are not limited: the file system of the executor's directory cannot make holes in files",
             )
-        self.by_pid: dict[int, Task] = {}  # first processes that are our children
+        self.by_pid: dict[int, Task] = {}  # first processes that are children of this one
         # By pid: the descriptor on which the start is reported, the task, the bytes read so far.
         self.spawning: dict[int, tuple[int, Task, bytearray]] = {}
-        self.orphans: dict[int, int] = {}  # pid → attempt, of children that came to us when their parent ended
+        self.orphans: dict[int, int] = {}  # pid → attempt, of children reparented here when their parent ended
         self.orphans_fresh = False
 
     def reap(self, *, signalled: bool) -> None:
-        """Reap every child that has ended; ``signalled``: there was a SIGCHLD."""
+        """Reap every child that has ended; ``signalled``: SIGCHLD has arrived."""
         self.orphans_fresh = False
         if not signalled and not self.by_pid:
             return
@@ -114,7 +114,7 @@ class TaskProcesses:
             if pid == 0:
                 break
             ended.append((pid, status, usage))
-        # Settle spawns first: a process that has become a program may be among those that ended.
+        # Spawns come first: a process that has become a program may have ended already.
         while fresh := [pid for pid, _, _ in ended if pid in self.spawning]:
             for pid in fresh:
                 self._settle(pid, over=True)
@@ -128,7 +128,7 @@ class TaskProcesses:
                 self.manager.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._stage_failure(task))
 
     def _find_orphans(self) -> None:
-        """Find the children that were reparented to the supervisor, and their attempts; once for many ends."""
+        """Find the children reparented to the supervisor, and their attempts; once for many ends."""
         if self.orphans_fresh:
             return
         self.orphans_fresh = True
@@ -139,7 +139,7 @@ class TaskProcesses:
                 self.orphans[pid] = attempt
 
     def resume(self, boot: str) -> None:
-        """Resume the attempts of an earlier supervisor: running processes are found again, the others are lost."""
+        """Resume the attempts of an earlier supervisor: processes that still run are found, the others are lost."""
         attempts = self.manager.resume(boot)
         self._kill_strays(set(attempts))
         self.secrets.resume(set(attempts))
@@ -166,8 +166,9 @@ class TaskProcesses:
         self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor resumed")
 
     def _kill_strays(self, known: set[int]) -> None:
-        """Kill attempts that the journal does not know (it was moved away, say): their tasks will run again
-        elsewhere.
+        """Kill attempts that the journal does not know.
+
+        It may have been moved away, and their tasks will run again elsewhere.
         """
         told: set[int] = set()
         end = time.monotonic() + STRAYS
@@ -185,7 +186,7 @@ class TaskProcesses:
             time.sleep(0.005)
 
     def _watch(self, attempt: int, pid: int) -> bool:
-        """Wait for a process that is not our child."""
+        """Watch a process that is not a child of this one."""
         try:
             fd = os.pidfd_open(pid)
         except OSError:
@@ -238,9 +239,9 @@ class TaskProcesses:
         return self.container if contained and self.container is not None else self.runtime
 
     def _stage_failure(self, task: Task) -> StageFailure | None:
-        """Return the failure that the stage of an attempt has reported.
+        """Return the failure reported by the stage of an attempt.
 
-        An adopted attempt may have had a stage, so it is asked too.
+        An adopted attempt may have had a stage, so it is checked too.
         """
         if task.staged or task.adopted:
             return stage_failure.read(self.attempts + b"/%d" % task.attempt)
@@ -253,12 +254,12 @@ class TaskProcesses:
             inside.signal(task.attempt, task.pid, number)
             if task.pid in inside.cgroups.pids(task.attempt):
                 return
-            # A process that makes the container, or works for the program outside of it.
+            # This process makes the container, or works for the program outside it.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)
             return
         if not self.runtime.signal(task.attempt, task.pid, number) and task.stage is StageState.SPAWNING:
-            # It does not have its own process group yet.
+            # The process does not have its own process group yet.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)
 
@@ -275,11 +276,11 @@ class TaskProcesses:
         if task.adopted:
             left = {pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt}
         else:
-            # Killed processes may have had children that are ours now.
+            # Killed processes may have left children that were reparented here.
             self._find_orphans()
             left = {pid for pid, attempt in self.orphans.items() if attempt == task.attempt}
         if inside is not None:
-            left.discard(inside.first(task.attempt))  # that one goes last
+            left.discard(inside.first(task.attempt))  # the first process goes last
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -296,7 +297,7 @@ class TaskProcesses:
         return self.container if self.container is not None and self.container.knows(attempt) else None
 
     def _clear_after(self, inside: ContainerRuntime, task: Task) -> bool:
-        """Remove the container of a program that has ended, and note the usage that its control groups have counted."""
+        """Remove the container of a program that has ended, and note the usage counted by its control groups."""
         rest = inside.clear(task.attempt)
         if rest is None:
             return False
@@ -306,12 +307,12 @@ class TaskProcesses:
             if task.code != 0:
                 task.cause, task.error = Cause.MEMORY, rest.killed
             else:
-                # The program itself says that it succeeded; the record says what it may have missed.
+                # The program reports its own success; the record names the processes that it may have lost.
                 task.error = f"some of its processes were killed ({rest.killed})"
         return True
 
     def clear(self) -> None:
-        """Remove the remains of containers of programs that did not start."""
+        """Remove the remains of containers whose programs did not start."""
         for attempt in list(self.clearing):
             inside = self._inside(attempt)
             if inside is not None:
@@ -343,7 +344,7 @@ class TaskProcesses:
         """Kill the remaining processes, and remove all containers."""
         children = processes.children(os.getpid())
         for pid in children - self.scratch.busy(children):
-            # Orphans that have hidden the attempt that they belong to.
+            # Some orphans hide the attempt that they belong to.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, SIGKILL)
         if self.container is not None:

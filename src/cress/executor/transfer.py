@@ -1,7 +1,6 @@
-"""Fetching the files of a task and saving its outputs: through fsspec, several at a time, each completely or not at
-all.
+"""Transfer of a task's input and output files: through fsspec, several at a time, each completely or not at all.
 
-Runs in a separate process as the task's account: so the memory of its many libraries is freed at its end.
+It runs in a separate process as the task's account, whose end also frees the memory of its many libraries.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ from cress.shell.executor.starting import StageFailure
 
 AT_ONCE = 4
 TRIES = 5
-# Seconds before the second try, doubled each time.
+# Seconds before the second try, doubled for each further one.
 BACKOFF = 0.5
-# Timeout, in seconds, of a connection attempt and between two bytes.
+# Seconds: the timeout of a connection attempt, and between two bytes.
 SILENCE = 60.0
 # Temporary errors of servers (RFC 9110 §15, RFC 6585).
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
-# Errors that another try would meet again.
+# Errors that would recur.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ImportError, ValueError, TypeError)
 
 _REFUSED = re.compile(r"\S+ (?:is|leads to) [^,:]+, which jobs may not use " + re.escape(OPTION))
 
-# Python packages for protocols that fsspec does not implement itself.
+# Python packages for protocols that fsspec itself does not implement.
 _PACKAGES = {
     "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs",
     "hdfs": "pyarrow", "sftp": "paramiko", "ssh": "paramiko", "smb": "smbprotocol", "hf": "huggingface_hub",
@@ -62,7 +61,7 @@ _PACKAGES = {
 
 
 class HttpError(Exception):
-    """A server refused a file."""
+    """Error: a server refused a file."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -85,7 +84,7 @@ def load(files: Iterable[File], rules: SourceRules) -> None:
 def bring(
     files: Sequence[File], root: FileRoot, variables: Mapping[str, str], rules: SourceRules
 ) -> StageFailure | None:
-    """Fetch all files. Return the failure, if there is one."""
+    """Fetch all files. Return the failure, if any."""
 
     def one(file: File) -> None:
         source = with_variables(file.source, variables)
@@ -99,7 +98,7 @@ def bring(
 def save(
     outputs: Sequence[File], root: FileRoot, variables: Mapping[str, str], rules: SourceRules
 ) -> StageFailure | None:
-    """Save all outputs. Return the failure, if there is one."""
+    """Save all outputs. Return the failure, if any."""
 
     def one(file: File) -> None:
         address, path = with_variables(file.source, variables), with_variables(file.path, variables)
@@ -222,7 +221,7 @@ async def _put(file: Path, address: str) -> None:
 def _filesystem(address: str) -> tuple[fsspec.AbstractFileSystem, str]:
     try:
         if is_http(address):
-            # Not a chain of addresses, although an IPv6 address has two colons.
+            # Not a chain of addresses: an IPv6 address contains two colons, too.
             options = {"timeout": _timeout(), "trust_env": True}
             return fsspec.filesystem("http", client_kwargs=options), address
         fs, there = fsspec.core.url_to_fs(address)
@@ -247,7 +246,7 @@ def _timeout() -> aiohttp.ClientTimeout:
 
 
 def _again(work: Callable[[], None], address: str) -> None:
-    """Do the work, and retry as long as another try may help."""
+    """Do the work, and retry while another try may help."""
     for tried in range(1, TRIES + 1):
         try:
             work()
@@ -278,7 +277,7 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _refusal(error: BaseException) -> str:
-    """Return the refusal of a connection that led to this error of a library; empty: there was none."""
+    """Return the refusal of a connection that caused this error of a library; empty: none."""
     cause: BaseException | None = error
     for _ in range(10):
         if cause is None:
@@ -287,7 +286,7 @@ def _refusal(error: BaseException) -> str:
         if isinstance(inner, RefusedError):
             return str(inner)
         cause = cause.__cause__ or cause.__context__
-    # Several addresses of one name were tried: the library gives their errors as one text.
+    # Several addresses of one name were tried; the library joins their errors into one text.
     found = _REFUSED.search(str(error))
     return found[0] if found else ""
 

@@ -1,6 +1,4 @@
-"""Unpacking of untrusted archives: no path outside the folder, no device, owner or set-user-id bit is taken from
-them.
-"""
+"""Unpacking of untrusted archives: no path outside the folder, no device, no owner and no set-user-id bit."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ from cress.executor.addresses import Failed
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar of any compression that Python knows, or a zip, into an empty folder. Raise Failed or OSError."""
+    """Unpack a tar of any compression that Python supports, or a zip, into an empty folder. Raise Failed or OSError."""
     try:
         if zipfile.is_zipfile(archive):
             _unzip(archive, folder)
         else:
             with tarfile.open(archive) as tar:
-                # Links out of the folder, devices and absolute names are errors; owners and set-user-id bits are left
-                # out.
+                # Links out of the folder, devices and absolute names are errors; owners and set-user-id bits are
+                # dropped.
                 tar.extractall(folder, filter="data")
     except tarfile.FilterError as error:
         name = getattr(error, "tarinfo", None)
@@ -58,7 +56,7 @@ def _unzip(archive: Path, folder: Path) -> None:
 
 
 def merge(source: Path, target: Path) -> None:
-    """Move the files in ``source`` into ``target``, each atomically, replacing files of the same name."""
+    """Move the files in ``source`` into ``target``, each atomically, and replace files of the same name."""
     target.mkdir(parents=True, exist_ok=True)
     for entry in os.scandir(source):
         place = target / entry.name

@@ -1,7 +1,7 @@
 """Versions of the machine's compilers and languages, found by running each program once for each version of its file.
 
-The answers stay in the executor's directory, known by path, size and time of change of the program, so that only its
-first start has to wait for them.
+The answers are kept in the executor's directory, by path, size and time of change of the program. So only the first
+start of an executor has to wait for them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-# Seconds in which a program has to print its version; a machine that is just starting is slow.
+# Seconds for a program to print its version; a machine that has just started is slow.
 PATIENCE = 5.0
 CACHE = "versions.json"
 
 
 class Question(msgspec.Struct, frozen=True):
-    """The command to run, and the pattern that finds the version in its output."""
+    """The command to run, and the pattern of the version in its output."""
 
     attribute: str
     command: tuple[str, ...]
@@ -65,7 +65,7 @@ def versions(directory: Path, search: str | None = None) -> dict[str, str]:
     deadline = time.monotonic() + PATIENCE
     for question, place, process in asked:
         version = _hear(question, process, deadline)
-        # A program that was only too slow is run again at the next start.
+        # A program that was merely too slow is run again at the next start.
         if version is not None:
             answers[question.attribute] = msgspec.structs.replace(place, version=version)
     if asked:
@@ -78,7 +78,7 @@ def _place(program: str, search: str | None) -> ProgramVersion | None:
     found = shutil.which(program, path=search)
     if found is None:
         return None
-    # Links in the path stay: some programs look at their name. Size and time are those of the file behind them.
+    # Links in the path stay, since some programs evaluate their name. Size and time are those of the file behind them.
     try:
         status = os.stat(found)  # noqa: PTH116 - a text, as shutil gives it
     except OSError:
@@ -102,7 +102,7 @@ def _ask(question: Question, place: ProgramVersion) -> subprocess.Popen[bytes] |
 
 
 def _hear(question: Question, process: subprocess.Popen[bytes] | None, deadline: float) -> str | None:
-    """Return the version; empty if the output has none, ``None`` if the program took too long or could not be read."""
+    """Return the version; empty if the program printed none or did not start, ``None`` if it was too slow."""
     if process is None:
         return ""
     with process:

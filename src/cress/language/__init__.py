@@ -1,1 +1,1 @@
-"""The constraint language: what a job requires of its nodes, and which of them it prefers (design note 0005)."""
+"""The constraint language: the requirements of a job for its nodes, and its preferences (design note 0005)."""

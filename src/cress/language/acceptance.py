@@ -1,6 +1,4 @@
-"""``accepts`` of a node: a condition over the jobs that it takes, with the node's own attributes beside those of the
-job.
-"""
+"""``accepts`` of a node: a condition over jobs, which may also use the node's own attributes."""
 
 from __future__ import annotations
 
@@ -22,9 +20,9 @@ _EXAMPLE = "such as Job.Group in (lab, web) or Job.User in Owners"
 
 @lru_cache(maxsize=1024)
 def parse_accepts(text: str, *, stored: bool = False) -> Expression:
-    """Return the condition. Raises InputError, which points at the character.
+    """Return the condition. Raise InputError, which points at the character.
 
-    A ``stored`` text was accepted before, perhaps by an older release: that it makes sense is not checked again.
+    A ``stored`` text was accepted before, perhaps by an older release: its meaning is not checked again.
     """
     if len(text) > MOST_TEXT:
         raise InputError(f"{len(text)} characters are too many", hint=f"at most {MOST_TEXT:,}")
@@ -41,10 +39,10 @@ def parse_accepts(text: str, *, stored: bool = False) -> Expression:
 
 
 def check_accepts(text: str, dimensions: Dimensions, attributes: Container[str]) -> None:
-    """Raise InputError, which points at the character, if a condition names what no job of such a cluster has.
+    """Raise InputError, which points at the character, if no job of such a cluster has an attribute of the condition.
 
-    ``attributes`` are the keys of those that the node has: another word without quotes beside an attribute of jobs is
-    likely to be a text.
+    ``attributes`` are the keys of the node's attributes: an unquoted word beside an attribute of jobs that is not one
+    of them is probably meant as a text.
     """
     expression = parse_accepts(text)
     check_facts(text, expression, dimensions)

@@ -13,10 +13,10 @@ _FOUR = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 _BITS = {4: 32, 6: 128}
 
 
-# As many as a large cluster has: the addresses of all nodes are looked at one after the other.
+# As many as a large cluster has: a list is compared with the addresses of all nodes in turn.
 @lru_cache(maxsize=131_072)
 def parse_address(text: str) -> Address | None:
-    """The address that ``text`` is; None when it is none."""
+    """Return the address in ``text``; None if it is not an address."""
     four = _FOUR.fullmatch(text)
     if four:
         a, b, c, d = map(int, four.groups())
@@ -32,7 +32,7 @@ def looks_like_addresses(text: str) -> bool:
 
 
 def parse_span(text: str) -> tuple[int, int, int] | None:
-    """IP version, first and last address (as integers) of what may stand in a list; None when it is nothing of that."""
+    """Return IP version, first and last address (as integers) of an entry of a list; None if it has no addresses."""
     base, slash, bits = text.partition("/")
     if slash:
         found = parse_address(base)
@@ -57,7 +57,7 @@ def parse_span(text: str) -> tuple[int, int, int] | None:
 
 
 def _six(text: str) -> Address | None:
-    """An IPv6 address; a zone behind ``%`` is left out."""
+    """Return an IPv6 address without its zone after ``%``."""
     text = text.partition("%")[0]
     if text.count(":") < 2 or len(text) > 45 or ":::" in text or text.count("::") > 1:
         return None
@@ -82,7 +82,7 @@ def _groups(text: str) -> list[int] | None:
         if re.fullmatch(r"[0-9a-fA-F]{1,4}", part):
             groups.append(int(part, 16))
         else:
-            # The last 32 bits may be written like an IPv4 address.
+            # The last 32 bits may have the form of an IPv4 address.
             four = _FOUR.fullmatch(part)
             if not four or not text.endswith(part) or max(map(int, four.groups())) > 255:
                 return None

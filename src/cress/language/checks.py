@@ -53,7 +53,7 @@ from cress.language.versions import is_prefix
 from cress.model.errors import InputError
 from cress.model.resources import Measure
 
-# How each placement attribute is written.
+# The correct form of each placement attribute.
 EXAMPLES = {
     "Nodes": "Nodes in (192.168.1.2-8, web-1)",
     "DataLocality": 'DataLocality in (192.168.1.2-8), or = "hdfs://namenode:8020/logs"',
@@ -68,11 +68,11 @@ EXAMPLES = {
     "near": 'near("db", Zone)',
     "within": "within(Switch)",
 }
-# Comparisons for which nothing comes before or after.
+# Comparisons without an order.
 EQUALITIES = ("=", "!=", "is", "is not")
-# Choices of ``if`` that are compared with each other in one comparison.
+# Most pairs of choices of ``if`` that one comparison may have.
 MOST_CHOICES = 256
-# Where something else may be meant.
+# Placement attributes that may be meant as others.
 _INSTEAD = {
     NODES: "Name in (…) or Address in (…) may stand anywhere",
     DATA_LOCALITY: "Name in (…) or Address in (…) may stand anywhere",
@@ -80,7 +80,7 @@ _INSTEAD = {
 
 
 def measure_in(expression: Raw) -> Measure | None:
-    """The measure in which the numbers of a comparison or of arithmetic are read: that of the first amount in it."""
+    """Return the measure in which a comparison or calculation reads its numbers: that of its first amount."""
     if isinstance(expression, Name):
         return measure_of(expression.key)
     if isinstance(expression, Number):
@@ -95,13 +95,13 @@ def measure_in(expression: Raw) -> Measure | None:
 
 
 class Checker:
-    """Looks at the expressions of one text."""
+    """Checks the expressions of one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def condition(self, raw: Raw) -> Expression:
-        """``raw`` as a truth value over one node."""
+        """Return ``raw`` as a condition over one node."""
         if isinstance(raw, Relaxes):
             raise trouble(
                 self.text,
@@ -137,7 +137,7 @@ class Checker:
         return expression
 
     def term(self, raw: Raw) -> None:
-        """``raw`` as a term of a rank: numbers in it are read beside shares, or beside the amounts of a quotient."""
+        """Check ``raw`` as a term of a rank: its numbers are beside shares, or beside the amounts of a quotient."""
         if isinstance(raw, Relaxes) or is_truth(raw):
             self.condition(raw)
         elif isinstance(raw, Negative) or (isinstance(raw, Arithmetic) and not is_quotient_of_amounts(raw)):
@@ -154,7 +154,7 @@ class Checker:
             self.number(raw, measure_in(raw))
 
     def number(self, raw: Raw, measure: Measure | None) -> None:
-        """``raw`` as a number, or a truth value that counts as one."""
+        """Check ``raw`` as a number, or as a truth value that counts as one."""
         if isinstance(raw, Relaxes) or is_truth(raw):
             self.condition(raw)
             return
@@ -181,7 +181,7 @@ class Checker:
                 raise self.wrong(raw, f"{raw} is a text, not a number to calculate with")
 
     def wrong(self, raw: Raw, what: str, hint: str = "") -> InputError:
-        """The error at the beginning of ``raw``."""
+        """Return the error at the beginning of ``raw``."""
         return trouble(self.text, place_of(raw), what, hint)
 
     def _truth_of_call(self, call: Call) -> None:
@@ -206,7 +206,7 @@ class Checker:
             raise self.wrong(call, what, function.example)
 
     def _call(self, call: Call) -> None:
-        """Check the arguments of a function that looks at texts: attributes, constants, and a pattern."""
+        """Check the arguments of a function of texts: attributes, constants, and a pattern."""
         self._arity(call)
         if call.function == IF or call.function in EXTREMES:
             return
@@ -235,7 +235,7 @@ class Checker:
             raise trouble(self.text, pattern.at + 1 + error.place, what, error.hint) from None
 
     def _branches(self, side: Raw) -> None:
-        """Check what ``if`` asks, where it chooses between the sides of a comparison."""
+        """Check the conditions of ``if`` where it chooses between the sides of a comparison."""
         if isinstance(side, Call) and side.function == IF:
             self._arity(side)
             self.condition(side.arguments[0])
@@ -323,7 +323,8 @@ class Checker:
 
 
 def _keeps_versions(other: Expression) -> bool:
-    """Return whether a number is compared as text with this operand: an attribute or another constant, not an
-    amount.
+    """Return whether a number is compared as text with this operand.
+
+    It is if the operand is an attribute or another constant, not an amount.
     """
     return isinstance(other, (Number, Text)) or (isinstance(other, Name) and not is_quantity(other.key))

@@ -13,9 +13,9 @@ from cress.model.errors import InputError
 from cress.model.resources import BASE_DIMENSIONS
 from cress.model.units import format_share
 
-# 1 + the place of a clause has to fit into five bits.
+# 1 + the position of a clause must fit into five bits.
 MOST_CLAUSES = 31
-# Entries of a list that are shown to people.
+# Most entries of a list that are shown to users.
 MOST_SHOWN = 20
 
 
@@ -39,10 +39,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OverDomains:
-    """The request of a clause about domains, the values of the attribute ``by`` (``key`` is what it is found by).
+    """The request of a clause about domains, the values of the attribute ``by`` with the key ``key``.
 
     ``jobs`` is the text of a selector. SPREAD: the tasks of a domain exceed those of the least used one by at most
-    ``most_skew``; with ``targets`` (values of the attribute and shares in thousandths of a percent) its share.
+    ``most_skew``; with ``targets`` (values of the attribute and shares in thousandths of a percent), they exceed its
+    share by at most that.
     """
 
     key: str
@@ -52,8 +53,8 @@ class OverDomains:
     targets: tuple[tuple[str, int], ...] = ()
 
 
-# RESOURCE: raw amounts by dimension; PORT: the port; DISK: how many; DEPENDENCY: "job" or "group/job"; DATA: its name;
-# WHOLE: the least number of tasks that start together; SPREAD, AWAY, NEAR, WITHIN: OverDomains; else None.
+# RESOURCE: raw amounts by dimension; PORT: the port; DISK: the number; DEPENDENCY: "job" or "group/job"; DATA: its
+# name; WHOLE: the least number of tasks that start together; SPREAD, AWAY, NEAR, WITHIN: OverDomains; others: None.
 ClauseValue: TypeAlias = tuple[tuple[str, int], ...] | int | str | OverDomains | None
 
 
@@ -67,17 +68,17 @@ class Clause:
     relaxation: Relaxation | None = None
 
     def hard(self) -> Clause:
-        """The clause without its f(x)."""
+        """Return the clause without its f(x)."""
         return self if self.relaxation is None else Clause(self.kind, self.expression, self.value)
 
     def __str__(self) -> str:
-        # A conjunction as one clause keeps together what f(x) turns soft.
+        # A conjunction in one clause keeps the conditions together that f(x) relaxes.
         text = f"({self.expression})" if isinstance(self.expression, (And, Or)) else str(self.expression)
         return text if self.relaxation is None else f"{text} && {self.relaxation}"
 
 
 def brief(clause: Clause) -> str:
-    """Return the text of a clause for people; of a long list only the beginning."""
+    """Return the text of a clause for users; of a long list only the beginning."""
     expression = clause.expression
     if not isinstance(expression, In) or len(expression.items) <= MOST_SHOWN:
         return str(clause)
@@ -88,7 +89,7 @@ def brief(clause: Clause) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A conjunction of clauses; none: every node satisfies it."""
+    """A conjunction of clauses; without clauses every node satisfies it."""
 
     clauses: tuple[Clause, ...] = ()
     _hash: list[int] = field(default_factory=list, init=False, compare=False, repr=False)
@@ -109,7 +110,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class RankTerm:
-    """``weight × what``: an expression, or a clause of a kind that no expression decides (port, disk …)."""
+    """``weight × what``: an expression, or a clause of a kind that expressions cannot decide (port, disk …)."""
 
     weight: float
     what: Expression | Clause
@@ -131,7 +132,7 @@ class RankTerm:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A sum of terms; none: all nodes are equal."""
+    """A sum of terms; without terms all nodes are equal."""
 
     terms: tuple[RankTerm, ...] = ()
     _hash: list[int] = field(default_factory=list, init=False, compare=False, repr=False)
@@ -157,10 +158,10 @@ class Rank:
 
 
 def joined(requirements: Iterable[Requirement]) -> Requirement:
-    """All clauses of several requirements, each once; resources are added, and so are whole disks.
+    """Return all clauses of several requirements, each once; resources are added, and so are whole disks.
 
-    The same port twice stays one clause: whoever joins tasks looks whether they want the same one. Raises InputError
-    when there are too many.
+    A port that occurs twice stays one clause: the code that joins tasks checks for equal ports. Raise InputError if
+    there are too many clauses.
     """
     clauses: list[Clause] = []
     for requirement in requirements:
@@ -198,6 +199,6 @@ def _left(clause: Clause) -> Expression:
 
 
 def ordered(amounts: dict[str, int]) -> tuple[tuple[str, int], ...]:
-    """Amounts by dimension in the order in which a requirement keeps them."""
+    """Return amounts by dimension in the order of a requirement."""
     base = [(name, amounts[name]) for name in BASE_DIMENSIONS if name in amounts]
     return (*base, *sorted((name, amount) for name, amount in amounts.items() if name not in BASE_DIMENSIONS))

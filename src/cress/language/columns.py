@@ -1,7 +1,8 @@
-"""The attributes of all nodes as columns, and what programs look up in them.
+"""The attributes of all nodes as columns, and the tables in which programs look them up.
 
-A column holds one code per node: the place of its value among the distinct values of the attribute, 0 where there is
-none. What a program wants to know of an attribute is a table over the distinct values, worked out once for each.
+A column holds one code per node: the position of its value among the distinct values of the attribute, 0 without a
+value. The answers to a program's question about an attribute are a table over the distinct values, computed once for
+each.
 """
 
 from __future__ import annotations
@@ -17,34 +18,34 @@ from cress.language.values import known
 from cress.model.node import Load, Node, Value
 from cress.model.resources import Dimensions
 
-# Attributes looked at together: a comparison of two attributes is one of a pair of values.
+# Attributes that belong together: a comparison of two attributes is a question about pairs of values.
 Key: TypeAlias = tuple[str, ...]
 Values: TypeAlias = tuple[Value | None, ...]
-# What is asked of the values of a column: a number, a truth as 1 or 0, or None for undefined.
+# A question about the values of a column; the answer is a number, a truth as 1 or 0, or None for undefined.
 Question: TypeAlias = Callable[..., float | None]
 
-# Tables that are kept although no program may need them any more; a table is a few dozen bytes per distinct value.
+# Most tables kept, even unused ones; a table takes a few dozen bytes per distinct value.
 MOST_TABLES = 4096
-# A column with so many codes of values that no node has any more (and as many as it has others) is made anew.
+# A column is rebuilt once its codes without nodes outnumber the others by about this many.
 SLACK = 64
 
 
 class Column:
-    """The values of one attribute, or of several together, of every node."""
+    """The values that every node has for one attribute, or for several together."""
 
     def __init__(self, row: int) -> None:
         self.row = row
         self.values: list[Values] = [()]
         self.codes: dict[object, int] = {}
-        # How many nodes have each value.
+        # The number of nodes with each value.
         self.counts: list[int] = [0]
         self.live = 0
-        # Grows when codes get another meaning.
+        # Grows when codes change their meaning.
         self.epoch = 0
 
     def code(self, values: Values) -> int:
-        """The code of a value, a new one if need be."""
-        # 1, 1.0 and True are equal and not the same here.
+        """Return the code of a value, if necessary a new one."""
+        # 1, 1.0 and True are equal in Python, but differ here.
         key = tuple((value, type(value)) for value in values)
         code = self.codes.get(key)
         if code is None:
@@ -54,7 +55,7 @@ class Column:
         return code
 
     def counted(self, code: int, by: int) -> None:
-        """So many nodes more, or less, have this value."""
+        """Change the number of nodes with this value."""
         before = self.counts[code]
         self.counts[code] = before + by
         if code:
@@ -62,12 +63,12 @@ class Column:
 
     @property
     def stale(self) -> bool:
-        """Return whether most of its values belong to no node any more."""
+        """Return whether most of its values have no node any more."""
         return len(self.values) > 2 * self.live + SLACK
 
 
 class AnswerTable:
-    """The answers to one question for the distinct values of a column; undefined (NaN) where there is no value."""
+    """The answers to one question for the distinct values of a column; undefined (NaN) without a value."""
 
     def __init__(self, column: Column, question: Question, nothing: float | None = None) -> None:
         self.column = column
@@ -77,7 +78,7 @@ class AnswerTable:
         self.answers: list[float] = [self.nothing]
 
     def refresh(self) -> list[float]:
-        """The answers for all values of the column."""
+        """Return the answers for all values of the column."""
         column, question, answers = self.column, self.question, self.answers
         if self.epoch != column.epoch:
             self.epoch = column.epoch
@@ -89,26 +90,27 @@ class AnswerTable:
 
 
 class Columns:
-    """The attributes of all nodes. ``free`` is the column of the table of nodes in which the free amounts begin;
-    the total amounts follow them.
+    """The attributes of all nodes.
+
+    ``free`` is the first column of the free amounts in the table of nodes; the total amounts follow them.
     """
 
     def __init__(self, dimensions: Dimensions, free: int = 0) -> None:
         self.dimensions = dimensions
         self.free = free
         self.node_count = 0
-        # Of each node the values by key; {} for a place that was never set.
+        # For each node the values by key; {} for a row that was never set.
         self.attributes: list[dict[str, Value]] = []
         self.codes: npt.NDArray[np.int32] = np.zeros((8, 16), np.int32)
         self.columns: dict[Key, Column] = {}
-        # How many nodes have each attribute.
+        # The number of nodes with each attribute.
         self.holders: dict[str, int] = {}
         self.tables: dict[object, AnswerTable] = {}
-        # Grows whenever a program has to read its tables again.
+        # Grows whenever programs must check their tables again.
         self.stamp = 0
 
     def set_node(self, f: int, node: Node) -> None:
-        """Node ``f`` is there, or has other attributes than before."""
+        """Add node ``f``, or change its attributes."""
         if f >= self.codes.shape[1]:
             self._more(self.codes.shape[0], max(f + 1, 2 * self.codes.shape[1]))
         while f >= len(self.attributes):
@@ -132,7 +134,7 @@ class Columns:
         for key in new.keys() - old.keys():
             count = self.holders.get(key)
             if not count:
-                # A program for which nobody had it wants to know.
+                # A program compiled while no node had the attribute must be rebuilt.
                 self.stamp += 1
             self.holders[key] = (count or 0) + 1
         for names, column in self.columns.items():
@@ -156,7 +158,7 @@ class Columns:
             self.stamp += 1
 
     def column(self, *names: str) -> Column | None:
-        """The column of these attributes; None while no node has any of them."""
+        """Return the column of these attributes; None while no node has any of them."""
         found = self.columns.get(names)
         if found is None and any(self.holders.get(name) for name in names):
             if len(self.columns) == self.codes.shape[0]:
@@ -183,12 +185,12 @@ class Columns:
         column.epoch += 1
 
     def table(self, column: Column, about: object, question: Question, nothing: float | None = None) -> AnswerTable:
-        """The table of a question; ``about`` names it among all questions to this column."""
+        """Return the table of a question; ``about`` identifies it among all questions to this column."""
         key = (column.row, about)
         found = self.tables.get(key)
         if found is None:
             if len(self.tables) >= MOST_TABLES:
-                # Programs keep theirs.
+                # Programs keep references to their own tables.
                 self.tables.clear()
             found = self.tables[key] = AnswerTable(column, question, nothing)
         return found
@@ -200,10 +202,10 @@ class Columns:
 
 
 def attributes_of(node: Node) -> dict[str, Value]:
-    """Return the attributes of a node by key; its own name, address and rack take precedence over attributes of the
-    same name.
+    """Return the attributes of a node by key.
 
-    A node without a host name has its own.
+    Its own name, address and rack take precedence over attributes of the same name. The default of the host name is the
+    node's name.
     """
     has: dict[str, Value] = {}
     for name, value in node.attributes:

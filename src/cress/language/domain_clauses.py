@@ -24,7 +24,7 @@ WHOLE = 100 * PERCENT
 
 _KINDS = {"spread": Kind.SPREAD, "away_from": Kind.AWAY, "near": Kind.NEAR, "within": Kind.WITHIN}
 _TARGET = re.compile(r"\s*([^=,]*[^=,\s])\s*=\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*%\s*")
-# The attribute of what stands without one: each node is a domain.
+# The default attribute of domains: each node is a domain.
 _NODE = Name("name", "Name")
 
 
@@ -34,7 +34,7 @@ def is_domain_clause(raw: object) -> bool:
 
 
 def domain_clause(text: str, checker: Checker, call: Call, relaxation: Relaxation | None) -> Clause:
-    """Return the clause of such a function. Raises InputError, which points at the character."""
+    """Return the clause of such a function. Raise InputError, which points at the character."""
     arguments = list(call.arguments)
     example = EXAMPLES[call.function]
     jobs: Text | None = None
@@ -57,7 +57,7 @@ def domain_clause(text: str, checker: Checker, call: Call, relaxation: Relaxatio
 
 def _jobs(text: str, checker: Checker, call: Call, first: Raw, example: str) -> Text:
     if isinstance(first, Name):
-        # As in a list, a word needs no quotes.
+        # As in a list, a single word needs no quotes.
         return Text(first.written, first.at)
     if not isinstance(first, Text) or not first.value.strip():
         raise checker.wrong(first, f"{call.function} needs a text that selects jobs", example)
@@ -88,7 +88,7 @@ def _spread(text: str, checker: Checker, arguments: list[Raw], example: str) -> 
 
 
 def parse_targets(text: str) -> tuple[tuple[str, int], ...]:
-    """``a=50%, b=30%``: values and their shares, in thousandths of a percent. Raises InputError."""
+    """Return values and their shares, in thousandths of a percent, from ``a=50%, b=30%``. Raise InputError."""
     hint = "such as a=50%, b=30%; the others share the rest"
     found: dict[str, tuple[str, int]] = {}
     parts = text.split(",")
@@ -114,9 +114,9 @@ def targets_text(targets: tuple[tuple[str, int], ...]) -> str:
 
 
 def check_jobs(text: str, clause: Clause, dimensions: Dimensions | None = None) -> None:
-    """Raise InputError, which points at the character, if the selector of jobs of a clause makes no sense.
+    """Raise InputError, which points at the character, if the selector of jobs in a clause is meaningless.
 
-    With ``dimensions``, if it names what no job of such a cluster has.
+    With ``dimensions``, also raise it if no job of such a cluster has an attribute of the selector.
     """
     if not isinstance(clause.value, OverDomains) or not clause.value.jobs:
         return

@@ -1,4 +1,4 @@
-"""The grammar's rules made into expressions. What they mean is looked at afterwards (checks.py, parser.py)."""
+"""Expressions made from the rules of the grammar. Their meaning is checked afterwards (checks.py, parser.py)."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class GrammarRules(Transformer):  # type: ignore[type-arg]
 
 
 def lark_parser() -> Lark:
-    """The parser, which takes a while to make."""
+    """Return a new parser, which takes a while to build."""
     return Lark(GRAMMAR, parser="lalr", lexer="contextual", transformer=GrammarRules(), maybe_placeholders=False)
 
 
@@ -144,7 +144,7 @@ def _relaxed(raw: Raw) -> bool:
 def _name(token: Token) -> Name:
     text = str(token).strip(QUOTE)
     key = key_of(text)
-    # Without quotes it stays as it is: whether it is meant as a difference is looked at later.
+    # A name without quotes stays as it is: a later step checks if it is meant as a difference.
     written = spelling_of(text) if token.type == "QUOTED" else text
     return Name(key, SPELLING.get(key, written), int(token.start_pos or 0))
 
@@ -160,13 +160,13 @@ def _unquoted(token: Token) -> str:
 
 
 def _pattern(text: Text) -> Pattern:
-    """A text as a regular expression: its backslashes are not those of the quotes, but the one before a quote."""
+    """Return a text as a regular expression: only the backslash before a quote belongs to the quotes."""
     inside = text.written[1:-1]
     return Pattern(re.sub(r'\\.|"', lambda found: '\\"' if found.group() == '"' else found.group(), inside), text.at)
 
 
 def _item(token: Token) -> Item:
-    """A constant in a list: addresses, numbers and truth values are known by their looks, other words are texts."""
+    """Return a constant of a list: addresses, numbers and truth values are known by form, other words are texts."""
     text, at = str(token), int(token.start_pos or 0)
     if token.type == "TEXT":
         return Text(_unquoted(token), at)

@@ -1,4 +1,4 @@
-"""The functions of the language: what each takes, and what it gives for values of attributes."""
+"""The functions of the language: their arguments, and their results for values of attributes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FUNCTIONS = {
     "max": Function(2, MOST_ARGUMENTS, "max(CPULoad, DiskLoad) < 80%"),
     "if": Function(3, 3, "if(SSD, Slots, 2) >= 2"),
 }
-# ``member in Set`` is one as well, but for how it is written.
+# ``member in Set`` is one as well, apart from its form.
 SET = Function(2, 2, '"avx2" in Features')
-# Beside them ``defined(x)``, which takes a name.
+# In addition there is ``defined(x)``, which takes a name.
 ALL = ("defined", *FUNCTIONS)
 
 
 def text_in(value: Operand) -> str | None:
-    """The text that a function sees of a value; None for what is none."""
+    """Return the text that a function sees for a value; None if the value has no text."""
     if value is None or isinstance(value, bool):
         return None
     return value.text if isinstance(value, Number) else text_of(value)
@@ -60,7 +60,7 @@ def _contains(value: Operand, part: Operand) -> bool | None:
 
 
 def _in_set(member: Operand, value: Operand) -> bool | None:
-    """``member in value``; a value that is no set is the only member."""
+    """Return the answer to ``member in value``; a value other than a set is treated as its only member."""
     one, two = text_in(member), text_in(value)
     if one is None or two is None:
         return None
@@ -69,7 +69,7 @@ def _in_set(member: Operand, value: Operand) -> bool | None:
 
 
 def matches(pattern: str) -> Callable[[Operand], bool | None]:
-    """``regexp(value, pattern)``."""
+    """Return the function for ``regexp(value, pattern)``."""
 
     def answer(value: Operand) -> bool | None:
         text = text_in(value)
@@ -80,13 +80,13 @@ def matches(pattern: str) -> Callable[[Operand], bool | None]:
 
 
 def size(value: Operand) -> float | None:
-    """The number of members of a set, else of characters of a text."""
+    """Return the number of members of a set, or of characters of a text."""
     text = text_in(value)
     members = None if text is None else members_of(text)
     return None if text is None else float(len(text if members is None else members))
 
 
-# Of two texts or attributes.
+# Functions of two texts or attributes.
 OF_TWO: dict[str, Callable[[Operand, Operand], bool | None]] = {
     "startswith": _on_texts(str.startswith),
     "endswith": _on_texts(str.endswith),

@@ -1,12 +1,12 @@
-"""The grammar of the language, for lark. What a name or a clause means is not its matter."""
+"""The grammar of the language, for lark. It leaves the meaning of names and clauses to other modules."""
 
 from __future__ import annotations
 
 from cress.language.functions import FUNCTIONS
 from cress.language.names import PLACING
 
-# The lexer is contextual: inside the list of ``in (…)``, behind ``Resource =`` and ``JobDependency =`` other rules
-# hold.
+# The lexer is contextual: other rules apply inside the list of ``in (…)``, after ``Resource =`` and after
+# ``JobDependency =``.
 GRAMMAR = r"""
 ?start: either
 
@@ -71,7 +71,7 @@ _COMMA: ","
 %ignore /\s+/
 """.replace("functions", "|".join((*FUNCTIONS, *(name.replace("_", "[-_]?") for name in PLACING.values()))))  # noqa: E501
 
-# Names of terminals for the people who read "… is expected".
+# Names of terminals for messages of the form "… is expected".
 WORDS = {
     "_OR": "||",
     "_AND": "&&",

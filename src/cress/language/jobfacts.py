@@ -35,21 +35,21 @@ from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import closest, format_amount
 
-# Constants by the key of the name that they stand for.
+# Constants by the key of the name that they replace.
 Facts: TypeAlias = tuple[tuple[str, Expression], ...]
 
 
-# Those whose values are texts; labels are as well.
+# Attributes whose values are texts; labels are texts as well.
 TEXT_FACTS = frozenset(JOB + fact for fact in ("user", "group", "name", "type", "application", "workload"))
 
 
 def names_jobs(text: str) -> bool:
-    """Return whether a text may have attributes of the job in it; quickly."""
+    """Return quickly whether a text may contain attributes of the job."""
     return JOB in text.casefold()
 
 
 def facts_of(job: Job, dimensions: Dimensions, group: str) -> dict[str, Expression]:
-    """Return the attributes of a job of this group that it has, as constants; amounts are those of one task."""
+    """Return the existing attributes of a job of this group, as constants; amounts are those of one task."""
     texts = {
         "user": job.user,
         "group": group,
@@ -72,9 +72,9 @@ def facts_of(job: Job, dimensions: Dimensions, group: str) -> dict[str, Expressi
 
 
 def check_facts(text: str, expression: Expression, dimensions: Dimensions) -> None:
-    """Raise InputError, which points at the character, if an expression names what no job of such a cluster has.
+    """Raise InputError, which points at the character, if no job of such a cluster has an attribute of the expression.
 
-    The parser does not know the dimensions of the cluster, so that ``Job.GPU`` may be right for it.
+    The parser does not know the dimensions of the cluster, so it accepts names such as ``Job.GPU``.
     """
     known = {**JOB_FACTS, **{key_of(name): name for name in dimensions.custom}}
     for leaf in leaves(expression):
@@ -83,7 +83,7 @@ def check_facts(text: str, expression: Expression, dimensions: Dimensions) -> No
         if leaf.key.startswith(LABELS) and leaf.key != LABELS:
             continue
         word = leaf.written.rpartition(".")[2]
-        # The first letter is rarely mistyped, and GPU must not be taken for CPU.
+        # The first letter is rarely mistyped, and GPU must not be mistaken for CPU.
         near = closest(word, (fact for fact in known.values() if fact[0].casefold() == word[:1].casefold()))
         hint = f"did you mean Job.{near}?" if near else f"after `Job.`: {', '.join(known.values())}, Labels.…"
         raise trouble(text, leaf.at, f"a job has no {leaf}", hint)
@@ -109,7 +109,7 @@ def _keys(expression: Expression) -> Iterator[str]:
 
 
 def for_job(requirement: Requirement, rank: Rank, facts: Facts) -> tuple[Requirement, Rank]:
-    """Return the constraints with the attributes of the job in place of their names."""
+    """Return the constraints with the values of the job's attributes in place of their names."""
     known = dict(facts)
     clauses = tuple(replace(clause, expression=substituted(clause.expression, known)) for clause in requirement.clauses)
     terms = tuple(
@@ -120,7 +120,7 @@ def for_job(requirement: Requirement, rank: Rank, facts: Facts) -> tuple[Require
 
 
 def substituted(expression: Expression, facts: dict[str, Expression]) -> Expression:
-    """Return an expression in which constants stand for the attributes of the job; what it lacks is undefined."""
+    """Return an expression with constants in place of the job's attributes; an attribute that it lacks is undefined."""
 
     def within(inner: Expression) -> Expression:
         return substituted(inner, facts)
@@ -129,7 +129,7 @@ def substituted(expression: Expression, facts: dict[str, Expression]) -> Express
         case Name(key=key) if key.startswith(JOB):
             known = facts.get(key)
             if isinstance(known, (Number, Text, Truth)):
-                # People want to read what was asked, and the value.
+                # Messages show both the name in the text and the value.
                 return replace(known, stands_for=str(expression))
             return Name(UNDEFINED, f"{expression} ({UNDEFINED})", expression.at)
         case Defined(name=Name(key=key)) if key.startswith(JOB):

@@ -1,11 +1,11 @@
-"""The compiled loop that runs programs: a small stack machine on float64, in which NaN is undefined, 1 true and 0
-false.
+"""The compiled loop that runs programs: a small stack machine on float64.
 
-A program is a table of instructions (int64, one row each: operation, two arguments). What it reads:
+NaN is undefined, 1 true and 0 false. A program is a table of instructions (int64, one row each: operation, two
+arguments). It reads:
 
 * ``constants`` (float64);
-* ``codes`` (int32, column × node) and ``tables`` (float64): a node's value of an attribute is a code, and what a
-  program wants to know of that value (a comparison's truth, its number) stands in a table at that code;
+* ``codes`` (int32, column × node) and ``tables`` (float64): a node's value of an attribute is a code, and the answer
+  about that value (a comparison's truth, its number) is in a table at that code;
 * ``nodes`` (int64, one row per node): free and total amounts.
 """
 
@@ -19,7 +19,7 @@ from numba import njit
     EQUAL, UNEQUAL, AND, OR, NOT, TERM, REMAINDER, LARGER, SAME, CHOOSE,
 ) = range(23)  # fmt: skip
 
-# Scores are float32; what is beyond is cut off here.
+# Scores are float32; larger values are cut off here.
 MOST = 3.0e38
 
 
@@ -40,7 +40,7 @@ def run(program, constants, codes, tables, nodes, f, stack):
             if x == 0.0 or y == 0.0:
                 stack[top] = 0.0
             else:
-                # Both true gives 1; an undefined one makes the product undefined.
+                # Both true gives 1; with an undefined operand the product is undefined.
                 stack[top] = x * y
         elif operation == CONSTANT:
             top += 1
@@ -61,7 +61,7 @@ def run(program, constants, codes, tables, nodes, f, stack):
         elif operation == NEGATE:
             stack[top] = -stack[top]
         elif operation == TERM:
-            # The sum lies below; an undefined term adds nothing.
+            # The sum is below on the stack; an undefined term adds nothing.
             top -= 1
             x = constants[a] * stack[top + 1]
             if np.isfinite(x):
@@ -79,10 +79,10 @@ def run(program, constants, codes, tables, nodes, f, stack):
             elif operation == DIVIDE:
                 stack[top] = x / y if y != 0.0 else np.nan
             elif operation == SAME:
-                # Never undefined: equal, or both undefined.
+                # Never undefined: either equal, or both undefined.
                 stack[top] = 1.0 if x == y or (np.isnan(x) and np.isnan(y)) else 0.0
             elif operation == CHOOSE:
-                # The condition lies below what it chooses from.
+                # The condition is below its branches on the stack.
                 top -= 1
                 condition = stack[top]
                 stack[top] = x if condition == 1.0 else y if condition == 0.0 else np.nan
@@ -105,14 +105,14 @@ def run(program, constants, codes, tables, nodes, f, stack):
             elif operation == LARGER:
                 stack[top] = max(x, y)
             elif operation == REMAINDER:
-                # With the sign of the dividend.
+                # The result has the sign of the dividend.
                 stack[top] = np.fmod(x, y) if y != 0.0 else np.nan
     return stack[0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def value_at(program, constants, codes, tables, nodes, f, depth):
-    """The value on node ``f``."""
+    """Return the value on node ``f``."""
     return run(program, constants, codes, tables, nodes, f, np.empty(depth, np.float64))
 
 
@@ -129,8 +129,9 @@ def truths(program, constants, codes, tables, nodes, places, count, depth, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def values(program, constants, codes, tables, nodes, places, count, depth, out):
-    """Set ``out[f]`` (float32) to the value, an undefined one to 0, for the nodes in ``places`` or the first
-    ``count``.
+    """Set ``out[f]`` (float32) to the value for the nodes in ``places`` or the first ``count``.
+
+    An undefined value becomes 0.
     """
     stack = np.empty(depth, np.float64)
     some = len(places)

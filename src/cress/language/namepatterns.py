@@ -1,7 +1,7 @@
 """Patterns of node names in lists: ``n*``, ``gpu-?``, ``rack1-[01-40]``, ``n[1-8,12]``.
 
-A number in brackets that begins with 0, or stands for a range with such an end, has the width that is written:
-``[01-40]`` are 01, 02, … 40, and ``[1-40]`` are 1, 2, … 40.
+A number in brackets that begins with 0, or belongs to a range with such an end, keeps its written width: ``[01-40]``
+are 01, 02, … 40, and ``[1-40]`` are 1, 2, … 40.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HINT = "n*, gpu-?, rack1-[01-40] or n[1-8,12]"
 
 # First and last number, and their width; 0: no leading zeros.
 Numbers: TypeAlias = tuple[int, int, int]
-# A text, ``*``, ``?``, or what may stand in brackets: numbers and words.
+# A text, ``*``, ``?``, or the contents of brackets: numbers and words.
 Piece: TypeAlias = str | tuple[tuple[Numbers, ...], tuple[str, ...]]
 _ANY, _ONE = "*", "?"
 
@@ -32,12 +32,12 @@ def is_pattern(text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def parse_pattern(text: str) -> NamePattern:
-    """Return a pattern made ready. Raises InputError."""
+    """Return a parsed pattern. Raise InputError."""
     return NamePattern(text)
 
 
 class NamePattern:
-    """A pattern of names. It is matched by the set of places that can be reached, so nothing is tried twice."""
+    """A pattern of names. Matching follows the set of reachable positions, so no part is tried twice."""
 
     __slots__ = ("_pieces",)
 
@@ -49,7 +49,7 @@ class NamePattern:
         self._pieces = [_piece(text, match) for match in found]
 
     def fits(self, name: str) -> bool:
-        """Return whether a name is one of those that the pattern stands for; capitals do not matter."""
+        """Return whether the pattern matches a name; case does not matter."""
         folded = name.casefold()
         at = {0}
         for piece in self._pieces:
@@ -90,7 +90,7 @@ def _piece(text: str, found: re.Match[str]) -> Piece:
 
 
 def _ends(piece: tuple[tuple[Numbers, ...], tuple[str, ...]], name: str, start: int) -> set[int]:
-    """The places behind a member of the brackets that begins at ``start``."""
+    """Return the positions after a member of the brackets that begins at ``start``."""
     numbers, words = piece
     ends = {start + len(word) for word in words if name.startswith(word, start)}
     end = start

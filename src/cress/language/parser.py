@@ -52,15 +52,15 @@ from cress.model.resources import Dimensions
 from cress.model.units import closest
 
 MOST_DISKS = 1000
-# Beyond these nobody weighs; they also keep the text of a weight short.
+# Larger weights are of no use; the limit also keeps the text of a weight short.
 _WEIGHTS = (1e-9, 1e9)
 
 
 @lru_cache(maxsize=1024)
 def parse_requirement(text: str, *, stored: bool = False) -> Requirement:
-    """The clauses of a requirement; an empty text has none. Raises InputError, which points at the character.
+    """Return the clauses of a requirement; an empty text has none. Raise InputError, which points at the character.
 
-    A ``stored`` text was accepted before, perhaps by an older release: that it makes sense is not checked again.
+    A ``stored`` text was accepted before, perhaps by an older release: its meaning is not checked again.
     """
     if not text.strip():
         return Requirement()
@@ -80,7 +80,7 @@ def parse_requirement(text: str, *, stored: bool = False) -> Requirement:
 
 @lru_cache(maxsize=1024)
 def parse_rank(text: str, *, stored: bool = False) -> Rank:
-    """The terms of a rank; an empty text has none. Raises InputError, which points at the character.
+    """Return the terms of a rank; an empty text has none. Raise InputError, which points at the character.
 
     ``stored`` as for requirements.
     """
@@ -97,8 +97,9 @@ def parse_rank(text: str, *, stored: bool = False) -> Rank:
 
 
 def check_names_of_jobs(text: str, constraints: Requirement | Rank, dimensions: Dimensions) -> None:
-    """Raise InputError, which points at the character, if constraints from ``text`` name what no job of such a cluster
-    has.
+    """Raise InputError, which points at the character, if no job of such a cluster has an attribute of the constraints.
+
+    ``text`` is the text of the constraints.
     """
     asked: list[Clause | Expression] = (
         [*constraints.clauses] if isinstance(constraints, Requirement) else [term.what for term in constraints.terms]
@@ -112,7 +113,7 @@ def check_names_of_jobs(text: str, constraints: Requirement | Rank, dimensions: 
 
 @lru_cache(maxsize=1024)
 def parse_expression(text: str) -> Expression:
-    """A condition over one node, which may make no sense. Raises InputError, which points at the character."""
+    """Return a condition over one node; its meaning is not checked. Raise InputError, which points at the character."""
     if not text.strip():
         raise InputError("nothing is given", hint="a condition such as GCC >= 4.5")
     return _TreeReader(text).checker.condition(parse_raw(text))
@@ -127,12 +128,12 @@ class _TreeReader:
         self.stored = stored
 
     def clauses(self, raw: Raw) -> list[Clause]:
-        """The clauses of a conjunction, in order; those that ask for nothing (``… = False``) are left out."""
+        """Return the clauses of a conjunction, in order, without those that request nothing (``… = False``)."""
         operands = raw.operands if isinstance(raw, And) else (raw,)
         found: list[Clause] = []
         for operand, after in zip(operands, (*operands[1:], None), strict=True):
             if isinstance(operand, Relaxes):
-                # Behind its clause it was taken along with it.
+                # If it follows a clause, it has already been read together with that.
                 if operand is operands[0] or isinstance(operands[_place(operands, operand) - 1], Relaxes):
                     raise trouble(
                         self.text,
@@ -153,12 +154,12 @@ class _TreeReader:
         return found
 
     def relaxation(self, relaxes: Relaxes) -> Relaxation:
-        """f(x) = …, made of comparisons of Waittime and ClusterLoad with constants."""
+        """Return the relaxation of f(x) = …, made of comparisons of Waittime and ClusterLoad with constants."""
         self._of_the_moment(relaxes.condition)
         return Relaxation(relaxes.condition, relaxes.weight)
 
     def term(self, sign: float, raw: Raw) -> RankTerm | None:
-        """One term of a rank with its weight; None when it asks for nothing."""
+        """Return one term of a rank with its weight; None if it requests nothing."""
         weight, raw = self._weighed(sign, raw)
         if isinstance(raw, Relaxes):
             raise trouble(self.text, raw.at, "f(x) relaxes a clause of the requirement", "a rank is soft anyway")
@@ -180,7 +181,7 @@ class _TreeReader:
         return RankTerm(weight, raw)
 
     def _weighed(self, weight: float, raw: Raw) -> tuple[float, Raw]:
-        """The constant factors before the rest of a product, and that rest."""
+        """Return the constant factors at the beginning of a product, and the rest."""
         at = place_of(raw)
         while True:
             if isinstance(raw, Negative):
@@ -241,7 +242,7 @@ class _TreeReader:
             kind = Kind.DISK if name.key == EXCLUSIVE_DISK else Kind.ADJACENT
             return Clause(kind, compare, 1 if kind is Kind.DISK else None, relaxation) if value.value else None
         if name.key == EXCLUSIVE_DISK and isinstance(value, Number) and value.text.isdecimal() and len(value.text) < 5:
-            # How joined clauses are written.
+            # The operators that join clauses.
             count = int(value.text)
             if 1 <= count <= MOST_DISKS:
                 right = Truth(True) if count == 1 else Number(str(count))
@@ -249,7 +250,7 @@ class _TreeReader:
         raise self.checker.wrong(value, f"{value} is not a possible value of {name}", example)
 
     def _whole(self, name: Name, value: Expression, relaxation: Relaxation | None) -> Clause:
-        """A gang that may start in part: with all tasks, later with a least number of them."""
+        """Return the clause of a gang that may start in part: with all tasks, later with a least number of them."""
         least = 1 if value == Truth(True) else 0
         if isinstance(value, Number) and value.text.isdecimal() and len(value.text) < 9:
             least = int(value.text)
@@ -295,7 +296,7 @@ class _TreeReader:
         raise self.checker.wrong(raw, "f(x) can only compare Waittime and ClusterLoad with constants", hint)
 
     def _no_constant(self, compare: Compare) -> None:
-        """Refuse the comparison of Waittime or ClusterLoad with something else than a constant."""
+        """Refuse the comparison of Waittime or ClusterLoad with anything but a constant."""
         for name, other in ((compare.left, compare.right), (compare.right, compare.left)):
             if isinstance(name, Name) and name.key in MOMENT:
                 example = "15s" if name.key == WAITTIME else "80%"
@@ -332,7 +333,7 @@ def _places(raw: Raw) -> bool:
 
 
 def _factor(raw: Raw) -> float | None:
-    """The value of a constant factor; None when it is none."""
+    """Return the value of a constant factor; None if it is not constant."""
     if isinstance(raw, Negative):
         inner = _factor(raw.operand)
         return None if inner is None else -inner

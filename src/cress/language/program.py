@@ -73,7 +73,7 @@ _COMPARISONS = {
 
 
 class Program:
-    """A condition, or the terms of a rank, compiled: runs over all nodes of ``columns`` or over some.
+    """A condition, or the terms of a rank, compiled: it runs over all nodes of ``columns`` or over some.
 
     ``dynamic``: it reads idle amounts or loads. Terms of a rank that are not expressions (a port, a disk …) are left
     out.
@@ -113,7 +113,7 @@ class Program:
     def values(
         self, nodes: npt.NDArray[np.int64], out: npt.NDArray[np.float32], places: npt.NDArray[np.int64] | None = None
     ) -> None:
-        """Set ``out[f]`` to the value, 0 where it is undefined, for every node, or for those in ``places``."""
+        """Set ``out[f]`` to the value, 0 if it is undefined, for every node, or for those in ``places``."""
         if self._stamp != self.columns.stamp:
             self._refresh()
         if places is None or len(places):
@@ -130,12 +130,12 @@ class Program:
             )
 
     def truth(self, nodes: npt.NDArray[np.int64], f: int) -> int:
-        """1, 0 or −1 for node ``f``, as ``truths`` has it."""
+        """Return 1, 0 or −1 for node ``f``, like ``truths``."""
         value = self._at(nodes, f)
         return int(value) if value == value else -1  # noqa: PLR0124 - what is not itself is NaN, undefined
 
     def value(self, nodes: npt.NDArray[np.int64], f: int) -> float:
-        """The value on node ``f`` as ``values`` has it."""
+        """Return the value on node ``f``, like ``values``."""
         value = self._at(nodes, f)
         limited = max(-machine.MOST, min(machine.MOST, value))
         return float(np.float32(limited)) if value == value else 0.0  # noqa: PLR0124
@@ -149,7 +149,7 @@ class Program:
         return value
 
     def _refresh(self) -> None:
-        """Some node has a value, or an attribute, that none had before: look whether that matters here."""
+        """Rebuild the program if a new value or attribute of some node affects it."""
         if self._seen == self._looks():
             self._stamp = self.columns.stamp
         else:
@@ -201,7 +201,7 @@ class _Compiler:
         self._depth = 0
 
     def rank(self, terms: tuple[RankTerm, ...]) -> None:
-        """The sum of the terms that are expressions."""
+        """Write the sum of the terms that are expressions."""
         self._constant(0.0)
         for term in terms:
             if isinstance(term.what, Clause):
@@ -211,7 +211,7 @@ class _Compiler:
             self._emit(machine.TERM, -1, len(self.constants) - 1)
 
     def _share(self, expression: Expression) -> None:
-        """Leave a number on the stack in which amounts are shares of the node, but for those of quotients."""
+        """Leave a number on the stack in which amounts are shares of the node, except in quotients."""
         match expression:
             case Name(key=key):
                 dimension = MEMORY if key == FREE_MEMORY else self._amount_of(expression)[1]
@@ -310,11 +310,11 @@ class _Compiler:
             assert isinstance(pattern, Pattern)
             self._ask(("regexp", pattern.text), matches(pattern.text), (subject,))
         else:
-            # A number, which only a tree made by hand has in this place.
+            # A number: only a hand-made tree has one in this place.
             self._constant(_UNDEFINED)
 
     def _choose(self, call: Call, value: Callable[[Expression], None]) -> None:
-        """``if(…)``: both branches are left on the stack by ``value``, and one of them is chosen."""
+        """Write ``if(…)``: ``value`` leaves both branches on the stack, and one of them is chosen."""
         condition, *branches = call.arguments
         self.truth(condition)
         for branch in branches:
@@ -328,7 +328,7 @@ class _Compiler:
                 self._emit(machine.LESSER if call.function == "min" else machine.LARGER, -1)
 
     def _ask(self, about: object, question: Question, operands: tuple[Expression, ...]) -> None:
-        """A question about values of which some are constants: looked up, or answered at once."""
+        """Answer a question about values, some of them constants: by a table, or at once."""
         if any(map(self._computed, operands)):
             # An amount of this cluster, which the parser cannot know.
             self._constant(_UNDEFINED)
@@ -363,12 +363,12 @@ class _Compiler:
             self._answer(compared(operator, operand_of(left), operand_of(right)))
 
     def _same(self, left: Expression, right: Expression, measure: Measure | None) -> None:
-        """``left is right``: they are equal, or both are undefined."""
+        """Write ``left is right``: they are equal, or both are undefined."""
         sides = (left, right)
         if not any(map(self._computed, sides)) and any(map(self._attribute, sides)):
             names = tuple(side.key for side in sides if isinstance(side, Name))
             constants = tuple(None if isinstance(side, Name) else operand_of(side) for side in sides)
-            # Where no node has the attribute it is as undefined as the other one.
+            # If no node has the attribute, it is as undefined as the other one.
             nothing = float(len(names) == 2)
             self._lookup(names, ("is", constants), with_constants(same, constants), nothing)
             return
@@ -382,9 +382,9 @@ class _Compiler:
         self._emit(machine.OR, -1)
 
     def _undefined(self, side: Expression, measure: Measure | None) -> None:
-        """Leave on the stack whether one side of a comparison is undefined: 1 or 0."""
+        """Leave 1 on the stack if one side of a comparison is undefined, otherwise 0."""
         if isinstance(side, Call) and side.function == IF:
-            # Undefined as a whole where its condition is.
+            # The whole is undefined if its condition is.
             self._choose(side, lambda branch: self._undefined(branch, measure))
             self._constant(0.0)
             self._emit(machine.SAME, -1)
@@ -400,7 +400,7 @@ class _Compiler:
             self._emit(machine.SAME, -1)
 
     def _compare_computed(self, operator: str, left: Expression, right: Expression, measure: Measure | None) -> None:
-        """A comparison with a side that is worked out on each node: two truth values, or two numbers, are compared."""
+        """Write a comparison with a side that is computed on each node: of two truth values, or of two numbers."""
         sides = (left, right)
         if any(is_truth(side) and not isinstance(side, Truth) for side in sides):
             alike = all(is_truth(side) or self._attribute(side) for side in sides)
@@ -457,7 +457,7 @@ class _Compiler:
         self.dynamic = True
 
     def _amount(self, idle: bool, key: str) -> None:
-        """An amount of the node in the unit that people write: cores, bytes, bit/s, 1/s."""
+        """Leave an amount of the node on the stack, in the unit of the language: cores, bytes, bit/s, 1/s."""
         dimensions = self.columns.dimensions
         names = ("disk_read", "disk_write") if key == DISK else (next(x for x in dimensions.names if key_of(x) == key),)
         for i, name in enumerate(names):
@@ -472,7 +472,7 @@ class _Compiler:
         self._emit(machine.AMOUNT, 1, self.columns.free + k, len(self.constants) - 1)
 
     def _lookup(self, names: tuple[str, ...], about: object, question: Question, nothing: float | None = None) -> None:
-        """Look up the answer to a question about attributes; ``nothing`` is the answer where the node has none."""
+        """Look up the answer to a question about attributes; ``nothing`` is the answer for nodes without them."""
         self.names.append(names)
         self.dynamic = self.dynamic or any(name in LOADS for name in names)
         column: Column | None = self.columns.column(*names)
@@ -501,7 +501,7 @@ class _Compiler:
         return isinstance(expression, Name) and not is_quantity(expression.key, self.columns.dimensions)
 
     def _computed(self, expression: Expression) -> bool:
-        """Return whether it is neither an attribute nor a constant."""
+        """Return whether an expression is neither an attribute nor a constant."""
         return not (isinstance(expression, (Number, Text, Truth)) or self._attribute(expression))
 
 
@@ -509,6 +509,6 @@ def _read(number: Number, measure: Measure | None) -> float:
     try:
         value = number_value(number.text, measure)
     except InputError:
-        # The parser refuses these; trees made by hand may have them.
+        # The parser refuses these, but hand-made trees may have them.
         value = None
     return _UNDEFINED if value is None else value

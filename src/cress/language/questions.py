@@ -1,4 +1,4 @@
-"""Questions that programs ask of attribute values, evaluated once for each distinct value of a column."""
+"""Questions of programs about attribute values, answered once for each distinct value of a column."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from cress.model.node import Value
 
 
 def is_true(value: Value) -> bool | None:
-    """A truth value as itself; anything else is none."""
+    """Return a truth value unchanged, and None for any other value."""
     return value if isinstance(value, bool) else None
 
 
 def is_there(value: Value) -> bool:
-    """Return true: there is a value. Asked only of values that exist."""
+    """Return true, since only existing values are asked."""
     return value is not None
 
 
 def operand_of(constant: Expression) -> Operand:
-    """The constant as ``values.compared`` takes it."""
+    """Return the constant in the form for ``values.compared``."""
     match constant:
         case Text() | Truth():
             return constant.value
@@ -35,9 +35,9 @@ def operand_of(constant: Expression) -> Operand:
 
 
 def comparison(operator: str, constant: Operand) -> Callable[[Value], bool | None]:
-    """``value operator constant``."""
+    """Return the question ``value operator constant``."""
     if isinstance(constant, str) and operator in ("=", "!="):
-        # Every node has another name; this way they are still asked quickly.
+        # A shortcut for names, since every node has another one.
         folded, wanted = constant.casefold(), operator == "="
         return lambda value: (
             (value.casefold() == folded) is wanted if isinstance(value, str) else compared(operator, value, constant)
@@ -46,12 +46,12 @@ def comparison(operator: str, constant: Operand) -> Callable[[Value], bool | Non
 
 
 def pair_comparison(operator: str) -> Callable[[Value | None, Value | None], bool | None]:
-    """``value operator other value``."""
+    """Return the question ``value operator other value``."""
     return lambda left, right: compared(operator, left, right)
 
 
 def same(left: Operand, right: Operand) -> bool:
-    """``left is right``: equal, or both undefined."""
+    """Return the answer to ``left is right``: equal, or both undefined."""
     if left is None or right is None:
         return left is right
     return compared("=", left, right) is True
@@ -60,7 +60,7 @@ def same(left: Operand, right: Operand) -> bool:
 def with_constants(
     question: Callable[..., float | None], constants: tuple[Operand, ...]
 ) -> Callable[..., float | None]:
-    """A question of which some arguments are constants; those that are None are the values that it is asked of."""
+    """Return a question with some arguments set to constants; the arguments that are None are the values."""
     if all(constant is None for constant in constants):
         return question
 
@@ -72,7 +72,7 @@ def with_constants(
 
 
 def member(items: tuple[Item, ...], *, names: bool = False) -> Callable[[Value], bool | None]:
-    """Return whether a value is in a list; ``names``: of names, which may be patterns."""
+    """Return the question if a value is in a list; ``names``: a list of names, which may be patterns."""
     if not all(isinstance(item, (Text, Span)) for item in items):
         return lambda value: contained(value, items)
     within = listed(items, names=names)
@@ -80,7 +80,7 @@ def member(items: tuple[Item, ...], *, names: bool = False) -> Callable[[Value],
 
 
 def listed(items: tuple[Item, ...], *, names: bool = True) -> Callable[[Value], bool]:
-    """Return whether a value is a name or an address of the list; ``names``: entries may be patterns of names."""
+    """Return the question if a value is a name or an address in a list; ``names``: entries may be name patterns."""
     patterns = patterns_in(items) if names else []
     texts = {item.value.casefold() for item in items if isinstance(item, Text)}
     spans = _disjoint(item for item in items if isinstance(item, Span))
@@ -92,12 +92,12 @@ def listed(items: tuple[Item, ...], *, names: bool = True) -> Callable[[Value], 
             return True
         if any(pattern.fits(value) for pattern in patterns):
             return True
-        # Most names are seen not to be addresses without a closer look.
+        # The first character shows that most names are no addresses.
         if not spans or not ("0" <= value[:1] <= "9" or ":" in value):
             return False
         address = parse_address(value)
         if address is not None:
-            # The last span that does not begin behind it.
+            # The last span that begins at or before the address.
             place = bisect_right(spans, (*address, math.inf)) - 1
             return place >= 0 and spans[place][0] == address[0] and address[1] <= spans[place][2]
         return False
@@ -106,7 +106,7 @@ def listed(items: tuple[Item, ...], *, names: bool = True) -> Callable[[Value], 
 
 
 def patterns_in(items: Iterable[Item]) -> list[NamePattern]:
-    """Return the patterns of names in a list; a stored entry that is no valid one fits nothing."""
+    """Return the patterns of names in a list; a stored entry that is invalid matches nothing."""
     found = []
     for item in items:
         if isinstance(item, Text) and is_pattern(item.value):
@@ -118,7 +118,7 @@ def patterns_in(items: Iterable[Item]) -> list[NamePattern]:
 
 
 def _disjoint(spans: Iterable[Span]) -> list[tuple[int, int, float]]:
-    """Sorted spans (IP version, first, last) without overlaps."""
+    """Return sorted spans (IP version, first, last) without overlaps."""
     found: list[tuple[int, int, float]] = []
     for version, first, last in sorted((span.version, span.first, span.last) for span in spans):
         if found and found[-1][0] == version and first <= found[-1][2]:

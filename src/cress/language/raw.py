@@ -1,4 +1,4 @@
-"""Values that the grammar's rules hand to the rest of the parser."""
+"""Values that the rules of the grammar pass to the rest of the parser."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from cress.language.tree import Expression
 
 @dataclass(frozen=True, slots=True)
 class Relaxes:
-    """``f(x) = condition`` behind a clause; only while a text is read."""
+    """``f(x) = condition`` after a clause; exists only while a text is read."""
 
     condition: Expression
     weight: float
     at: int
 
 
-# What rules are made into while a text is read: trees in which an And may still hold f(x) and other Ands.
+# The results of rules while a text is read: trees in which an And may still hold f(x) and other Ands.
 Raw: TypeAlias = Any
 
 
 class Wrong(Exception):
-    """A mistake found by a rule, which knows the place and not the text."""
+    """A mistake found by a rule, which knows the place but not the text."""
 
     def __init__(self, at: int, what: str, hint: str = "") -> None:
         self.at, self.what, self.hint = at, what, hint

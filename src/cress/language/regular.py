@@ -1,7 +1,7 @@
-"""Regular expressions in linear time: a set of positions moves along the text, nothing is ever tried again.
+"""Regular expressions in linear time: a set of positions moves along the text, without backtracking.
 
-What is known as catastrophic, such as ``(a+)+$``, takes no longer than anything else: the pattern is an automaton of
-positions (Glushkov 1961), whose state is an integer of bits. So there is neither a look around nor a reference back.
+Patterns known as catastrophic, such as ``(a+)+$``, take no longer than others: the pattern is an automaton of positions
+(Glushkov 1961), whose state is an integer of bits. Therefore lookarounds and back references are not supported.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-# Positions of a pattern once its repetitions are written out: a character costs one look at a table per eight of them.
+# Most positions of a pattern with its repetitions written out; each character costs a table lookup for eight of them.
 MOST_POSITIONS = 128
-# Groups inside each other, and parts of a pattern, repeated ones counted, while it is read.
+# Most nested groups, and most parts of a pattern, counting repetitions, while it is read.
 MOST_LEVELS = 20
 MOST_PARTS = 1024
-# Characters of which an automaton remembers where they may stand.
+# Most characters for which an automaton caches their positions.
 MOST_SYMBOLS = 1024
 
 _BEGIN, _END = "\x02begin", "\x03end"
@@ -25,7 +25,7 @@ _UNSUPPORTED = "no look-around, no reference to what was found before, no \\b"
 
 
 class BadPattern(ValueError):
-    """A mistake at character ``place`` (from 0) of a pattern."""
+    """Error: a mistake at character ``place`` (from 0) of a pattern."""
 
     def __init__(self, place: int, what: str, hint: str = "") -> None:
         self.place, self.what, self.hint = place, what, hint
@@ -34,8 +34,9 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Chars:
-    """The characters that a position takes: some, or all but some; ``words``, ``digits``, … by the letter of their
-    class.
+    """The characters that a position takes: some, or all but some.
+
+    ``words``, ``digits``, … are named by the letter of their class.
     """
 
     some: frozenset[str] = frozenset()
@@ -71,7 +72,9 @@ def _in_class(char: str, letter: str) -> bool:
 
 @dataclass(slots=True)
 class _Piece:
-    """A part of the automaton: whether it takes nothing as well, and the positions (bits) at which it begins and
+    """A part of the automaton.
+
+    ``empty``: it also matches the empty text; ``first`` and ``last`` are the positions (bits) at which it begins and
     ends.
     """
 
@@ -81,7 +84,7 @@ class _Piece:
 
 
 class Regular:
-    """A compiled pattern. ``found_in(text)``: whether it stands somewhere in the text, capitals aside."""
+    """A compiled pattern. ``found_in(text)`` searches it anywhere in the text, ignoring case."""
 
     __slots__ = ("_after", "_anchored", "_before", "_empty", "_first", "_last", "_masks", "_takes", "_unions")
 
@@ -95,19 +98,19 @@ class Regular:
         self._before, self._after = (
             [symbol] * sum(symbol in taken.some for taken in self._takes) for symbol in (_BEGIN, _END)
         )
-        # Whether it begins with ^, so that it is soon seen not to be there.
+        # The pattern begins with ^, so a search can end early.
         self._anchored = all(_BEGIN in self._takes[i].some for i in _bits(self._first))
-        # Per character, the positions that take it.
+        # For each character, the positions that take it.
         self._masks: dict[str, int] = {}
 
     def found_in(self, text: str) -> bool:
-        """Return whether the pattern stands somewhere in ``text``."""
+        """Return whether the pattern occurs anywhere in ``text``."""
         if self._empty:
             return True
         state, masks, unions, first, last = 0, self._masks, self._unions, self._first, self._last
         anchored = self._anchored
         for symbol in (*self._before, *text, *self._after):
-            # It may begin anywhere, so its first positions are always open.
+            # A match may begin anywhere, so the first positions are always open.
             open_, i = first, 0
             while state:
                 open_ |= unions[i][state & 255]
@@ -131,7 +134,7 @@ class Regular:
 
 
 def _unions(masks: list[int]) -> list[int]:
-    """Return, per set of up to eight positions, the union of their masks."""
+    """Return, for each set of up to eight positions, the union of their masks."""
     masks = masks + [0] * (8 - len(masks))
     unions = [0]
     for mask in masks:
@@ -141,7 +144,7 @@ def _unions(masks: list[int]) -> list[int]:
 
 @lru_cache(maxsize=128)
 def compiled(pattern: str) -> Regular:
-    """Return a pattern made ready. Raises BadPattern."""
+    """Return a compiled pattern. Raise BadPattern."""
     return Regular(pattern)
 
 
@@ -153,7 +156,7 @@ class _PatternReader:
         self.at = 0
         self._parts = self._level = 0
         self.takes: list[_Chars] = []
-        # Per position, those that may come after it.
+        # For each position, those that may follow it.
         self.follow: list[int] = []
 
     def read(self) -> _Piece:
@@ -195,7 +198,7 @@ class _PatternReader:
             place = self.at
             least, most = self._bounds()
             if self._peek() == "?":
-                # As little as possible: whether it is found at all stays the same.
+                # A lazy repetition: it does not change whether the pattern is found.
                 self.at += 1
             if anchor or end != place:
                 raise BadPattern(
@@ -205,7 +208,7 @@ class _PatternReader:
         return piece
 
     def _bounds(self) -> tuple[int, int | None]:
-        """The least and the most number of repetitions; the most is None for any."""
+        """Return the least and the most number of repetitions; the most is None for any number."""
         sign, place = self._peek(), self.at
         self.at += 1
         if sign != "{":
@@ -222,7 +225,7 @@ class _PatternReader:
         return least, most
 
     def _times(self, start: int, piece: _Piece, least: int, most: int | None) -> _Piece:
-        """``piece`` repeated; each copy but the first is read again, with positions of its own."""
+        """Return ``piece`` repeated; each copy but the first is read again, with positions of its own."""
         copies = [piece]
         after = self.at
         for _ in range((max(least, 1) if most is None else most) - 1):
@@ -330,7 +333,7 @@ class _PatternReader:
 
 
 def _bits(mask: int) -> Iterator[int]:
-    """The places of the bits of a mask."""
+    """Yield the positions of the bits of a mask."""
     while mask:
         bit = mask & -mask
         yield bit.bit_length() - 1

@@ -1,6 +1,6 @@
-"""f(x): when a hard clause turns soft.
+"""f(x): the condition under which a hard clause becomes soft.
 
-Made of comparisons of the waiting time and the cluster's load with constants.
+It is made of comparisons of the waiting time and the cluster's load with constants.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from cress.model.units import format_share, parse_duration, parse_share
 
 @lru_cache(maxsize=1024)
 def waiting_time(number: Number) -> int:
-    """The microseconds that a constant beside ``Waittime`` stands for; a plain number is seconds. Raises InputError."""
+    """Return the microseconds in a constant beside ``Waittime``; a plain number is seconds. Raise InputError."""
     return parse_duration(number.text)
 
 
 @lru_cache(maxsize=1024)
 def load_share(number: Number) -> float:
-    """The share that a constant beside ``ClusterLoad`` stands for. Raises InputError."""
+    """Return the share in a constant beside ``ClusterLoad``. Raise InputError."""
     return float(parse_share(number.text))
 
 
@@ -33,9 +33,9 @@ class Relaxation:
 
     condition: Expression
     weight: float = 1.0
-    # Whether it depends on the cluster's load.
+    # The condition depends on the cluster's load.
     by_load: bool = field(init=False, compare=False, repr=False)
-    # The waiting times, sorted, at which a comparison in it changes its truth.
+    # The waiting times, sorted, at which one of its comparisons changes its truth.
     _changes: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class Relaxation:
         return _holds(self.condition, waited, load)
 
     def next_change(self, waited: int) -> int | None:
-        """The smallest later waiting time (µs) at which its truth may differ from that at ``waited``; None if none."""
+        """Return the smallest later waiting time (µs) at which the result may differ from now; None: never."""
         later = [at for at in self._changes if at > waited]
         if self.by_load:
             return later[0] if later else None
@@ -62,7 +62,7 @@ class Relaxation:
 
 
 def sides(compare: Compare) -> tuple[Name, str, Number] | None:
-    """A comparison of a name with a constant as name, operator, constant; None if it is another one."""
+    """Return a comparison of a name with a constant as name, operator, constant; None for other comparisons."""
     if compare.operator not in OPERATORS:
         return None
     match compare:

@@ -1,6 +1,4 @@
-"""Selectors of jobs, as ``near`` and ``away_from`` name them: a name, labels, a condition over the job, or the job
-itself.
-"""
+"""Selectors of jobs in ``near`` and ``away_from``: a name, labels, a condition over the job, or the job itself."""
 
 from __future__ import annotations
 
@@ -31,10 +29,10 @@ _GROUP = re.compile(r"\w+|\*")
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A selector: one of ``name`` (perhaps a pattern), ``labels`` (key, whether equal, value), ``condition``; none of
-    them: the job itself.
+    """A selector: one of ``name``, ``labels`` and ``condition``; without any of them, the job itself.
 
-    ``group``: of jobs of this group, ``ANY_GROUP`` of all; "": of the group of the job that names it.
+    The name may be a pattern; labels have a key, a flag for equality and a value. ``group`` limits it to jobs of this
+    group, ``ANY_GROUP`` allows all; "" means the group of the job that has the selector.
     """
 
     group: str = ""
@@ -44,15 +42,15 @@ class Selector:
 
     @property
     def is_self(self) -> bool:
-        """The answer whether the job itself is meant."""
+        """Return whether the selector means the job itself."""
         return not self.name and not self.labels and self.condition is None
 
     def among(self, group: str) -> str:
-        """Return the group of the jobs that it selects for a job of ``group``; ``ANY_GROUP``: of all."""
+        """Return the group whose jobs it selects for a job of ``group``; ``ANY_GROUP``: of all groups."""
         return self.group or group
 
     def names(self, job: Job) -> bool:
-        """Return whether a job has the name or the labels; the group is not looked at, and a condition not either."""
+        """Return whether a job has the name or the labels; group and condition are not checked."""
         if self.name:
             fits = parse_pattern(self.name).fits(job.name) if is_pattern(self.name) else job.name == self.name
             return bool(job.name) and fits
@@ -62,7 +60,7 @@ class Selector:
 
 @lru_cache(maxsize=4096)
 def parse_selector(text: str) -> Selector:
-    """Return the selector. Raises InputError."""
+    """Return the selector. Raise InputError."""
     if len(text) > MOST_TEXT:
         raise InputError(f"{len(text)} characters are too many", hint=f"at most {MOST_TEXT:,}")
     if names_jobs(text):
@@ -82,7 +80,7 @@ def parse_selector(text: str) -> Selector:
 
 
 def check_selector(text: str) -> None:
-    """Raise InputError, which points at the character, if the condition of a selector makes no sense."""
+    """Raise InputError, which points at the character, if the condition of a selector is meaningless."""
     condition = parse_selector(text).condition
     if condition is not None:
         Sense(text).condition(condition)
@@ -101,7 +99,7 @@ def _labels(text: str) -> tuple[tuple[str, bool, str], ...]:
 
 
 def _condition(text: str) -> Selector:
-    """Return the selector of a condition that asks of the job alone."""
+    """Return the selector of a condition that tests only the job."""
     expression = Checker(text).condition(parse_raw(text))
     for leaf in leaves(expression):
         if isinstance(leaf, Name) and not leaf.key.startswith(JOB):

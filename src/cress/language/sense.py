@@ -1,6 +1,7 @@
-"""Expressions that could be evaluated and make no sense: percentages of nothing, bytes without a unit, shares above 1.
+"""Expressions that could be evaluated but are meaningless.
 
-They are refused when somebody writes them. Jobs that were accepted earlier keep their texts.
+Examples are percentages of nothing, bytes without a unit, and shares above 1. They are refused in new texts. Jobs that
+were accepted earlier keep their texts.
 """
 
 from __future__ import annotations
@@ -53,29 +54,29 @@ Unit: TypeAlias = tuple[int, ...]
 _NO_UNIT: Unit = (0, 0, 0, 0)
 _COUNT: Unit = (0, 0, 0, 1)
 _UNIT_WORDS = ("bytes", "bit/s", "bytes/s")
-# An amount of each, and one without K, M, G, T.
+# An amount of each unit, and one without K, M, G, T.
 _EXAMPLES = (("G", "B"), ("M", "bit/s"), ("M", "B/s"))
-# From here on a number without a unit is meant as it stands: 17179869184 bytes.
+# From this value on a number without a unit is taken literally: 17179869184 bytes.
 _SURELY_MEANT = 1_000_000
-# In one text; each is looked for in every distinct value.
+# Most patterns in one text, since each is searched in every distinct value.
 MOST_PATTERNS, MOST_NAME_PATTERNS = 8, 64
 _SHARE = (0.0, 1.0)
 _ANY = (-math.inf, math.inf)
 
 
 class Sense:
-    """Looks at the expressions of one text that have been checked."""
+    """Examines the checked expressions of one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._counts: dict[str, int] = {}
 
     def condition(self, expression: Expression) -> None:
-        """Raise InputError if a condition, or one inside it, makes no sense."""
+        """Raise InputError if a condition, or a condition inside it, is meaningless."""
         self._inside(expression, None)
 
     def term(self, expression: Expression) -> None:
-        """Raise InputError if a term of a rank makes no sense."""
+        """Raise InputError if a term of a rank is meaningless."""
         if is_truth(expression):
             self.condition(expression)
         elif isinstance(expression, Number):
@@ -117,7 +118,7 @@ class Sense:
             self._inside(part, measure)
 
     def _called(self, call: Call, measure: Measure | None) -> Measure | None:
-        """Look at a function; returns the measure of the numbers in it."""
+        """Examine a function; return the measure of the numbers in it."""
         if call.function == "regexp":
             self._count(call, "regular expressions", MOST_PATTERNS)
         numbers = _numbers_of(call)
@@ -126,13 +127,13 @@ class Sense:
         return measure if numbers else None
 
     def _count(self, expression: Expression, what: str, most: int) -> None:
-        """Refuse more than so many of what takes time for each name of a node."""
+        """Refuse more than ``most`` parts that take time for each name of a node."""
         self._counts[what] = self._counts.get(what, 0) + 1
         if self._counts[what] > most:
             raise self._wrong(expression, f"more than {most} {what} in one text", f"at most {most}")
 
     def _patterns(self, member: In) -> None:
-        """Refuse patterns of names that are none."""
+        """Refuse invalid patterns of names."""
         if isinstance(member.subject, Name) and member.subject.key in NAMES:
             for item in member.items:
                 if isinstance(item, Text) and is_pattern(item.value):
@@ -151,7 +152,7 @@ class Sense:
             return
         if _is_constant(left) and _is_constant(right):
             if isinstance(whole, Compare) and (left is not whole.left or right is not whole.right):
-                # One of the choices of an ``if``.
+                # One choice of an ``if``.
                 return
             if not isinstance(left, Text) and not isinstance(right, Text):
                 return
@@ -226,7 +227,7 @@ def _is_numeric_constant(expression: Expression) -> bool:
 
 
 def _is_number(expression: Expression) -> bool:
-    """Return whether an expression is a number on every node, and not a constant."""
+    """Return whether an expression is a number on every node, but not a constant."""
     if isinstance(expression, Name):
         return is_quantity(expression.key) or measure_of(expression.key) is not None
     if isinstance(expression, Call):
@@ -235,7 +236,7 @@ def _is_number(expression: Expression) -> bool:
 
 
 def _numbers_of(call: Call) -> tuple[Expression, ...]:
-    """The arguments that a function chooses its number from."""
+    """Return the arguments from which a function chooses its number."""
     if call.function in EXTREMES:
         return call.arguments
     branches = call.arguments[1:] if call.function == IF else ()
@@ -243,7 +244,7 @@ def _numbers_of(call: Call) -> tuple[Expression, ...]:
 
 
 def _value(constant: Expression, measure: Measure | None) -> float | None:
-    """The value of a constant; None for a version, and what cannot be worked out."""
+    """Return the value of a constant; None for a version, and for an invalid calculation."""
     match constant:
         case Number():
             try:
@@ -267,7 +268,7 @@ def _value(constant: Expression, measure: Measure | None) -> float | None:
 
 
 def _unit(expression: Expression, measure: Measure | None) -> Unit | None:
-    """The unit of a number; None where it depends on an attribute, which may be anything."""
+    """Return the unit of a number; None if it depends on an attribute, which may have any unit."""
     if is_truth(expression):
         return _NO_UNIT
     match expression:
@@ -315,7 +316,7 @@ def _of_measure(measure: Measure | None) -> Unit:
 
 
 def _kind(unit: Unit) -> int | None:
-    """The place in SIZED of a unit; None for counts, and for a product of several units."""
+    """Return the position of a unit in SIZED; None for counts, and for a product of several units."""
     return unit.index(1) if sorted(unit[:-1]) == [0, 0, 1] else None
 
 
@@ -325,7 +326,7 @@ def _told(unit: Unit) -> str:
 
 
 def _share_of(amount: Expression) -> str:
-    """The hint how a share of an amount is written."""
+    """Return the hint for a share of an amount."""
     dimension = amount_of(amount.key)[1] if isinstance(amount, Name) else ""
     if isinstance(amount, Name) and amount.key.startswith(JOB):
         return f"{amount} / {SPELLING[amount.key.removeprefix(JOB)]} is a share"
@@ -337,7 +338,7 @@ def _share_of(amount: Expression) -> str:
 
 
 def _bounds(expression: Expression, measure: Measure | None) -> tuple[float, float]:
-    """The least and the greatest value of a number on any node."""
+    """Return the least and the greatest value of a number on any node."""
     if is_truth(expression):
         return _SHARE
     match expression:
@@ -375,7 +376,7 @@ def _bounds_of_call(call: Call, measure: Measure | None) -> tuple[float, float]:
 
 
 def _bounds_of_product(product: Arithmetic, measure: Measure | None) -> tuple[float, float]:
-    """Bounds of ``share × constants``; of other products nothing is known."""
+    """Return the bounds of ``share × constants``; other products have no known bounds."""
     factor = 1.0
     above: list[Expression] = []
     below: list[Expression] = []

@@ -1,4 +1,4 @@
-"""Amounts in ranks: shares of what a node has, so that terms can be compared; amounts only in quotients of amounts."""
+"""Amounts in ranks: shares of the node's capacity, so that terms are comparable; amounts only in quotients."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cress.model.resources import Dimensions
 def is_quotient_of_amounts(product: Arithmetic, dimensions: Dimensions | None = None) -> bool:
     """Return whether the amounts in a product of a rank are amounts, not shares.
 
-    They are where something is divided by an amount (``IdleMemory / 16G``, ``(CPU - IdleCPU) / CPU``, ``%`` alike), and
-    where an idle amount without a unit is divided by numbers (``IdleCPU / 8``, as source E writes the share of a node
-    of 8 cores). Without ``dimensions`` only the amounts of every cluster are known.
+    They are if the product divides by an amount (``IdleMemory / 16G``, ``(CPU - IdleCPU) / CPU``, also with ``%``), or
+    if it divides an idle amount without a unit by numbers (``IdleCPU / 8``, which is the share of a node of 8 cores in
+    source E). Without ``dimensions`` only the amounts of every cluster are known.
     """
     below = [operand for sign, operand in zip(product.operators, product.operands[1:], strict=True) if sign in "/%"]
     if not below:
@@ -27,7 +27,7 @@ def is_quotient_of_amounts(product: Arithmetic, dimensions: Dimensions | None = 
 
 
 def operands_of(expression: Expression) -> Iterator[Expression]:
-    """Yield the names and constants that an expression calculates with, without those in conditions."""
+    """Yield the names and constants of a calculation, without those in conditions."""
     if is_truth(expression) or isinstance(expression, Pattern):
         return
     inside = parts(expression)

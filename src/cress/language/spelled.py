@@ -1,4 +1,4 @@
-"""A rank as it is worked out on one node: shares as what they are shares of (source E, (iv) and (vi))."""
+"""A rank as it is computed on one node: shares as quotients (source E, (iv) and (vi))."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cress.model.units import format_amount, format_share
 
 
 def rank_on(rank: Rank, capacity: Sequence[int], dimensions: Dimensions) -> str:
-    """The rank on a node that offers ``capacity``: ``CPU`` is ``1 × (IdleCPU/8)`` where there are 8 cores."""
+    """Return the rank on a node with this ``capacity``: ``CPU`` becomes ``1 × (IdleCPU/8)`` with 8 cores."""
     text = ""
     for term in rank.terms:
         spelled = _term(term, capacity, dimensions, alone=len(rank.terms) == 1)

@@ -1,4 +1,4 @@
-"""From text to trees. What they mean is looked at afterwards (checks.py, parser.py)."""
+"""From text to trees. Their meaning is checked afterwards (checks.py, parser.py)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from lark import Lark
 
 MOST_CHARACTERS = 4000
-# With the lists of ``in (…)``, which may name all nodes of a large cluster.
+# Most characters including the lists of ``in (…)``, which may name all nodes of a large cluster.
 MOST_WITH_LISTS = 65_536
 MOST_LEVELS = 20
 
 _LEVELS = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[()]|!(?!\s*=)|¬|\bnot\b|[-−]|\w+|\S', re.IGNORECASE)
-# The list of ``in (…)``; a possessive repetition, which never goes back.
+# The list of ``in (…)``, by a possessive repetition, which never backtracks.
 _LIST = re.compile(r'(?<=\bin)\s*\((?:[^()"\']|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')*+\)', re.IGNORECASE)
 
 
 def parse_raw(text: str) -> Raw:
-    """The tree of ``text`` as it was written. Raises InputError."""
+    """Return the tree of ``text`` as written. Raise InputError."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken, VisitError
 
     _check_length(text)
@@ -58,7 +58,7 @@ def _check_length(text: str) -> None:
 
 
 def _check_levels(text: str) -> None:
-    """Refuse deep nesting before anything walks down the tree: parentheses, and ! and - before what they belong to."""
+    """Refuse deep nesting, of parentheses, ``!`` and ``-``, before the tree is walked."""
     outside: list[int] = []
     level = signs = 0
     value_before = False
@@ -80,7 +80,7 @@ def _check_levels(text: str) -> None:
 
 
 def prepare() -> None:
-    """Build the parser, which takes a tenth of a second: a caller in a hurry finds it ready."""
+    """Build the parser, which takes a tenth of a second, ahead of urgent calls."""
     _parser()
 
 

@@ -1,7 +1,7 @@
-"""Expressions over one node, as trees that are compared, hashed and printed.
+"""Expressions over one node, as trees that can be compared, hashed and printed.
 
-``str()`` gives canonical text: parsed again it is an equal tree. ``at`` is where a leaf stood in the text (from 0); it
-and the spelling of a name are for messages and do not count when trees are compared.
+``str()`` gives the canonical text, which parses to an equal tree. ``at`` is the position of a leaf in the text (from
+0). It and the spelling of a name are for messages, and comparisons of trees ignore them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from cress.language.vectortext import vector_text
 
-# How tightly each kind of expression binds; what binds less tightly than its place asks for stands in parentheses.
+# Precedences of expressions; an expression with a lower one than its place requires gets parentheses.
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(8)
 
 # The function that chooses, those whose value is a truth value, and those that choose among numbers.
@@ -23,16 +23,16 @@ EXTREMES = frozenset(("min", "max"))
 
 
 def _shown(value: str, stands_for: str) -> str:
-    """Return the text of a constant, for people behind the attribute of the job whose value it is."""
+    """Return the text of a constant; after the attribute of the job, if it is the value of one."""
     return f"{stands_for} ({value})" if stands_for else value
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it was written, with its unit: ``4.10``, ``2.6.32``, ``8G``, ``15s``, ``80%``.
+    """A number as written, with its unit: ``4.10``, ``2.6.32``, ``8G``, ``15s``, ``80%``.
 
-    ``of``: the key of the dimension of which it is an amount; "": only its place tells. ``stands_for``: the attribute
-    of the job whose value it is, as it was written.
+    ``of``: the key of the dimension of which it is an amount; "": its place decides. ``stands_for``: the attribute of
+    the job whose value it is, as written.
     """
 
     text: str
@@ -50,9 +50,9 @@ class Text:
 
     value: str
     at: int = field(default=0, compare=False, repr=False)
-    # As it stood between the quotes; only of a text that was read.
+    # The characters between the quotes, if it was read from a text.
     written: str = field(default="", compare=False, repr=False)
-    # As of a number.
+    # As in ``Number``.
     stands_for: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression; backslashes are its own, and a quote in it has one."""
+    """A regular expression; its backslashes are its own, and a quote in it is preceded by one."""
 
     text: str
     at: int = field(default=0, compare=False, repr=False)
@@ -76,7 +76,7 @@ class Truth:
 
     value: bool
     at: int = field(default=0, compare=False, repr=False)
-    # As of a number.
+    # As in ``Number``.
     stands_for: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An attribute of the node; ``key`` is what it is found by (see ``names.key_of``)."""
+    """An attribute of the node, found by its ``key`` (see ``names.key_of``)."""
 
     key: str
     written: str = field(compare=False)
@@ -121,7 +121,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """``a && b && …``, at least two, none of them an And."""
+    """``a && b && …``: at least two operands, none of them an And."""
 
     operands: tuple[Expression, ...]
 
@@ -131,7 +131,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """``a || b || …``, at least two, none of them an Or."""
+    """``a || b || …``: at least two operands, none of them an Or."""
 
     operands: tuple[Expression, ...]
 
@@ -164,7 +164,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """A sum (``+ -``) or a product (``× / %``) from left to right; one operator less than operands."""
+    """A sum (``+ -``) or a product (``× / %``) from left to right; it has one operator less than operands."""
 
     operators: tuple[str, ...]
     operands: tuple[Expression, ...]
@@ -189,7 +189,7 @@ class Negative:
 
 @dataclass(frozen=True, slots=True)
 class Defined:
-    """``defined(x)``: whether the node has the attribute."""
+    """``defined(x)``: true if the node has the attribute."""
 
     name: Name
 
@@ -214,7 +214,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """``Resource = <…>``: every free amount is at least that; raw amounts above 0 by dimension."""
+    """``Resource = <…>``: every free amount is at least the given one; raw amounts above 0 by dimension."""
 
     amounts: tuple[tuple[str, int], ...]
     at: int = field(default=0, compare=False, repr=False)
@@ -244,7 +244,7 @@ Expression: TypeAlias = (
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside one."""
+    """Return the expressions directly inside one."""
     match expression:
         case Not() | Negative():
             return (expression.operand,)
@@ -263,7 +263,7 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def leaves(expression: Expression) -> Iterator[Expression]:
-    """The names and constants of an expression from left to right (of a list, only what is looked for in it)."""
+    """Yield the names and constants of an expression from left to right (for a list, only those of its subject)."""
     inside = parts(expression)
     if not inside:
         yield expression
@@ -284,7 +284,7 @@ def place_of(expression: Expression) -> int:
 
 
 def conjunction(operands: tuple[Expression, ...]) -> Expression:
-    """``a && b && …`` of any number of operands, without an And inside an And."""
+    """Return ``a && b && …`` of any number of operands, without an And inside an And."""
     flat: list[Expression] = []
     for operand in operands:
         flat += operand.operands if isinstance(operand, And) else (operand,)
@@ -292,7 +292,7 @@ def conjunction(operands: tuple[Expression, ...]) -> Expression:
 
 
 def disjunction(operands: tuple[Expression, ...]) -> Expression:
-    """``a || b || …`` of any number of operands, without an Or inside an Or."""
+    """Return ``a || b || …`` of any number of operands, without an Or inside an Or."""
     flat: list[Expression] = []
     for operand in operands:
         flat += operand.operands if isinstance(operand, Or) else (operand,)
@@ -300,7 +300,7 @@ def disjunction(operands: tuple[Expression, ...]) -> Expression:
 
 
 def is_truth(expression: Expression) -> bool:
-    """Return whether its value is a truth value on every node."""
+    """Return whether the value of an expression is a truth value on every node."""
     if isinstance(expression, Call):
         branches = expression.arguments[1:] if expression.function == IF else ()
         return expression.function in TRUTH_FUNCTIONS or any(map(is_truth, branches))
@@ -308,7 +308,7 @@ def is_truth(expression: Expression) -> bool:
 
 
 def choices(expression: Expression) -> Iterator[Expression]:
-    """Yield what an expression may stand for: what ``if`` chooses from, else itself."""
+    """Yield the possible results of an expression: the choices of ``if``, otherwise itself."""
     if isinstance(expression, Call) and expression.function == IF:
         for argument in expression.arguments[1:]:
             yield from choices(argument)

@@ -1,4 +1,4 @@
-"""Mistakes in a text of the language, told with the place."""
+"""Mistakes in a text of the language, reported with their place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cress.model.units import closest
 
 _SHOWN = 24
 _LONGEST = 240
-# Where && might stand, what people mean who write something else.
+# Signs that users write where && may stand, and the hint for each.
 _HINTS = {
     "&": "&& joins conditions",
     "|": "|| is or",
@@ -21,18 +21,18 @@ _HINTS = {
     ":": "a comparison is written with =",
     **dict.fromkeys("<>=!≤≥≠", "one comparison at a time: a < b && b < c"),
 }
-# What looks like a call of a function, and a unit that is not part of the number before it.
+# The name of a function that is called, and a unit that is separate from the number before it.
 _FUNCTION = re.compile(r"([^\W\d][\w-]*)\s*\Z")
 _NUMBER_BEFORE = re.compile(r"(?<![\w.])([0-9.]+[^\s\W]*%?)\s*\Z")
 _UNIT = re.compile(r"%+|(?<=%)[0-9.]+|(?:[KMGTP]i?(?:B|bits?)?(?:/s)?|cores?|cpus?|m?s|min|h|d)(?!\w)", re.IGNORECASE)
-# A % behind a number that is followed by nothing it could divide by.
+# A % after a number, without anything after it to divide by.
 _PERCENT = re.compile(r"(?<![\w.])([0-9.]+)(%?)\s*%\s*\Z")
 _VECTOR = re.compile(r"\bresource\s{0,9}(?::|[<>]=?|)\s{0,9}<[^<>=]*", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
 class Misplaced(InputError):
-    """A mistake at character ``place`` (from 0) of a text; ``said`` is what is wrong, without the place."""
+    """Error: a mistake at character ``place`` (from 0) of a text; ``said`` is the mistake without the place."""
 
     def __init__(self, what: str, hint: str, place: int, said: str) -> None:
         self.place, self.said = place, said
@@ -40,7 +40,7 @@ class Misplaced(InputError):
 
 
 def trouble(text: str, at: int, what: str, hint: str = "") -> Misplaced:
-    """The error that ``what`` is wrong at character ``at`` (from 0), of which the beginning is shown."""
+    """Return the error ``what`` at character ``at`` (from 0), with the beginning of the text there."""
     rest = " ".join(text[at : at + 4 * _SHOWN].split())
     shown = rest[:_SHOWN] + "…" if len(rest) > _SHOWN else rest
     place = f"at character {at + 1}, `{shown}`" if shown else "at the end"
@@ -48,18 +48,18 @@ def trouble(text: str, at: int, what: str, hint: str = "") -> Misplaced:
 
 
 def _cut(sentence: str) -> str:
-    """Sentences quote what was written, which may be long."""
+    """Shorten a sentence, which may quote a long text."""
     return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1] + "…"
 
 
 def unexpected(text: str, at: int, expected: Iterable[str]) -> InputError:
-    """The error that something else must stand at character ``at``."""
+    """Return the error that something else is expected at character ``at``."""
     opened = sum({"(": 1, ")": -1}.get(character, 0) for character in _QUOTED.sub("", text[:at]))
-    # The lexer has one state for all of them; only some are right here.
+    # The lexer has one state for all of them, but only some are possible here.
     expected = set(expected) - ({"_CLOSE", "_COMMA"} if opened <= 0 else {"$END"})
     words = list(dict.fromkeys(WORDS.get(terminal, terminal) for terminal in sorted(expected, key=_order)))
     if "a value" in words:
-        # Where a value may begin so may a parenthesis or a !; nobody needs to be told.
+        # A value may also begin with a parenthesis or a !, which goes without saying.
         words = [expected_word for expected_word in words if expected_word not in ("(", "!")]
     if expected == {"_OPEN", "NAME", "QUOTED"}:
         words = ["(", "the name of a set"]
@@ -100,7 +100,7 @@ def unexpected(text: str, at: int, expected: Iterable[str]) -> InputError:
 
 
 def _unit_behind(text: str, at: int) -> InputError | None:
-    """The error about a unit at character ``at`` that a blank separates from its number, or that is there twice."""
+    """Return the error about a unit at character ``at`` that a blank separates from its number, or that is repeated."""
     number = _NUMBER_BEFORE.search(text, max(0, at - _LONGEST), at)
     unit = _UNIT.match(text, at)
     if not number or not unit:

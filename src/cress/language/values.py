@@ -1,4 +1,4 @@
-"""Values and what comparing them gives: true, false, or undefined (None)."""
+"""Values and the results of comparisons: true, false, or undefined (None)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cress.model.units import parse_amount, parse_duration
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-# What is compared: a value of a node or a constant.
+# An operand of a comparison: a value of a node or a constant.
 Operand: TypeAlias = Value | Number | None
 
 _PLAIN = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?|-?\.[0-9]+)([^0-9.\-~+].*)?")
@@ -35,8 +35,8 @@ _UNIT_HINT = "K, M, G, T for powers of 1000, %, or a duration such as 15s or 5mi
 def number_value(text: str, measure: Measure | None = None) -> float | None:
     """Return the value of a number compared with an amount in this unit (cores, bytes, bit/s …); None for a version.
 
-    Without a measure K, M, G, T are powers of 1000 (Ki … of 1024), ``m`` thousandths, durations seconds. Raises
-    InputError for a unit that is none.
+    Without a measure K, M, G, T are powers of 1000 (Ki … of 1024), ``m`` thousandths, durations seconds. Raise
+    InputError for an invalid unit.
     """
     found = _PLAIN.fullmatch(text)
     if not found:
@@ -64,19 +64,19 @@ def number_value(text: str, measure: Measure | None = None) -> float | None:
 
 
 def unit_of(text: str) -> str:
-    """Return the unit of a number as it was written: ``G``, ``%``, ``min``; "" for none, and for a version."""
+    """Return the unit of a number as written: ``G``, ``%``, ``min``; "" if it has none, and for a version."""
     found = _PLAIN.fullmatch(text)
     unit = found[2] or "" if found else ""
     return "" if is_pre_release(unit) else unit
 
 
 def number_in(value: Value | None) -> float | None:
-    """The number that a value is in arithmetic: numbers, texts that look like one, and 1 or 0 for a truth value."""
+    """Return a value as a number in arithmetic: numbers, texts that look like one, and 1 or 0 for a truth value."""
     return float(value) if isinstance(value, bool) else measured(value)
 
 
 def measured(value: Value | None) -> float | None:
-    """The number that a value is when it is compared with a computed one: numbers, and texts that look like one."""
+    """Return a value as a number beside a computed one: numbers, and texts that look like one."""
     if isinstance(value, str):
         if len(value) > 60 or not _NUMBER.fullmatch(value):
             return None
@@ -90,12 +90,12 @@ def measured(value: Value | None) -> float | None:
 
 
 def known(value: Value | None) -> Value | None:
-    """The value, or None for a number that is none."""
+    """Return the value, or None for NaN."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def compared(operator: str, left: Operand, right: Operand) -> bool | None:
-    """``left operator right`` of two values or constants as design note 0005 has it."""
+    """Return the answer to ``left operator right`` for two values or constants (design note 0005)."""
     if isinstance(left, Number):
         return _with_number(operator, left, right)
     if isinstance(right, Number):
@@ -116,7 +116,7 @@ def compared(operator: str, left: Operand, right: Operand) -> bool | None:
 
 
 def _with_number(operator: str, number: Number, other: Operand) -> bool | None:
-    """``number operator other`` for a number that kept its text."""
+    """Return the answer to ``number operator other`` for a number that has kept its text."""
     if other is None or isinstance(other, bool):
         return None
     compare = OPERATORS[operator]
@@ -130,7 +130,7 @@ def _with_number(operator: str, number: Number, other: Operand) -> bool | None:
         if value is None or against is None:
             return _by_version(compare, number.text, other.text)
         return compare(value, against)
-    # Without a unit it is compared with text as a version is; a version is compared so with anything.
+    # Without a unit it is compared with text like a version; a version is always compared so.
     if value is None or (isinstance(other, str) and number.text[-1].isdigit()):
         return _by_version(compare, number.text, text_of(other))
     return _by_number(compare, value, measured(other))
@@ -141,7 +141,7 @@ def _by_version(compare: Callable[[Any, Any], bool], left: str, right: str) -> b
 
 
 def _with_prefix(operator: str, prefix: str, version: str) -> bool | None:
-    """``version = 11.*``, or ``!=``; nothing comes before or after a prefix."""
+    """Return the answer to ``version = 11.*`` or ``!=``; prefixes have no order."""
     if operator not in ("=", "!=") or not is_version(version):
         return None
     return has_prefix(version, prefix) is (operator == "=")
@@ -152,14 +152,14 @@ def _by_number(compare: Callable[[Any, Any], bool], left: float | None, right: f
 
 
 def text_of(value: float | str) -> str:
-    """The text of a value; a number without needless decimals."""
+    """Return the text of a value; a number without needless decimals."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     return str(value)
 
 
 def contained(value: Operand, items: tuple[Item, ...]) -> bool | None:
-    """Return whether a value is in a list: true if it equals an item, else undefined if a comparison is undefined."""
+    """Return whether a value is in a list: true if it equals an item, else undefined if a comparison is."""
     found: bool | None = False
     for item in items:
         if isinstance(item, Span):

@@ -1,6 +1,6 @@
-"""``<4,8G,500M,50M,gpu=2>`` in a requirement: read without knowing which dimensions the cluster declares.
+"""Reading of ``<4,8G,500M,50M,gpu=2>`` in a requirement, without the declared dimensions of the cluster.
 
-Whoever matches the clause looks the names up; here every further name counts as a custom dimension.
+Here every further name counts as a custom dimension; the matcher looks the names up.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from cress.model.vectors import format_vector, parse_vector
 
 
 def parse_amounts(text: str) -> tuple[tuple[str, int], ...]:
-    """The raw amounts above 0 by dimension, custom ones after the others in the order of their names.
+    """Return the raw amounts above 0 by dimension, custom ones last, in the order of their names.
 
-    Raises InputError.
+    Raise InputError.
     """
     names = {part.partition("=")[0].strip().lower() for part in text.strip("<> ").split(",") if "=" in part}
     dimensions = Dimensions(tuple(sorted(names - BASE_DIMENSIONS.keys() - {DISK})))
@@ -21,6 +21,6 @@ def parse_amounts(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def vector_text(amounts: tuple[tuple[str, int], ...]) -> str:
-    """Amounts by dimension as the shortest text that ``parse_amounts`` reads as the same."""
+    """Return the shortest text from which ``parse_amounts`` reads these amounts by dimension."""
     dimensions = Dimensions(tuple(sorted({name for name, _ in amounts} - BASE_DIMENSIONS.keys())))
     return format_vector(dimensions.vector(**dict(amounts)), dimensions)

@@ -1,5 +1,6 @@
-"""Versions: compared part by part, ``4.10`` above ``4.5``, ``5.0-rc1`` below ``5.0``; ``11.*`` is every version that
-begins so.
+"""Versions, compared part by part.
+
+``4.10`` is above ``4.5``, ``5.0-rc1`` below ``5.0``; ``11.*`` is every version that begins with 11.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import TypeAlias
 Part: TypeAlias = tuple[int, int, str]
 
 # Words of releases before the release, and how they are ordered among each other. A single letter is one only before a
-# number: 2.0b1 comes before 2.0, and 1.0.2b after 1.0.2.
+# Words of pre-releases, in their order. A single letter is one only before a number: 2.0b1 comes before 2.0, and 1.0.2b
+# after 1.0.2.
 _PRE_RELEASES = {
     "alpha": "alpha",
     "beta": "beta",
@@ -28,14 +30,14 @@ _PRE_RELEASES = {
 _PRE_RELEASE_LETTERS = {"a": "alpha", "b": "beta", "c": "rc", "m": "milestone"}
 _PARTS = re.compile(r"[0-9]+|[^0-9.\-_+~\s]+")
 _VERSION = re.compile(r"\s*v?[0-9]")
-# What follows these digits does not make a version of people, and int() of it takes time.
+# Real versions have fewer digits, and int() takes time for many.
 _MOST_DIGITS = 40
 _EVERYTHING = ".*"
 
 
 @lru_cache(maxsize=16_384)
 def version_key(text: str) -> tuple[Part, ...]:
-    """Return the sort key of a version: numbers as numbers and before text; pre-releases before the release."""
+    """Return the sort key of a version: numbers as numbers, before text; pre-releases before the release."""
     return (*_parts(text), (0, 0, ""))
 
 
@@ -46,7 +48,7 @@ def is_version(text: str) -> bool:
 
 
 def is_pre_release(text: str) -> bool:
-    """Return whether a text, such as what follows the digits of ``4.5rc1``, begins with the word of a pre-release."""
+    """Return whether a text, such as ``rc1`` from ``4.5rc1``, begins with the word of a pre-release."""
     found = re.match(r"[^0-9.\-_+~\s]+", text.casefold())
     return found is not None and _pre_release(found.group(), text[found.end() :]) != ""
 
@@ -71,7 +73,7 @@ def _parts(text: str) -> tuple[Part, ...]:
         part = found.group()
         if "0" <= part[0] <= "9":
             digits = part.lstrip("0")
-            # Longer numbers are larger; equal lengths compare as text does.
+            # Longer numbers are larger; equal lengths compare like text.
             parts.append((1, int(digits or "0") if len(digits) < _MOST_DIGITS else 10**_MOST_DIGITS, digits))
         else:
             before = _pre_release(part, folded[found.end() : found.end() + 1])
@@ -80,6 +82,6 @@ def _parts(text: str) -> tuple[Part, ...]:
 
 
 def _pre_release(part: str, rest: str) -> str:
-    """Return the pre-release that a part names, "" for none; ``rest`` follows it directly."""
+    """Return the pre-release word of a part, "" for none; ``rest`` follows it directly."""
     numbered = rest[:1].isascii() and rest[:1].isdigit()
     return _PRE_RELEASES.get(part) or (_PRE_RELEASE_LETTERS.get(part, "") if numbered else "")

@@ -1,4 +1,4 @@
-"""Make the machine ready before it is needed: it is compiled when it is first called."""
+"""Preparation of the machine before it is needed, since it is compiled at its first call."""
 
 from __future__ import annotations
 

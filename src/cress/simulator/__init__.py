@@ -1,1 +1,1 @@
-"""The simulator: real and generated workloads in virtual time round the same core that runs live."""
+"""The simulator: real and generated workloads in virtual time, with the same core as a live cluster."""

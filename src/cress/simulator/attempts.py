@@ -23,11 +23,11 @@ NOT_YET = -1
 class How(IntEnum):
     """The way in which an attempt ended."""
 
-    FINISHED = 0  # the task ran to its end, or to its time limit
+    FINISHED = 0  # the task ran to its end or to its time limit
     PREEMPTED = 1
     LOST = 2  # with its node
     STOPPED = 3  # with its gang, by a drain, or because its job was cancelled
-    FAILED = 4  # with an exit code that is not 0, or at its time limit with a retry to come
+    FAILED = 4  # with a non-zero exit code, or at its time limit with a retry to come
     RUNNING = 5  # still running when the simulation ended
     MOVED = 6  # to another node, where the task began anew
 
@@ -35,12 +35,12 @@ class How(IntEnum):
 class JobEnd(IntEnum):
     """The way in which a job ended."""
 
-    WAITING = 0  # it did not: some task never ran to its end
-    FINISHED = 1  # all tasks ran to their ends, or to their time limits
+    WAITING = 0  # it did not end: some task never ran to its end
+    FINISHED = 1  # all tasks ran to their ends or to their time limits
     FAILED = 2  # a task failed for good
-    CANCELLED = 3  # a dependency did not end as wanted, or its time was over (``until``)
+    CANCELLED = 3  # a dependency ended in another way than required, or the job reached its ``until``
     KEPT = 4  # a service, database or cron job that was alive when the simulation ended
-    REFUSED = 5  # not accepted
+    REFUSED = 5  # the job was not accepted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +86,8 @@ class Attempts:
 class AttemptHistory:
     """The result of a run: its attempts, the ``JobEnd`` of each job ``[n]``, and the number of events.
 
-    ``refusals`` are the reasons of jobs that were not accepted, by position. ``fragments`` is ``None`` if no lease had
-    an idle part, ``services`` if there is no service or database, ``devices`` if no job takes devices that nodes count
-    one by one.
+    ``refusals`` are the reasons of refused jobs, by position. ``fragments`` is ``None`` if no lease had an idle part,
+    ``services`` if there is no service or database, ``devices`` if no job takes devices that nodes count one by one.
     """
 
     attempts: Attempts

@@ -1,4 +1,4 @@
-"""The builder of a cluster: nodes as they are read from either format, and the mistakes of the file."""
+"""The builder of a cluster from either format, which also collects the mistakes of the file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Builder:
         self.licences: tuple[tuple[str, int], ...] = ()
 
     def add(self, line: int, name: str, count: str, node: Node) -> None:
-        """Nodes like ``node`` called ``name``, or ``name-1`` … ``name-count`` with a count, at addresses one by one."""
+        """Add nodes like ``node``, named ``name`` or, with a count, ``name-1`` … ``name-count``; addresses ascend."""
         if not name:
             self.wrong(InputError("a node has no name", hint="name: web", line=line, field="name"))
             return
@@ -68,7 +68,7 @@ class Builder:
         self.errors.append(error.at(file=self.file))
 
     def amounts(self, given: Mapping[str, str], line: int) -> ResourceVector | None:
-        """The vector of these amounts by dimension; ``None`` after a mistake."""
+        """Return the vector of these amounts by dimension; ``None`` after a mistake."""
         found: dict[str, int] = {}
         for name, text in given.items():
             try:
@@ -78,7 +78,7 @@ class Builder:
         return self.dimensions.vector(**found) if len(found) == len(given) else None
 
     def cluster(self) -> SimulatedCluster:
-        """Return the cluster. Raises the mistakes, or ``InputError`` if there is no node."""
+        """Return the cluster. Raise the mistakes, or ``InputError`` if there is no node."""
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:

@@ -1,4 +1,4 @@
-"""Outages and drains in a cluster file: nodes that fail or are emptied, at times of the trace."""
+"""Outages and drains in a cluster file: nodes that fail or are emptied at times of the trace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_changes(builder: Builder, document: Any) -> None:
 def _spans(
     builder: Builder, document: Any, section: str, keys: tuple[str, ...]
 ) -> Iterator[tuple[int, int, int | None, int]]:
-    """The entries of a section without mistakes: node, start, end (``None``: for good) and deadline."""
+    """Yield the valid entries of a section: node, start, end (``None``: for good) and deadline."""
     names = {node.name: i for i, node in enumerate(builder.nodes)}
     spans: dict[int, list[tuple[int, int]]] = {}
     for entry in document.get(section) or ():
@@ -54,7 +54,7 @@ def _check_span(start: int, end: int, others: list[tuple[int, int]], name: str) 
 
 
 def _entry(entry: Any, keys: tuple[str, ...], names: Mapping[str, int]) -> tuple[int, int, int | None, int]:
-    """One entry. Raises ``InputError``."""
+    """Return the values of one entry. Raise ``InputError``."""
     if not isinstance(entry, Mapping):
         raise InputError("is not a mapping", hint="{node: web-1, from: 10min}")
     mistakes: list[InputError] = []

@@ -1,6 +1,4 @@
-"""A cluster file in CSV: one row for each node or several equal ones; the list of nodes of cluster-trace-gpu-v2023
-too.
-"""
+"""A cluster file in CSV: a row for one node or several equal ones; also the nodes of cluster-trace-gpu-v2023."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ TABLE_KEYS = ("name", "count", "rack")
 
 
 def read(text: str, file: str) -> SimulatedCluster:
-    """Return the cluster of this table. Raises ``InputError`` with file, line and field for every mistake."""
+    """Return the cluster of this table. Raise ``InputError`` with file, line and field for every mistake."""
     reader = csv.reader(text.splitlines())
     header = [cell.strip() for cell in next(reader, [])]
     if openb.is_nodes(header):

@@ -1,4 +1,4 @@
-"""The cluster to simulate, read from a YAML file for people or a CSV table for programs (docs/simulate.md)."""
+"""The cluster to simulate, read from a YAML file written by hand or a CSV table from programs (docs/simulate.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMATS: dict[str, str] = {
 
 
 def load_cluster(path: Path) -> SimulatedCluster:
-    """Read a cluster file. Raises ``InputError`` with file, line and field for every mistake found."""
+    """Read a cluster file. Raise ``InputError`` with file, line and field for every mistake found."""
     try:
         with text_of(path) as file:
             text = file.read()
@@ -32,7 +32,7 @@ def load_cluster(path: Path) -> SimulatedCluster:
     name = path.name.lower()
     for suffix, module in FORMATS.items():
         if name.endswith(suffix):
-            # Parsers are imported when they are needed.
+            # Parsers are imported only when they are needed.
             cluster: SimulatedCluster = import_module(module).read(text, str(path))
             return cluster
     raise InputError(f"unknown suffix {path.suffix!r}", hint="one of " + ", ".join(FORMATS), file=str(path))

@@ -30,7 +30,7 @@ KEYS = {
     "every": "every",
     "at_end": "at_end",
 }
-# Those that are a time of the trace if they are a duration.
+# Keys whose value is a time of the trace if it is a duration.
 MOMENTS = ("from", "until")
 
 
@@ -41,7 +41,7 @@ def read_reservations(builder: Builder, document: Any) -> None:
         line = entry.line if isinstance(entry, LinedMapping) else line_of(document, "reservations")
         try:
             text = _entry(entry, known)
-            # Times are checked as far as they can be: the clock and the zone come with the trace.
+            # The times are checked only in part, since clock and zone come with the trace.
             reservation_of(text, [node.name for node in builder.nodes], builder.dimensions, UNDATED_START, UTC)
         except InputError as error:
             builder.wrong(error.at(line=line) if error.field else error.at(line=line, field="reservations"))
@@ -51,8 +51,9 @@ def read_reservations(builder: Builder, document: Any) -> None:
 
 
 def reserve_all(cluster: SimulatedCluster, utc: int, zone: tzinfo) -> list[AdvanceReserved]:
-    """Return the words that make the reservations of a trace which begins at ``utc`` (µs since the epoch); raises
-    ``InputError`` with file and line.
+    """Return the events that make the reservations of a trace which begins at ``utc`` (µs since the epoch).
+
+    Raise ``InputError`` with file and line.
     """
     names = [node.name for node in cluster.nodes]
     words: list[AdvanceReserved] = []
@@ -67,8 +68,9 @@ def reserve_all(cluster: SimulatedCluster, utc: int, zone: tzinfo) -> list[Advan
 
 
 def check_replies(cluster: SimulatedCluster, replies: Sequence[object], utc: int) -> None:
-    """Raise ``InputError`` with file and line for the reservations that were refused; ``replies`` are those to
-    ``reserve_all``.
+    """Raise ``InputError`` with file and line for refused reservations.
+
+    ``replies`` are those to the results of ``reserve_all``.
     """
     refused = [
         _placed(reply, written, utc)
@@ -80,9 +82,7 @@ def check_replies(cluster: SimulatedCluster, replies: Sequence[object], utc: int
 
 
 def _placed(error: InputError, written: WrittenReservation, utc: int) -> InputError:
-    """Return a mistake of the file, which nobody else can accept either, with times of the trace if its clock is not
-    known.
-    """
+    """Return the error with its place in the file; with times of the trace if the clock of the trace is unknown."""
     what = error.what
     if isinstance(error, Conflict) and utc == UNDATED_START:
         times = f"from {_in_trace(error.start, utc)} to {_in_trace(error.end, utc)}"

@@ -1,5 +1,7 @@
-"""A cluster file in YAML: nodes with racks, addresses, attributes and devices; neighbouring racks, outages, drains,
-licences, advance reservations.
+"""A cluster file in YAML.
+
+It has nodes with racks, addresses, attributes and devices, and also neighbouring racks, outages, drains, licences and
+advance reservations.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ NODE_KEYS = (
 
 
 def read(text: str, file: str) -> SimulatedCluster:
-    """Return the cluster of this text. Raises ``InputError`` with file, line and field for every mistake."""
+    """Return the cluster of this text. Raise ``InputError`` with file, line and field for every mistake."""
     document = parse_yaml(text, file)
     errors: list[InputError] = []
     check_keys(document, TOP_KEYS, errors)
@@ -130,7 +132,7 @@ def _add_yaml_node(builder: Builder, entry: Any) -> None:
 
 
 def _devices(builder: Builder, entry: Any) -> tuple[tuple[Device, ...], tuple[str, ...]]:
-    """The devices of a node, and the paths of data that it has."""
+    """Return the devices of a node, and its paths of data."""
     given = {key: entry[key] for key in devicefile.KEYS if key in entry}
     if not given:
         return (), ()

@@ -1,4 +1,4 @@
-"""Makespans of dags, compared with their critical paths, which no scheduler can beat."""
+"""Makespans of dags, compared with their critical paths, which are a lower bound for any scheduler."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from cress.simulator.workload import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Dags:
-    """``d`` dags in the order of their names' first steps. Microseconds; ``end`` is ``NOT_YET`` unless all steps
-    finished.
+    """``d`` dags in the order of their names' first steps, in microseconds.
 
-    ``path`` is the critical path: how long the dag takes from its submission if every task starts as soon as it may.
+    ``end`` is ``NOT_YET`` unless all steps finished. ``path`` is the critical path: the time that the dag takes from
+    its submission if every task starts as soon as it may.
     """
 
     family: Ints
@@ -29,26 +29,26 @@ class Dags:
 
     @property
     def finished(self) -> npt.NDArray[np.bool_]:
-        """Return whether all its steps were completed, ``[d]``."""
+        """Return whether all steps of each dag were completed, ``[d]``."""
         return np.asarray(self.end != NOT_YET)
 
     @property
     def makespan(self) -> Ints:
-        """Submission to last end of those that finished, ``[f]``."""
+        """Return the times from submission to last end of the finished dags, ``[f]``."""
         return (self.end - self.submit)[self.finished]
 
     @property
     def stretch(self) -> npt.NDArray[np.float64]:
-        """Makespan / critical path of those that finished and whose critical path is longer than nothing."""
+        """Return makespan / critical path of the finished dags whose critical path is above 0."""
         path = self.path[self.finished]
         return np.asarray(self.makespan[path > 0] / path[path > 0], dtype=np.float64)
 
 
 def ready_times(workload: Workload, end: Ints) -> Ints:
-    """Return when each job ``[n]`` could start: at its submission, or the last end of its predecessors; ``NOT_YET``:
-    never.
+    """Return the time when each job ``[n]`` could start; ``NOT_YET``: never.
 
-    ``end`` ``[n]`` are the ends of jobs, ``NOT_YET`` of those that did not finish.
+    This is its submission, or the last end of its predecessors. ``end`` ``[n]`` are the ends of jobs, ``NOT_YET`` for
+    jobs that did not finish.
     """
     if workload.after is None:
         return workload.submit
@@ -60,7 +60,7 @@ def ready_times(workload: Workload, end: Ints) -> Ints:
 
 
 def dags_of(workload: Workload, end: Ints) -> Dags | None:
-    """The dags of a workload whose jobs ended then (as in ``ready_times``); ``None`` if it has none."""
+    """Return the dags of a workload with these ends of jobs (as in ``ready_times``); ``None`` if it has none."""
     if workload.family_index is None:
         return None
     member = np.array([bool(workload.family_names[i]) for i in workload.family_index.tolist()], dtype=np.bool_)
@@ -87,7 +87,7 @@ def dags_of(workload: Workload, end: Ints) -> Dags | None:
 
 
 def _earliest_ends(workload: Workload) -> Ints:
-    """When each job ``[n]`` would end if nothing ever waited for room."""
+    """Return the time when each job ``[n]`` would end if none ever waited for resources."""
     end: list[int] = (workload.submit + workload.run).tolist()
     if workload.after is not None:
         run: list[int] = workload.run.tolist()

@@ -1,4 +1,4 @@
-"""The cluster over the hours of the day: what is reserved, what of it is used, what services want; and their peak."""
+"""The cluster over the hours of the day: resources reserved, used and wanted by services, and the peak."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ PEAK_HOURS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class DayMeasures:
-    """Means of each hour of day ``[24]``, as shares of the cores of the cluster; the first hour of the peak; the
-    shortage of the services.
+    """Means of each hour of day ``[24]``, as shares of the cores of the cluster.
 
-    ``touched`` is how much of each hour of day (µs) the time that is measured has; an hour that it does not have counts
-    nowhere. ``used`` is the reserved cores times what their tasks use of them. ``wanted`` are the cores that services
-    and databases want. The peak are the ``PEAK_HOURS`` consecutive hours with the highest sum of ``wanted``; without
-    services, of ``reserved``. ``short`` is ``None`` without services.
+    ``touched`` is the part of each hour of day (µs) within the measured time; an hour without any is left out. ``used``
+    is the reserved cores times the share that their tasks use. ``wanted`` are the cores that services and databases
+    want. The peak are the ``PEAK_HOURS`` consecutive hours with the highest sum of ``wanted``; without services, of
+    ``reserved``. ``short`` is the shortage of the services, ``None`` without services.
     """
 
     reserved: Floats
@@ -37,7 +36,7 @@ class DayMeasures:
 
     @property
     def peak_hours(self) -> list[int]:
-        """The hours of day of the peak."""
+        """Return the hours of day of the peak."""
         return [(self.peak + i) % HOURS for i in range(PEAK_HOURS)]
 
     def _mean(self, values: Floats, hours: list[int]) -> float:
@@ -45,7 +44,7 @@ class DayMeasures:
         return float((values[hours] * weights).sum() / max(1.0, weights.sum()))
 
     def summary(self) -> dict[str, float]:
-        """The measures of ``summary.json``."""
+        """Return the measures for ``summary.json``."""
         result: dict[str, float] = {
             "peak_from_h": self.peak,
             "reserved_peak_mean": self._mean(self.reserved, self.peak_hours),
@@ -59,14 +58,15 @@ class DayMeasures:
 
 
 def has_day(workload: Workload, history: AttemptHistory) -> bool:
-    """Return whether the measures of the day say something: there are services, or tasks that use a part of what they
-    reserve.
+    """Return whether the measures of the day are meaningful.
+
+    They are if there are services, or tasks that use only a part of their reservation.
     """
     return history.services is not None or workload.use is not None
 
 
 def day_of(workload: Workload, history: AttemptHistory) -> DayMeasures:
-    """Return the measures, from the first submission to the last one, or to the end of the last service."""
+    """Return the measures from the first submission to the last one, or to the end of the last service."""
     attempts = history.attempts
     start, end = window(workload)
     total = workload.cluster.total()[0] or 1
@@ -89,7 +89,7 @@ def day_of(workload: Workload, history: AttemptHistory) -> DayMeasures:
 
 
 def window(workload: Workload) -> tuple[int, int]:
-    """The time (µs) from the first submission to the last one, or to the latest ``until``."""
+    """Return the time (µs) from the first submission to the last one, or to the latest ``until``."""
     start, end = int(workload.submit.min()), int(workload.submit.max())
     if workload.until is not None and (workload.until != NO_LIMIT).any():
         end = max(end, int(workload.until.max()))
@@ -97,15 +97,16 @@ def window(workload: Workload) -> tuple[int, int]:
 
 
 def _held(attempts: Attempts, amount: Floats) -> Steps:
-    """The sum over time of what the attempts hold, ``[m]``."""
+    """Return the sum over time of the amounts ``[m]`` that the attempts hold."""
     return accumulate(np.concatenate([attempts.start, attempts.end]), np.concatenate([amount, -amount]))
 
 
 def _hours(workload: Workload, start: int, end: int) -> Ints:
-    """The beginnings of all hours of the days from ``start`` to ``end``, cut there; the hours of the wall clock at the
-    start.
+    """Return the beginnings of all hours from ``start`` to ``end``, by the wall clock at the start.
+
+    The first and the last hour are cut at ``start`` and ``end``.
     """
-    # A change of the clocks meanwhile is not followed.
+    # A change of the clocks in this time is ignored.
     local = local_time(workload.utc + start, workload.zone)
     midnight = start - ((local.hour * 60 + local.minute) * 60 + local.second) * SECOND - local.microsecond
     count = -(-(end - midnight) // DAY) * HOURS
@@ -113,7 +114,7 @@ def _hours(workload: Workload, start: int, end: int) -> Ints:
 
 
 def _by_hour(steps: Steps, edges: Ints, touched: Floats) -> Floats:
-    """The mean over each hour of day ``[24]``; 0 of hours that were not touched."""
+    """Return the mean over each hour of day ``[24]``; 0 for hours outside the measured time."""
     pieces = np.diff(steps.integral(edges)).reshape(-1, HOURS).sum(axis=0)
     found: Floats = np.where(touched > 0, pieces / np.maximum(touched, 1), 0.0)
     return found

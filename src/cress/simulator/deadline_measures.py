@@ -1,4 +1,4 @@
-"""Deadlines that were met and missed: of all jobs, by tightness, over time."""
+"""Counts of met and missed deadlines: of all jobs, by tightness, over time."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from cress.simulator.workload import NO_LIMIT, Workload
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 DAY = 86_400_000_000
-# Longer traces are counted by weeks.
+# Longer traces are counted by week.
 MOST_DAYS = 60
-# Where the trace does not say how tight a deadline is: by (deadline - submit) / time limit.
+# If the trace has no tightness: degrees by (deadline - submit) / time limit.
 TIGHTNESS = (("tight", 1.5), ("normal", 3.0), ("loose", float("inf")))
 
 
 @dataclass(frozen=True)
 class Count:
-    """Jobs that have a deadline, and of these those that met it."""
+    """The number of jobs with a deadline, and of those that met it."""
 
     having: int
     met: int
 
     @property
     def missed_share(self) -> float:
-        """The share that missed it; 0 of none."""
+        """Return the share that missed the deadline; 0 without deadlines."""
         return (self.having - self.met) / self.having if self.having else 0.0
 
     def as_data(self) -> dict[str, float]:
-        """The keys of ``summary.json``."""
+        """Return the keys of ``summary.json``."""
         return {"deadlines": self.having, "deadlines_met": self.met, "deadlines_missed_share": self.missed_share}
 
 
@@ -41,7 +41,7 @@ class Count:
 class DeadlineCounts:
     """The counts of a run; ``[n]`` marks the jobs with a deadline and those that met it.
 
-    ``by_time`` are the jobs by the time of their submission, in parts of ``period`` µs from the first submission on.
+    ``by_time`` has the jobs by submit time, in parts of ``period`` µs from the first submission on.
     """
 
     having: Bools
@@ -52,12 +52,12 @@ class DeadlineCounts:
     period: int
 
     def of(self, jobs: Bools) -> Count:
-        """Return the count of some jobs."""
+        """Return the count for some jobs."""
         return _count(self.having & jobs, self.met)
 
 
 def count_deadlines(workload: Workload, submitted: Bools, end: Ints, finished: Bools, start: int) -> DeadlineCounts:
-    """Count the deadlines of the jobs that were ``submitted``; without deadlines there are none."""
+    """Count the deadlines of the ``submitted`` jobs; 0 without deadlines."""
     deadline = workload.deadline
     if deadline is None:
         deadline = np.full(len(workload), NO_LIMIT, dtype=np.int64)
@@ -78,7 +78,7 @@ def count_deadlines(workload: Workload, submitted: Bools, end: Ints, finished: B
 
 
 def tightness(workload: Workload, deadline: Ints) -> tuple[tuple[str, ...], Ints]:
-    """The names of the degrees, and the degree of each job: as they were drawn, else by the length of the job."""
+    """Return the names of the degrees, and the degree of each job: as drawn, otherwise by the length of the job."""
     if workload.tightness_index is not None:
         return workload.tightness_names, workload.tightness_index
     length = np.where(workload.limit == NO_LIMIT, workload.run, workload.limit)

@@ -1,6 +1,4 @@
-"""Deadlines for traces that have none: drawn for a share of the jobs, as multiples of their time limits or run
-times.
-"""
+"""Deadlines for traces without any: drawn for a share of the jobs, as multiples of time limits or run times."""
 
 from __future__ import annotations
 
@@ -18,10 +16,10 @@ _RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 
 @dataclass(frozen=True)
 class DeadlineSpec:
-    """Choice of deadlines: the ``share`` of the jobs that get one, and the ``ranges`` that its factor may be in, each
-    as often as the others.
+    """Choice of deadlines: the ``share`` of the jobs that get one, and the ``ranges`` of its factor, equally frequent.
 
-    The factor is one of the time limit, with ``by_run`` of the run time; within a range all values are equally likely.
+    The deadline is the factor times the time limit, or times the run time with ``by_run``. Within a range all values
+    are equally likely.
     """
 
     ranges: tuple[tuple[str, float, float], ...]
@@ -30,7 +28,7 @@ class DeadlineSpec:
 
 
 def parse_deadlines(text: str) -> DeadlineSpec:
-    """``tight=1.1-1.5,loose=3-10,share=0.6,of=run``. Raises ``InputError``."""
+    """Return the spec of a text such as ``tight=1.1-1.5,loose=3-10,share=0.6,of=run``. Raise ``InputError``."""
     ranges: list[tuple[str, float, float]] = []
     share, by_run, given = 1.0, False, set[str]()
     for part in text.split(","):
@@ -59,10 +57,10 @@ def _share(text: str) -> float:
 
 
 def with_deadlines(workload: Workload, spec: DeadlineSpec, seed: int) -> Workload:
-    """Return the workload with deadlines, and with the range that each was drawn from."""
+    """Return the workload with deadlines, and with the range from which each was drawn."""
     random = np.random.default_rng(seed)
     n = len(workload)
-    # Each job has its draws, whatever the others get: the same seed gives the same deadlines to a part of a trace.
+    # Each job has draws of its own, so a part of a trace gets the same deadlines with the same seed.
     chosen, kind, place = random.random(n), random.integers(0, len(spec.ranges), n), random.random(n)
     least = np.array([low for _, low, _ in spec.ranges])[kind]
     most = np.array([high for _, _, high in spec.ranges])[kind]

@@ -1,7 +1,7 @@
-"""Dependencies between the jobs of a workload: which jobs wait, and the effects of each job's end on those after it.
+"""Dependencies between the jobs of a workload: jobs that wait, and the effects of each job's end on later ones.
 
-The conditions mean what they mean in a live cluster: ``lifecycle.conditions`` decides. A job that was cut at its time
-limit has failed; one that fits no node, or was refused, counts as cancelled.
+The conditions have the same meaning as in a live cluster: ``lifecycle.conditions`` decides. A job that was cut at its
+time limit has failed. A job that fits no node, or was refused, counts as cancelled.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from cress.model.job import Condition
 from cress.model.records import JobState
 from cress.simulator.workload import After, Ints, Workload
 
-# Jobs of a cycle that a message names.
+# Most jobs of a cycle that a message names.
 NAMED = 6
 
 Pairs: TypeAlias = tuple[Ints, Ints]
 
 
 def pairs(after: After) -> Pairs:
-    """Return all dependencies as two columns of positions: the predecessor, and the job after it."""
+    """Return all dependencies as two columns of positions: the predecessor, and the dependent job."""
     found = [(first, i) for i, conditions in enumerate(after) for first, _ in conditions]
     table = np.array(found, dtype=np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
 
 def in_order(after: After, ids: Sequence[str]) -> list[int]:
-    """Return all positions in an order in which the jobs can run; ``InputError`` if dependencies form a cycle."""
+    """Return all positions in an order in which the jobs can run. Raise ``InputError`` if dependencies form a cycle."""
     left = [len(conditions) for conditions in after]
     behind: list[list[int]] = [[] for _ in after]
     for i, conditions in enumerate(after):
@@ -57,8 +57,9 @@ def in_order(after: After, ids: Sequence[str]) -> list[int]:
 
 
 class Dependencies:
-    """The open dependencies while a workload runs; ``jobs`` are the positions that are submitted, with id position +
-    1.
+    """The open dependencies while a workload runs.
+
+    ``jobs`` are the positions that are submitted; the id of a job is its position + 1.
     """
 
     def __init__(self, workload: Workload, jobs: Iterable[int]) -> None:
@@ -87,11 +88,11 @@ class Dependencies:
         return unmet[0][0] + 1 if unmet else None
 
     def ended(self, position: int) -> list[Event]:
-        """End a job whose tasks all ran to their ends; return the events of the jobs after it."""
+        """End a job whose tasks all ran to their ends; return the events of its dependent jobs."""
         return self._settle(position, JobState.FAILED if self._killed[position] else JobState.SUCCEEDED)
 
     def dropped(self, position: int) -> list[Event]:
-        """Cancel a job that was just submitted; return the events of the jobs after it."""
+        """Cancel a job that was just submitted; return the events of its dependent jobs."""
         return self._settle(position, JobState.CANCELLED)
 
     def _settle(self, position: int, state: JobState) -> list[Event]:

@@ -1,15 +1,15 @@
-"""The direct path: the events of a plain workload straight to the scheduler, in virtual time (``paths`` says when).
+"""The direct path: the events of a plain workload straight to the scheduler, in virtual time (see ``paths``).
 
-Two orders of simultaneous events:
+Simultaneous events have one of two orders:
 
 ``together``: all completions, nodes that fail or return, all submissions, then one ``decide``.
 
 ``one-by-one``: the order of batch simulators in the literature, which reproduces their published starts:
 1. before any event is handled, tasks whose predicted end has come release their resources, without a pass;
-2. submissions come first, in the order of the file; one leads to a pass only if one task of the job fits into
-   the free resources;
-3. completions follow, in the order in which the tasks were started; each leads to a pass, also when the
-   task's resources were released already by the first rule;
+2. submissions come first, in the order of the file; one leads to a pass only if one task of the job fits into the free
+   resources;
+3. completions follow, in the order in which the tasks were started; each leads to a pass, even when rule 1 has already
+   released the task's resources;
 4. nodes that fail or return are last, with one pass.
 """
 
@@ -38,8 +38,8 @@ from cress.simulator.workload import NO_LIMIT, Workload
 TOGETHER, ONE_BY_ONE = "together", "one-by-one"
 ORDERS = (TOGETHER, ONE_BY_ONE)
 
-# With nothing running and nothing to come, only the clock can start a waiting job: a quota timetable does so
-# within a week or never.
+# Without running tasks or coming events only the clock can start a waiting job: a quota timetable does so within a week
+# or never.
 PATIENCE = 8 * DAY
 
 # Events between two calls of the progress callback.
@@ -57,30 +57,30 @@ class Core(Protocol):
         """Bring the core up to date."""
 
     def decide(self, now: int) -> Decisions:
-        """Scheduling passes."""
+        """Run scheduling passes, and return the decisions."""
 
     def next_wakeup(self) -> int | None:
-        """When something changes by itself."""
+        """Return the time when something changes without an event."""
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Return whether one task fits on some node."""
 
     def validate(self) -> list[str]:
-        """Broken invariants."""
+        """Return the broken invariants."""
 
     def needs_estimate(self, job: Job) -> bool:
-        """True if the job's group works with estimates."""
+        """Return whether the job's group works with estimates."""
 
     def settled(self, jobs: Iterable[int]) -> list[int]:
-        """Return the jobs of which no task waits."""
+        """Return the jobs without waiting tasks."""
 
 
 class InvariantBroken(AssertionError):
-    """``validate()`` found broken invariants; the message lists them with the time."""
+    """Error: ``validate()`` found broken invariants; the message lists them with the time."""
 
 
 class DirectRun:
-    """One run of a workload. ``jobs`` are the positions to submit, in order; ``groups`` their groups' names.
+    """One run of a workload. ``jobs`` are the positions to submit, in order; ``groups`` the names of their groups.
 
     The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events handled so far,
     ``log`` notes fragments, ``devices`` the use of devices.
@@ -117,14 +117,14 @@ class DirectRun:
         self._request: list[int] = workload.request_index.tolist()
 
         self._dependencies = Dependencies(workload, jobs) if workload.after is not None else None
-        self._settled: list[Event] = []  # events of jobs whose predecessors, or whose users' runs, have just ended
+        self._settled: list[Event] = []  # of jobs whose predecessors, or users' runs, just ended
         self._estimator = Estimator(core.settled)
         self._estimated: dict[int, Job] = {}  # by position
 
         self._node_index = {node.name: i for i, node in enumerate(workload.cluster.nodes)}
         self._running = Running()
-        self._returned: set[int] = set()  # attempts that the core was told of by rule 1, with their completion to come
-        # Nodes that fail and return, the next one last: time, whether it returns, its position.
+        self._returned: set[int] = set()  # attempts already reported by rule 1, before their completion
+        # Nodes that fail and return, the next one last: time, whether it returns, position.
         self._outages = sorted(
             [(outage.start, False, outage.node) for outage in workload.cluster.outages]
             + [(outage.end, True, outage.node) for outage in workload.cluster.outages if outage.end is not None],
@@ -134,7 +134,7 @@ class DirectRun:
         self._starts_seen = 0
 
     def run(self, order: str) -> AttemptHistory:
-        """Run the workload in this order of events and return the history; jobs may be left waiting."""
+        """Run the workload in this order of events and return the history; some jobs may be left waiting."""
         step = {TOGETHER: self._together, ONE_BY_ONE: self._one_by_one}[order]
         submit, outages, log, devices = self._submit, self._outages, self._log, self._devices
         n = len(submit)
@@ -203,7 +203,7 @@ class DirectRun:
             if len(events) == 1 and type(events[0]) is JobSubmitted and events[0].behind is not None:
                 continue
             i = self._jobs[position]
-            # What is measured of a gang with parts is the mean; each of its tasks asks for as much as its request.
+            # The measures use the mean request of a gang with parts; its template has the request of a task.
             least = workload.template(i).request if in_parts and workload.template(i).parts else requests[index[i]]
             if fits_now(least) and decide(now):
                 self._release_predicted(now)
@@ -230,8 +230,9 @@ class DirectRun:
             decide(now)
 
     def _fail_and_return(self, now: int) -> list[Event]:
-        """Return the events of nodes that fail (cordoned, their attempts lost) or return now, as a live center sends
-        them.
+        """Return the events of nodes that fail or return now, in the form of a live center.
+
+        A failed node is cordoned, and its attempts are lost.
         """
         events: list[Event] = []
         nodes = self._workload.cluster.nodes
@@ -247,7 +248,7 @@ class DirectRun:
     def _release_predicted(self, now: int) -> None:
         """Report the end of tasks whose predicted end has come, before their completion is handled.
 
-        No task outlives its limit, so one whose predicted end has come ends now: it is on the heap's front.
+        No task outlives its limit, so a task whose predicted end has come ends now: it is at the front of the heap.
         """
         running = self._running
         ends = running.heap
@@ -271,7 +272,7 @@ class DirectRun:
         if (size < 2 or ends[1][0] != now) and (size < 3 or ends[2][0] != now):
             attempt = ends[0][1]
             return [(attempt, place[attempt])] if running.is_valid(now, attempt) else []
-        # Several end now: walk over the top of the heap.
+        # Several attempts end now: walk over the top of the heap.
         found, stack = [], [0]
         while stack:
             at = stack.pop()
@@ -305,7 +306,7 @@ class DirectRun:
         return JobSubmitted(job, behind, self._estimator.submitted(job))
 
     def _drop_cancelled(self, events: list[Event]) -> list[Event]:
-        """Do not wait for the tasks of cancelled jobs."""
+        """Subtract the tasks of cancelled jobs from those that the run waits for; return the events."""
         for event in events:
             if type(event) is JobCancelled:
                 self._unfinished -= self._left[event.job - 1]
@@ -318,7 +319,7 @@ class DirectRun:
         if position is None or running.end[position] != now:
             return None
         job = running.job[position]
-        # One that comes to its time limit while it is to stop runs again, as in a live cluster.
+        # A task that reaches its time limit during a stop runs again, as in a live cluster.
         cut = self._killed[job] and position in running.stopped
         if now == running.start[position] + self._run[job] and not cut:
             running.finish(attempt, now, How.FINISHED)
@@ -336,9 +337,7 @@ class DirectRun:
         return TaskEnded(attempt, Outcome.PREEMPTED)
 
     def _decide(self, now: int) -> int:
-        """Decide until nothing is left to decide, and carry out the decisions; return the number of starts and
-        stops.
-        """
+        """Decide until no decision is left, and carry out the decisions; return the number of starts and stops."""
         core = self._core
         if self._check:
             self._validate(now)

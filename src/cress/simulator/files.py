@@ -13,7 +13,7 @@ from cress.model.errors import InputError
 
 
 def make_directory(path: Path) -> None:
-    """Make the directory where results go. Raises ``InputError`` when nothing can be written into it."""
+    """Make the directory of the results. Raise ``InputError`` if it cannot be written to."""
     probe = path / f".{os.getpid()}.part"
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -25,9 +25,9 @@ def make_directory(path: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its name only when everything is written; its directory is made when missing.
+    """Yield a file that gets its name only when it is complete; its directory is made if missing.
 
-    On an exception (Ctrl-C too) nothing is left behind, and what stood under the name before stays.
+    After an exception (also Ctrl-C) nothing is left behind, and an earlier file of that name stays.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -38,13 +38,13 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", hint="another --out", file=str(path)) from error
     finally:
-        # What keeps a file from being written may keep it from being removed; the first error is the one to tell.
+        # The cause of a failed write may also prevent the removal; the first error is the one to report.
         with suppress(OSError):
             partial.unlink(missing_ok=True)
 
 
 def text_of(path: Path) -> IO[str]:
-    """The text of a file that may be gzipped, to be read and closed."""
+    """Return the open text of a file that may be gzipped; the caller closes it."""
     if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig")
     return path.open(encoding="utf-8-sig")

@@ -16,8 +16,9 @@ SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class WorkloadMeasures:
-    """One named workload: its finished applications (dags, and jobs that are in none), their mean time from submission
-    to end (s), and its loans.
+    """One named workload: its finished applications, their mean time from submission to end (s), and its loans.
+
+    Applications are dags, and jobs outside dags.
     """
 
     applications: int
@@ -25,7 +26,7 @@ class WorkloadMeasures:
     loans: int
 
     def as_data(self) -> dict[str, float]:
-        """The keys of ``summary.json``."""
+        """Return the keys of ``summary.json``."""
         return {
             "applications_finished": self.applications,
             "completion_mean_s": self.completion_mean_s,
@@ -37,8 +38,8 @@ class WorkloadMeasures:
 class FragmentMeasures:
     """Leases over time as shares of the cluster's cores, loans, and the named workloads by ``GROUP/NAME``.
 
-    ``idle`` is what leases hold and no task uses, ``second_order`` the part of it in leases of which something is lent,
-    ``lent`` what is lent.
+    ``idle`` is the part of leases that no task uses, ``second_order`` the part of it in leases with loans, ``lent`` the
+    amount on loan.
     """
 
     idle: Steps
@@ -51,7 +52,7 @@ class FragmentMeasures:
     workloads: dict[str, WorkloadMeasures]
 
     def summary(self, start: int, end: int) -> dict[str, float]:
-        """The keys of ``summary.json``, means from ``start`` to ``end``."""
+        """Return the keys of ``summary.json``, as means from ``start`` to ``end``."""
         return {
             "lease_idle_share_mean": self.idle.mean(start, end),
             "lease_second_order_share_mean": self.second_order.mean(start, end),
@@ -66,8 +67,9 @@ class FragmentMeasures:
 def fragments_of(
     workload: Workload, history: AttemptHistory, names: tuple[str, ...], group_of: Ints, end: Ints
 ) -> FragmentMeasures | None:
-    """Measure a run whose jobs ended at ``end`` ``[n]``; ``None`` if no workload is named and no lease had an idle
-    part.
+    """Return the measures of a run whose jobs ended at ``end`` ``[n]``.
+
+    ``None`` if no workload is named and no lease had an idle part.
     """
     named = any(template.workload for template in workload.templates)
     found = history.fragments
@@ -103,7 +105,7 @@ def _core_work(workload: Workload, attempts: Attempts) -> Floats:
 def _by_workload(
     workload: Workload, names: tuple[str, ...], group_of: Ints, end: Ints, borrowers: Ints
 ) -> dict[str, WorkloadMeasures]:
-    """The named workloads of groups, in the order of their names."""
+    """Return the named workloads of groups, in the order of their names."""
     n = len(workload)
     which = np.zeros(n, dtype=np.int64) if workload.template_index is None else workload.template_index
     labels: list[Any] = [

@@ -1,6 +1,4 @@
-"""The record of fragments and loans of a run: what leases of workloads held idle and lent, over time, and which
-attempts borrowed.
-"""
+"""The record of a run's fragments and loans: idle and lent parts of leases over time, and borrowing attempts."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from cress.core.scheduler import Scheduler
 from cress.model.times import SECOND
 from cress.simulator.series import Ints, Steps
 
-# After a look the next one is this much later: what holds only for a shorter time in between is left out.
+# µs between two records: a state that lasts less than this may be left out.
 _PERIOD = SECOND
 
 
@@ -20,8 +18,8 @@ _PERIOD = SECOND
 class Fragments:
     """Cores (thousandths) of leases over time, and of loans.
 
-    ``idle`` is what no task uses, ``second_order`` the part of it in leases of which something is lent, ``lent`` what
-    is lent. ``borrowed`` has the cores that an attempt borrowed, by its position among the attempts.
+    ``idle`` is the part that no task uses, ``second_order`` the part of it in leases with loans, ``lent`` the amount on
+    loan. ``borrowed`` has the cores that an attempt borrowed, by its position among the attempts.
     """
 
     idle: Steps
@@ -31,7 +29,7 @@ class Fragments:
 
 
 class FragmentLog:
-    """Notes the leases of a scheduler while it runs, at most once a second of virtual time."""
+    """Records the leases of a scheduler while it runs, at most once a second of virtual time."""
 
     def __init__(self, core: Scheduler) -> None:
         self._core = core
@@ -42,9 +40,7 @@ class FragmentLog:
         self._borrowed: dict[int, int] = {}
 
     def look(self, since: int, *, until: int) -> None:
-        """Note the leases as they have been ``since`` the last step; ``until`` is the time of the next one, which may
-        change them.
-        """
+        """Record the leases as they have been ``since`` the last step; they may change at ``until``, the next step."""
         pool = self._core.pool
         if pool.stamp == self._seen or until <= since or until < self._next:
             return
@@ -60,13 +56,13 @@ class FragmentLog:
         self._rows.append((idle, second, lent))
 
     def started(self, attempt: int, position: int) -> None:
-        """Note what a task that has just started borrows; ``position`` is that of its attempt."""
+        """Record the loan of a task that has just started; ``position`` is that of its attempt."""
         borrowed = [part.amounts[0] for part in self._core.attempts[attempt].parts if part.lease is not None]
         if borrowed:
             self._borrowed[position] = sum(borrowed)
 
     def result(self) -> Fragments | None:
-        """Return what was noted; ``None`` if no lease ever had an idle part."""
+        """Return the record; ``None`` if no lease ever had an idle part."""
         if not any(map(any, self._rows)):
             return None
         times: Ints = np.array(self._times, dtype=np.int64)

@@ -1,5 +1,6 @@
-"""Frameworks that share a cluster: the jobs of a workload dealt to groups, each with a named workload that keeps
-leases.
+"""Frameworks that share a cluster.
+
+The jobs of a workload are dealt to groups, each with a named workload that keeps leases.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def as_frameworks(workload: Workload, count: int) -> Workload:
         member = np.array([bool(name) for name in workload.family_names])[workload.family_index]
         family = np.where(member, workload.family_index, family)
     _, first, where = np.unique(family, return_index=True, return_inverse=True)
-    # In the order of submission: so the frameworks are busy at the same times.
+    # In the order of submission, so that the frameworks are busy at the same times.
     turn = np.empty(len(first), dtype=np.int64)
     turn[np.argsort(first, kind="stable")] = np.arange(len(first))
     framework = (turn % count)[where]

@@ -20,16 +20,16 @@ from cress.simulator.workload import Bools, Ints, SimulatedCluster, Workload
 
 MILLION = 1_000_000
 NOWHERE = -1
-# Groups and users that an error names.
+# Most groups and users that an error names.
 MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
 class PolicyChoice:
-    """One ``--policy``: how the run is called, the policy of every group, and options that come with it.
+    """One ``--policy``: the label of the run, the policy of every group, and options that belong to it.
 
-    ``policy`` is ``None`` when the groups keep their own. With ``merged`` the scheduler knows no groups: all jobs are
-    in one, which has the whole cluster.
+    ``policy`` is ``None`` when the groups keep their own. With ``merged`` the scheduler sees no groups: all jobs are in
+    a single one, which has the whole cluster.
     """
 
     label: str
@@ -39,7 +39,7 @@ class PolicyChoice:
 
     @property
     def directory(self) -> str:
-        """The label as the name of a directory."""
+        """Return the label as the name of a directory."""
         return self.label.replace("/", "-").replace(" ", "-")
 
 
@@ -55,23 +55,23 @@ VARIANTS = _variants(
         SchedPolicy.BACKFILL,
         (("estimates", "predicted"), ("backfill_order", "expansion_factor")),
     ),
-    # As the queues of YARN's Capacity Scheduler: shares and preemption between groups, and inside a group no users.
+    # Like queues of YARN's Capacity Scheduler: shares and preemption between groups, without users inside a group.
     PolicyChoice("Capacity/fifo", SchedPolicy.FIFO),
-    # By the book: a late job keeps its place, nothing starts before a head that does not fit, and nothing is known of
+    # As in textbooks: a late job keeps its place, nothing starts before a head that does not fit, and there are no
     # groups.
     PolicyChoice("EDF/strict", SchedPolicy.EDF, (("late", "urgent"), ("backfill", "off")), merged=True),
     # The same with EASY backfill.
     PolicyChoice("EDF/cluster", SchedPolicy.EDF, (("late", "urgent"),), merged=True),
-    # What misses least of those that keep what quotas promise (docs/deadlines.md).
+    # The variant with the fewest misses among those that keep the promises of quotas (docs/deadlines.md).
     PolicyChoice("EDF/groups", SchedPolicy.EDF, (("order", "deadline"),)),
-    # The same with quotas that say only who goes first: what others borrow comes back as their tasks end.
+    # The same with quotas that only set the order: borrowed resources come back as tasks end.
     PolicyChoice("EDF/no-preemption", SchedPolicy.EDF, (("order", "deadline"), ("preemption", "off"))),
     PolicyChoice("Urgency/cluster", SchedPolicy.URGENCY, (("order", "urgency"),)),
 )
 
 
 def parse_policy(text: str) -> PolicyChoice:
-    """``fifo``, ``BackFill/conservative``, ``EDF/cluster``. Raises ``InputError``."""
+    """Return the choice named, such as ``fifo``, ``BackFill/conservative``, ``EDF/cluster``. Raise ``InputError``."""
     name, slash, variant = (word.strip() for word in text.partition("/"))
     known = {known_policy.value.lower(): known_policy for known_policy in SchedPolicy}
     policy = known.get(name.lower())
@@ -95,7 +95,7 @@ def parse_policy(text: str) -> PolicyChoice:
 
 
 def compared(choices: tuple[PolicyChoice, ...], text: str) -> tuple[PolicyChoice, ...]:
-    """Each choice once for each value of ``lending=off,on``. Raises ``InputError``."""
+    """Return each choice once for each value in ``lending=off,on``. Raise ``InputError``."""
     key, equals, values = (word.strip() for word in text.partition("="))
     given = list(dict.fromkeys(value.strip() for value in values.split(",")))
     if not equals or len(given) < 2:
@@ -114,13 +114,13 @@ def compared(choices: tuple[PolicyChoice, ...], text: str) -> tuple[PolicyChoice
 
 
 def own_policy(groups: tuple[Group, ...]) -> PolicyChoice:
-    """Without ``--policy``: the groups' own, called by its name when they all have the same."""
+    """Return the choice without ``--policy``: the groups' own policies, labelled by name if they are all the same."""
     names = {group.policy.value for group in groups}
     return PolicyChoice(names.pop() if len(names) == 1 else "configured")
 
 
 def with_policy(groups: tuple[Group, ...], choice: PolicyChoice) -> tuple[Group, ...]:
-    """The groups under this policy; options that come with it replace the groups' own."""
+    """Return the groups under this policy; options that belong to it replace the groups' own."""
     if choice.policy is None:
         return groups
     own = tuple(option for option in choice.options if option[0] in group_options())
@@ -139,14 +139,14 @@ def with_policy(groups: tuple[Group, ...], choice: PolicyChoice) -> tuple[Group,
 
 
 def merged(workload: Workload, policy: SchedPolicy, accounting: str) -> Group:
-    """The one group that all jobs are in, with the whole cluster, under a policy that knows no groups."""
+    """Return the one group of all jobs, with the whole cluster, for a policy without groups."""
     return Group(name=DEFAULT_GROUP, quota=Quota(scalar=_whole(workload.cluster, accounting)), policy=policy)
 
 
 def configure(workload: Workload, path: Path | None, accounting: str) -> Workload:
-    """Return the workload with the groups of the file, else of the trace, else with equal ones."""
+    """Return the workload with the groups of the file, otherwise of the trace, otherwise with equal ones."""
     if path is not None:
-        # Imported only by runs with a file of groups.
+        # Imported only in runs with a file of groups.
         from cress.model.groups.check import check_quotas
         from cress.model.groups.conf import parse_groups
         from cress.model.zones import zone_of
@@ -185,7 +185,10 @@ def configure(workload: Workload, path: Path | None, accounting: str) -> Workloa
 
 
 def _of_trace(group: Group, workload: Workload) -> Group:
-    """The group without limits that hold when jobs are submitted: those of a trace were accepted. A note tells them."""
+    """Return the group without the limits checked at submission, and note that.
+
+    The jobs of a trace were accepted when they were submitted.
+    """
     kept = Limits(running=group.limits.running, running_per_user=group.limits.running_per_user)
     if group.limits == kept and not group.closed:
         return group
@@ -199,7 +202,7 @@ def _of_trace(group: Group, workload: Workload) -> Group:
 
 
 def _equal(workload: Workload, accounting: str) -> tuple[Group, ...]:
-    """One group for each name in the trace (``default`` for jobs that name none), with equal quotas."""
+    """Return one group for each name in the trace (``default`` for jobs that name none), with equal quotas."""
     used = np.unique(workload.group_index).tolist()
     names = sorted({workload.group_names[index] or DEFAULT_GROUP for index in used})
     quota = Quota(scalar=max(1, _whole(workload.cluster, accounting) // len(names)))
@@ -207,21 +210,22 @@ def _equal(workload: Workload, accounting: str) -> tuple[Group, ...]:
 
 
 def _whole(cluster: SimulatedCluster, accounting: str) -> int:
-    """The quota that is the whole cluster."""
+    """Return the quota that covers the whole cluster."""
     return cluster.total()[0] if accounting == "cpu" else len(cluster.nodes) * MILLION
 
 
 def _in_servers(quota: Quota, cluster: SimulatedCluster) -> Quota:
-    """A quota in cores as the same share of the servers."""
+    """Return a quota in cores as the same share of the servers."""
     return Quota(scalar=max(1, quota.scalar * len(cluster.nodes) * MILLION // max(1, cluster.total()[0])))
 
 
 def place(workload: Workload, *, given: bool = False) -> tuple[tuple[str, ...], Ints]:
-    """The names of the groups that take jobs, and for each job ``[n]`` the position of its name.
+    """Return the names of the groups that take jobs, and for each job ``[n]`` the position of its group's name.
 
-    A job goes to the group that it names. One that names none goes to the first group that lists its user by
-    name, else to ``default``. Raises ``InputErrors`` if jobs go nowhere: trace and groups contradict each other.
-    With ``given`` groups, notes tell which of them get no jobs, and the jobs of a ``default`` that is not among them.
+    A job goes to the group that it names. A job without a group goes to the first group that lists its user by name,
+    otherwise to ``default``. With ``given`` groups, notes report those without jobs, and the jobs of a ``default`` that
+    is not among them. Raise ``InputErrors`` if jobs have no group, which means that trace and groups contradict each
+    other.
     """
     inner = inner_names(workload.groups)
     by_name = {group.name: group for group in workload.groups if group.name not in inner}
@@ -263,15 +267,15 @@ class _Astray:
         self._outsiders: dict[str, dict[str, Bools]] = {}
 
     def unknown(self, name: str, jobs: Bools) -> None:
-        """Jobs ``[n]`` of a group that does not exist, or holds groups."""
+        """Note the jobs ``[n]`` of a group that does not exist or contains groups."""
         self._unknown[name] = self._unknown.get(name, np.zeros_like(jobs)) | jobs
 
     def outsider(self, name: str, user: str, jobs: Bools) -> None:
-        """Jobs ``[n]`` of a user whom the group does not admit."""
+        """Note the jobs ``[n]`` of a user that the group does not admit."""
         self._outsiders.setdefault(name, {})[user] = jobs
 
     def check(self) -> None:
-        """Raise ``InputErrors`` if there are any: one error for each group, most jobs first."""
+        """Raise ``InputErrors`` if there are such jobs: one error for each group, most jobs first."""
         errors = [*map(self._no_group, self._most_first(self._unknown))]
         outsiders = {name: np.any(list(users.values()), axis=0) for name, users in self._outsiders.items()}
         errors += [self._not_admitted(name, outsiders[name]) for name in self._most_first(outsiders)]

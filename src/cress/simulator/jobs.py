@@ -1,4 +1,4 @@
-"""Jobs of a workload as the scheduler and the machine take them."""
+"""Jobs of a workload in the form for the scheduler and the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cress.simulator.workload import NO_LIMIT, Workload
 
 
 class Jobs:
-    """Makes the job at a position of the workload; ``groups`` has the group of each position that is submitted."""
+    """Makes the job at a position of the workload; ``groups`` has the group of each submitted position."""
 
     def __init__(self, workload: Workload, positions: Sequence[int], groups: Sequence[str]) -> None:
         self._ids = workload.ids
@@ -31,7 +31,7 @@ class Jobs:
         self._deadline: list[int] = [NO_LIMIT] * n if workload.deadline is None else workload.deadline.tolist()
 
     def make(self, i: int, number: int) -> Job:
-        """The job at position ``i``, with the id ``number``; what it comes after is left out."""
+        """Return the job at position ``i``, with the id ``number`` and without its dependencies."""
         limit, deadline = self._limit[i], self._deadline[i]
         template = self._templates[self._template[i]]
         return replace(

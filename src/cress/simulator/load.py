@@ -1,5 +1,6 @@
-"""The load of a trace: the work that its jobs ask for, divided by what the cluster could do from the first submission
-to the last.
+"""The load of a trace.
+
+It is the work that its jobs request / the work that the cluster could do from the first submission to the last.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ DEFAULT_LOAD = 0.9
 
 
 def span(workload: Workload) -> int:
-    """The time from the first submission to the last one (µs)."""
+    """Return the time from the first submission to the last one (µs)."""
     return int(workload.submit.max() - workload.submit.min())
 
 
 def demand(workload: Workload) -> list[float]:
-    """The work of all jobs in each dimension: amount × run time × tasks."""
+    """Return the work of all jobs in each dimension: amount × run time × tasks."""
     requests = np.array(workload.requests, dtype=np.float64)[workload.request_index]
     weights = workload.run.astype(np.float64) * workload.tasks
     found: list[float] = (requests * weights[:, None]).sum(axis=0).tolist()
@@ -28,7 +29,7 @@ def demand(workload: Workload) -> list[float]:
 
 
 def load_of(workload: Workload) -> float:
-    """The load of the dimension that has the highest one."""
+    """Return the highest load of any dimension."""
     total = workload.cluster.total()
     room = float(max(1, span(workload)))
     return max(
@@ -37,9 +38,9 @@ def load_of(workload: Workload) -> float:
 
 
 def at_load(workload: Workload, load: float) -> Workload:
-    """Return the workload with the times between submissions longer or shorter by one factor, so that it has this load.
+    """Return the workload with all times between submissions scaled by one factor, so that it has this load.
 
-    Raises ``InputError`` where other times would have to move too.
+    Raise ``InputError`` if other times would have to change too.
     """
     cluster = workload.cluster
     if cluster.outages or cluster.drains or workload.until is not None or (workload.run == NO_LIMIT).any():

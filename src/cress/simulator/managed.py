@@ -1,10 +1,9 @@
-"""The path through the lifecycle: jobs, nodes and reports of a workload to the machine of a live center, in virtual
-time.
+"""The path through the lifecycle: jobs, nodes and reports of a workload go to the machine of a live center.
 
-The loop stands in for the users, who submit and cancel jobs, and for the executors: a launch starts at once, and its
-task ends when its run time is over, or a grace after it is told to stop. A node that fails is reported dead at once.
-Simultaneous events go into one step: ends in the order in which they were planned, then nodes, cancellations and
-submissions.
+The loop runs in virtual time. It stands in for the users, who submit and cancel jobs, and for the executors: a launch
+starts at once, and its task ends when its run time is over, or a grace after a stop order. A node that fails is
+reported dead at once. Simultaneous events go into one step: ends in the order in which they were planned, then nodes,
+cancellations and submissions.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from cress.simulator.workload import NO_LIMIT, Workload
 BOOT = "simulated"
 SIGNALLED = -15  # the exit code after SIGTERM
 
-# Ids of jobs that are never submitted, for those that come after them: above all that the machine gives.
+# Ids for jobs that are never submitted but have dependent jobs; they are above all ids of the machine.
 NOT_SUBMITTED = 2**40
 
 PLACE = re.compile(r"jobs\[(\d+)\]")
@@ -61,7 +60,7 @@ _HOW = {
 
 
 class ManagedRun:
-    """One run of a workload through a machine that has its nodes and groups. Parameters as in ``DirectRun``."""
+    """One run of a workload through a machine that has its nodes and groups. For the parameters see ``DirectRun``."""
 
     def __init__(
         self,
@@ -98,7 +97,7 @@ class ManagedRun:
         self._devices = device_log(machine.core, workload, jobs)
         self._services = ServiceLog(machine.families)
         self._rounds = Rounds(machine, workload.utc, workload.begin)
-        self._key: dict[int, tuple[int, int]] = {}  # the job and task of a running attempt, where failures are counted
+        self._key: dict[int, tuple[int, int]] = {}  # job and task of a running attempt, to count failures by
         self._failures: dict[tuple[int, int], int] = {}
         self._ids = {i: NOT_SUBMITTED + i for i in range(len(workload))}  # by position
         self._position: dict[int, int] = {}  # by id
@@ -106,15 +105,15 @@ class ManagedRun:
         self._over = {NOT_SUBMITTED + i: JobState.CANCELLED for i in range(len(workload)) if i not in submitted}
         self._ends = np.full(len(workload), JobEnd.WAITING, dtype=np.int64)
         self._refusals: dict[int, str] = {}
-        # Jobs that end by themselves, or at a time; the simulation is over with the last of them.
+        # Jobs that end by themselves, or at a time; the simulation is over when the last of them ends.
         self._unfinished = {i for i in jobs if not self._keeps[i] or i in self._until}
         self._timed = self._timed_inputs()
-        self._moved = 0  # when a job that ends by itself was last submitted, started or ended
+        self._moved = 0  # the last submission, start or end of a job that ends by itself
 
     # --- the loop --------------------------------------------------------------------------------------------
 
     def run(self) -> AttemptHistory:
-        """Run until every job that ends by itself has ended, or nothing can start any more."""
+        """Run until every job that ends by itself has ended, or no job can start any more."""
         submit, timed, running = self._submit, self._timed, self._running
         n, position, now = len(submit), 0, -1
         while self._unfinished or position < n:
@@ -154,8 +153,9 @@ class ManagedRun:
         return self._history(now)
 
     def _is_stuck(self, more: bool) -> bool:
-        """Return whether no job that ends by itself runs and no event is to come: only the clock could start a waiting
-        job.
+        """Return whether only the clock could start a waiting job.
+
+        Then no job that ends by itself runs, and no event is to come.
         """
         if more or self._timed:
             return False
@@ -196,7 +196,7 @@ class ManagedRun:
         submitted = set(self._jobs)
         found += [(time, 5, (i, tasks)) for time, i, tasks in self._workload.scales if i in submitted]
         found += [(time, 6, (i, None)) for i, time in self._until.items()]
-        # Stable: simultaneous events of one kind keep the order of their file.
+        # A stable sort: simultaneous events of one kind keep the order of their file.
         found.sort(key=lambda entry: entry[:2])
         return found[::-1]
 
@@ -214,7 +214,7 @@ class ManagedRun:
         return found
 
     def _submission(self, batch: list[int]) -> Submit:
-        """Return one submit of the jobs at these positions; dependencies among them are by place."""
+        """Return one submit of the jobs at these positions; dependencies among them are by their places in it."""
         place = {i: k for k, i in enumerate(batch)}
         known: dict[int, JobState] = {}
         jobs: list[Job] = []
@@ -265,7 +265,7 @@ class ManagedRun:
         return found
 
     def _ended(self, attempt: int, now: int) -> Ended:
-        """Return the report of an attempt that ends now: by itself, at its time limit, or because it was stopped."""
+        """Return the report of an attempt that ends now: by itself, at its time limit, or after a stop order."""
         running, utc = self._running, self._workload.utc
         position = running.place[attempt]
         i = running.job[position]
@@ -283,7 +283,7 @@ class ManagedRun:
         """Carry out the effects of a step; return the reports that follow at once: starts of services and databases."""
         for record in step.attempts:
             self._attempt_over(record, now)
-        # As executors get them: one step can launch a task and preempt it.
+        # In the order of executors, since one step can launch a task and preempt it.
         reports = [report for launch in step.launches for report in self._launch(launch, now)]
         for halt in step.halts:
             self._halt(halt, now)
@@ -299,11 +299,11 @@ class ManagedRun:
         position = self._running.begin(launch.attempt, i, launch.task, self._node_index[launch.node], now, end)
         self._log.started(launch.attempt, position)
         if self._fails is not None:
-            # The tasks of a service or database are jobs of one task, and a new one each time.
+            # The tasks of a service or database are jobs of one task, each time a new one.
             self._key[launch.attempt] = (i if self._keeps[i] else launch.job, launch.task)
         if not self._keeps[i]:
             self._moved = now
-            # Only what runs is moved, and the next move waits until the program of the last one runs.
+            # Only running tasks are moved, and the next move waits until the program of the previous one runs.
             running = Started(attempt=launch.attempt, at=self._workload.utc + now, pid=1)
             return [Reported(node=launch.node, reports=(running,))] if self._rounds.on else []
         plan = self._workload.template(i).plan
@@ -371,7 +371,7 @@ class ManagedRun:
 
 
 class LifecyclePath:
-    """Jobs, nodes and reports to the machine of a live center."""
+    """Path through the machine of a live center, with jobs, nodes and reports."""
 
     def __init__(self, workload: Workload, groups: tuple[Group, ...], options: Options) -> None:
         cluster = workload.cluster
@@ -393,7 +393,7 @@ class LifecyclePath:
 
     @property
     def core(self) -> Scheduler:
-        """The scheduler of the machine."""
+        """Return the scheduler of the machine."""
         return self._machine.core
 
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:

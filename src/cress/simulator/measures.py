@@ -1,7 +1,7 @@
 """Measures of a run, computed afterwards from its history.
 
-``MEASURES`` lists every key with what it means; docs/simulate.md shows the same list, and a test holds the two
-together. Keys carry their units; ratios and shares are plain numbers.
+``MEASURES`` lists every key with its meaning; docs/simulate.md shows the same list, and a test compares them. Keys
+contain their units; ratios and shares are plain numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TAU = 10 * 1_000_000  # bounded slowdown counts runs shorter than 10 s as 10 s
 HOUR = 3_600_000_000
 SECOND = 1_000_000
 
-# key → meaning. `<dimension>` stands for each dimension that the cluster has and some job needs.
+# key → meaning. `<dimension>` stands for each dimension that the cluster has and some job requests.
 MEASURES: dict[str, str] = {
     "jobs": "jobs of the trace, without those left out in reading",
     "jobs_finished": "jobs whose tasks all ran to their end",
@@ -161,8 +161,8 @@ GROUP_MEASURES: dict[str, str] = {
 class MeasuredRun:
     """One run: the workload, the group of each job, and the history.
 
-    ``group_of`` ``[n]`` points into ``group_names``, ``NOWHERE`` for jobs that were not admitted; ``rejected``
-    ``[n]`` marks jobs that could never run. ``groups`` are the configured groups as they ran.
+    ``group_of`` ``[n]`` points into ``group_names``, ``NOWHERE`` for jobs that were not admitted. ``rejected`` ``[n]``
+    marks jobs that could never run. ``groups`` are the configured groups as they ran.
     """
 
     label: str
@@ -177,17 +177,17 @@ class MeasuredRun:
 
     @property
     def attempts(self) -> Attempts:
-        """All attempts."""
+        """Return all attempts."""
         return self.history.attempts
 
     @property
     def submitted(self) -> Bools:
-        """The jobs that were submitted and accepted, ``[n]``."""
+        """Return the jobs that were submitted and accepted, ``[n]``."""
         return np.asarray((self.group_of != NOWHERE) & ~self.rejected & ~self.ended(JobEnd.REFUSED))
 
     @property
     def families(self) -> Bools:
-        """The services, databases and cron jobs, ``[n]``."""
+        """Return the services, databases and cron jobs, ``[n]``."""
         workload = self.workload
         found = np.array([template.plan is not None for template in workload.templates], dtype=np.bool_)
         if workload.template_index is None:
@@ -196,31 +196,31 @@ class MeasuredRun:
 
     @property
     def cancelled(self) -> Bools:
-        """The jobs that were cancelled, ``[n]``."""
+        """Return the cancelled jobs, ``[n]``."""
         return self.ended(JobEnd.CANCELLED)
 
     @property
     def cancelled_after(self) -> Bools:
-        """The jobs that were cancelled because a dependency failed, ``[n]``."""
+        """Return the jobs that were cancelled because a dependency failed, ``[n]``."""
         until = self.workload.until
         return self.cancelled if until is None else np.asarray(self.cancelled & (until == NO_LIMIT))
 
     @property
     def waiting(self) -> Bools:
-        """The jobs with tasks that waited or ran at the end, ``[n]``."""
+        """Return the jobs with tasks that waited or ran at the end, ``[n]``."""
         return np.asarray(self.submitted & self.ended(JobEnd.WAITING))
 
     def ended(self, end: JobEnd) -> Bools:
-        """The jobs that ended that way, ``[n]``."""
+        """Return the jobs that ended in this way, ``[n]``."""
         return np.asarray(self.history.ends == end)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobTimes:
-    """Per job ``[n]``: first start and last end (``NOT_YET``), attempts, and which finished. Microseconds.
+    """Per job ``[n]``: first start and last end (``NOT_YET``), attempts, and which ones finished. Microseconds.
 
-    ``ready`` is when it could start, as ``dags.ready_times`` has it: from then on it waits. ``waited`` are the jobs
-    that started and have a waiting time: services, databases and cron jobs have none.
+    ``ready`` is the time when the job could start (``dags.ready_times``), from which it waits. ``waited`` are the jobs
+    that started and have a waiting time, which services, databases and cron jobs lack.
     """
 
     ready: Ints
@@ -263,7 +263,7 @@ class Analysis:
 
 
 def analyse(run: MeasuredRun) -> Analysis:
-    """All measures of a run."""
+    """Return all measures of a run."""
     times = job_times(run)
     submitted = run.submitted
     submit = run.workload.submit
@@ -294,11 +294,11 @@ def analyse(run: MeasuredRun) -> Analysis:
 
 
 def job_times(run: MeasuredRun) -> JobTimes:
-    """First start, last end, wait and bounded slowdown of every job."""
+    """Return first start, last end, wait and bounded slowdown of every job."""
     workload, attempts = run.workload, run.attempts
     n = len(workload)
     start = np.full(n, NOT_YET, dtype=np.int64)
-    # Attempts are in the order of their starts: the last write in reverse order is the first start.
+    # Attempts are in the order of their starts, so the last write in reverse order is the first start.
     start[attempts.job[::-1]] = attempts.start[::-1]
     end = np.full(n, NOT_YET, dtype=np.int64)
     np.maximum.at(end, attempts.job, attempts.end)
@@ -307,7 +307,7 @@ def job_times(run: MeasuredRun) -> JobTimes:
     finished = run.ended(JobEnd.FINISHED)
     end = np.where(finished, end, NOT_YET)
     ready = ready_times(workload, end)
-    # Behind one that failed a job may start although not all before it finished: then it waits from its submission.
+    # After a failed predecessor a job may start before all others finish; then it waits from its submission.
     since = np.where(ready == NOT_YET, workload.submit, ready)
     wait = np.where(start == NOT_YET, 0, start - since)
     turnaround = np.where(finished, end - since, 0)
@@ -326,7 +326,7 @@ def job_times(run: MeasuredRun) -> JobTimes:
 
 
 def _utilisation(run: MeasuredRun) -> dict[str, Steps]:
-    """Allocated / total of each dimension that the cluster has and some job needs."""
+    """Return allocated / total of each dimension that the cluster has and some job requests."""
     workload, attempts = run.workload, run.attempts
     total = workload.cluster.total()
     requests = np.array(workload.requests, dtype=np.int64)
@@ -347,7 +347,7 @@ def share_of_cluster(request: ResourceVector, total: ResourceVector) -> float:
 
 
 def quota_share(quota: Quota, run: MeasuredRun) -> float:
-    """A quota as a share of the cluster."""
+    """Return a quota as a share of the cluster."""
     cluster = run.workload.cluster
     total = cluster.total()
     if quota.amounts:
@@ -358,7 +358,7 @@ def quota_share(quota: Quota, run: MeasuredRun) -> float:
 
 
 def _quota_steps(group: Group, run: MeasuredRun, start: int, end: int) -> Steps:
-    """The group's quota as a share of the cluster, with the changes of its timetable."""
+    """Return the group's quota over time as a share of the cluster, with the changes of its timetable."""
     if not group.windows:
         return Steps(np.array([start], dtype=np.int64), np.array([quota_share(group.quota, run)]))
     utc, zone = run.workload.utc, run.workload.zone
@@ -372,7 +372,7 @@ def _quota_steps(group: Group, run: MeasuredRun, start: int, end: int) -> Steps:
 
 
 def group_series(run: MeasuredRun, ready: Ints, start: int, end: int) -> dict[str, GroupSeries]:
-    """Used, demand, quota and entitlement over time of every group that is configured or has jobs.
+    """Return used, demand, quota and entitlement over time, for every group that is configured or has jobs.
 
     A job is wanted from the time when it is ``ready`` ``[n]``.
     """
@@ -402,7 +402,7 @@ def group_series(run: MeasuredRun, ready: Ints, start: int, end: int) -> dict[st
         used = accumulate(np.concatenate([began, ended]), np.concatenate([amount, -amount]))
         jobs = np.flatnonzero(counted & (run.group_of == i) & (ready != NOT_YET))
         wanted = per_task[jobs] * workload.tasks[jobs]
-        # A task is wanted until it is done; of jobs that do not end so, only while it runs.
+        # A task is wanted until it is done; tasks of jobs that do not end by themselves, only while they run.
         rest = ~counted[job]
         done = attempts.finished[mine] & ~rest
         demand = accumulate(
@@ -414,7 +414,7 @@ def group_series(run: MeasuredRun, ready: Ints, start: int, end: int) -> dict[st
 
 
 def _clean(steps: Steps) -> Steps:
-    """Set rounding errors near 0 to 0: they are no demand."""
+    """Set rounding errors near 0 to 0, so that they do not count as demand."""
     return Steps(steps.times, np.where(steps.values < 1e-9, 0.0, steps.values))
 
 
@@ -434,7 +434,7 @@ def _entitle(groups: dict[str, GroupSeries], quotas: dict[str, Steps]) -> dict[s
 
 
 def jain(groups: dict[str, GroupSeries]) -> Steps:
-    """The Jain index over time; 1 where every group with demand has nothing, 0 where no group has demand."""
+    """Return the Jain index over time: 1 where all groups with demand have nothing, 0 where no group has demand."""
     if not groups:
         return Steps(np.zeros(0, np.int64), np.zeros(0))
     moments = np.unique(
@@ -470,10 +470,10 @@ def _summary(
     used = {name: steps.mean(start, end) for name, steps in utilisation.items()}
     cores = np.array([request[0] for request in workload.requests], dtype=np.float64)
     work = cores[workload.request_index[attempts.job]] / 1000 * (attempts.end - attempts.start) / HOUR
-    # A service that is stopped has lost nothing.
+    # A stopped service has lost no work.
     lost = float(work[attempts.early & (workload.run[attempts.job] != NO_LIMIT)].sum())
     whole = float(work.sum())
-    # The index is 0 only where no group has demand: that time does not count.
+    # The index is 0 only while no group has demand: that time does not count.
     wanted = Steps(fairness.times, (fairness.values > 0).astype(np.float64)).mean(start, end)
     busy = fairness.values[fairness.values > 0]
     preemptions = int(attempts.preempted.sum())

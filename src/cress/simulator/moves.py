@@ -1,4 +1,4 @@
-"""Rounds of moves in a simulation: planned and begun by the option ``rebalance``, as a live center does."""
+"""Rounds of moves in a simulation: planned and begun by the option ``rebalance``, as in a live center."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Rounds:
         self._machine = machine
         self._utc = utc
         self._since = utc + begin
-        # The next round after a moment, once it was asked for.
+        # The next round after a moment, kept once it has been computed.
         self._known: tuple[int, int | None] | None = None
         self.on = machine.core.options.rebalance != OFF
 
     def next(self) -> int | None:
-        """Return when the next round is due; ``None``: never."""
+        """Return the time of the next round; ``None``: never."""
         if not self.on:
             return None
         if self._known is None or self._known[0] != self._since:
@@ -32,9 +32,9 @@ class Rounds:
         return self._known[1]
 
     def due(self, now: int) -> list[Rebalance]:
-        """Return the round that begins now, if one is due, there is something to move, and none is under way.
+        """Return the round that begins now: one is due, tasks can be moved, and no other round is in progress.
 
-        The state is that after all that happens now.
+        It sees the state after all other events of this moment.
         """
         when = self.next()
         if when is None or when > now:

@@ -1,10 +1,10 @@
 """The choice of the path: through the lifecycle, as in a live cluster, or straight to the scheduler.
 
-A plain workload has jobs that are submitted, come after each other, run and end, on nodes that stay. For such a one the
-lifecycle leads to the same starts (a property test holds the two together) and takes more than twice the processor
+A plain workload has jobs that are submitted, may depend on each other, run and end, on nodes that stay. For such a
+workload the lifecycle leads to the same starts (a property test compares them) and takes more than twice the processor
 time, so it goes straight to the scheduler. Everything else goes through the lifecycle: failures and retries, services,
 databases and cron jobs, cancellations, nodes that fail or are drained. The order one-by-one exists on the direct path
-only, which knows nodes that fail too.
+only, which also supports nodes that fail.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from cress.simulator.fragments import FragmentLog
 from cress.simulator.packing.devices import device_log
 from cress.simulator.workload import Workload, template
 
-# Keys that only the lifecycle reads; a template with another value than the default is not plain.
+# Keys that only the lifecycle reads; a template with a non-default value of one is not plain.
 LIFECYCLE_KEYS = ("type", "plan", "retries", "on_partition", "job_failure", "hold")
 
 
 class Path(Protocol):
-    """A way to run a workload: a scheduler that has its nodes and groups, and a loop round it."""
+    """A way to run a workload: a scheduler with its nodes and groups, and a loop that drives it."""
 
     @property
     def core(self) -> Scheduler:
-        """The scheduler."""
+        """Return the scheduler."""
 
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups; ``progress`` is called with the number of events so far."""
 
 
 def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, order: str) -> Path:
-    """The path that the workload takes in this order of events, ready to run. Raises ``InputError``."""
+    """Return the path of the workload in this order of events, ready to run. Raise ``InputError``."""
     if needs_lifecycle(workload, order, options):
-        # Imported only by workloads that need it.
+        # Imported only for workloads that need it.
         from cress.simulator.managed import LifecyclePath
 
         return LifecyclePath(workload, groups, options)
@@ -48,7 +48,7 @@ def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, ord
 
 
 class DirectPath:
-    """Events straight to the scheduler."""
+    """Path straight to the scheduler."""
 
     def __init__(self, workload: Workload, groups: tuple[Group, ...], options: Options, order: str) -> None:
         cluster = workload.cluster
@@ -73,8 +73,9 @@ class DirectPath:
 
 
 def needs_lifecycle(workload: Workload, order: str, options: Options | None = None) -> bool:
-    """Return whether the workload needs the lifecycle; raise ``InputError`` if that is impossible in this order of
-    events.
+    """Return whether the workload needs the lifecycle.
+
+    Raise ``InputError`` if it does and the order of events excludes the lifecycle.
     """
     moves = options is not None and options.rebalance != OFF
     because = _only_lifecycle(workload) or ("tasks that move" if moves else "")
@@ -90,7 +91,7 @@ def needs_lifecycle(workload: Workload, order: str, options: Options | None = No
 
 
 def _only_lifecycle(workload: Workload) -> str:
-    """A part of the workload that the direct path does not know; empty: none."""
+    """Return a part of the workload that the direct path does not support; empty: none."""
     if workload.cluster.drains:
         return "drains"
     if workload.cluster.reservations:

@@ -17,7 +17,7 @@ REQUESTED, EXACT, PREDICTED = "requested", "exact", "predicted"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The arguments of a simulation, as they were given."""
+    """The arguments of a simulation, as given."""
 
     trace: str
     out: Path
@@ -38,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The workload with its groups, the options and the policies to run; nothing has run yet."""
+    """The workload with its groups, the options, and the policies to run; nothing has run yet."""
 
     request: Request
     workload: Workload
@@ -50,7 +50,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The run of one policy, with its measures and notes, and where its files go."""
+    """The run of one policy, with its measures and notes, and the directory of its files."""
 
     run: MeasuredRun
     analysis: Analysis

@@ -44,14 +44,14 @@ from cress.simulator.tables import write_attempts, write_dags, write_jobs
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import NO_LIMIT, UNDATED_START, Ints, SimulatedCluster, Workload
 
-# Called with the label of the run, the events so far and all events.
+# Called with the label of the run, the events so far and the total of events.
 Progress = Callable[[str, int, int], None]
 
 
 def plan(request: Request, cluster: SimulatedCluster | None = None) -> Plan:
-    """Read and check all arguments and files; ``cluster`` is taken in place of the file's.
+    """Read and check all arguments and files; ``cluster`` replaces that of the file.
 
-    Raises ``InputError``; writes nothing.
+    Raise ``InputError``; write nothing.
     """
     # Reported now, not after minutes of simulation.
     if request.out.exists() and not request.out.is_dir():
@@ -102,7 +102,7 @@ def _check_ends(workload: Workload) -> None:
 def _cluster(path: Path | None) -> SimulatedCluster | None:
     if path is None:
         return None
-    # Imported only by runs with a cluster file: the YAML parser is slow to import.
+    # Imported only in runs with a cluster file, since the YAML parser is slow to import.
     from cress.simulator.clusterfile import load_cluster
 
     return load_cluster(path)
@@ -121,7 +121,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     names = [name for name, out in zip(places, rejected[admitted].tolist(), strict=True) if not out]
     expected = len(jobs) + int(workload.tasks[jobs].sum())
     if progress is not None:
-        # Compiled loops are loaded with the first decision: the bar is there before.
+        # The first decision loads the compiled loops, so the progress bar is shown before.
         progress(choice.label, 0, expected)
     report = (lambda events: progress(choice.label, events, expected)) if progress else None
     started = time.perf_counter()
@@ -147,12 +147,12 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
 
 
 def _configured(plan: Plan, choice: PolicyChoice) -> tuple[tuple[Group, ...], tuple[Group, ...], Options]:
-    """Return the groups under this policy, those that the scheduler knows, and the options.
+    """Return the groups under this policy, the groups that the scheduler sees, and the options.
 
-    The measures are of the workload's groups, whatever the scheduler knows of them.
+    The measures are of the workload's groups, whatever groups the scheduler sees.
     """
     groups = with_policy(plan.workload.groups, choice)
-    # An option that comes with the policy holds for the implied default group too.
+    # An option that belongs to the policy applies to the implied default group too.
     options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
     if choice.merged and choice.policy is not None:
         return groups, (merged(plan.workload, choice.policy, options.accounting),), options
@@ -160,15 +160,16 @@ def _configured(plan: Plan, choice: PolicyChoice) -> tuple[tuple[Group, ...], tu
 
 
 def never_fits(plan: Plan, choice: PolicyChoice) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which jobs ``[n]`` the cluster could never run under this policy; nothing runs."""
+    """Return the jobs ``[n]`` that the cluster could never run under this policy; nothing runs."""
     _, known, options = _configured(plan, choice)
     path = path_of(plan.workload, known, options, plan.request.events)
     return _never_fit(plan.workload, path.core, *_admitted(plan, choice, known))
 
 
 def why_never(plan: Plan, choice: PolicyChoice, position: int) -> str:
-    """Return what keeps the tasks of the job at ``position`` from every node of the cluster, if it is not their size:
-    clauses or licences, as a sentence; else nothing.
+    """Return the clauses or licences that exclude every node for the job at ``position``, as a sentence.
+
+    Empty if the size of its tasks is the reason.
     """
     _, known, options = _configured(plan, choice)
     core = path_of(plan.workload, known, options, plan.request.events).core
@@ -186,13 +187,13 @@ def why_never(plan: Plan, choice: PolicyChoice, position: int) -> str:
 
 
 def _admitted(plan: Plan, choice: PolicyChoice, known: Sequence[Group]) -> tuple[Ints, list[str]]:
-    """Return the places of the jobs that have a group, and its name for each."""
+    """Return the positions of the jobs that have a group, and the name of the group of each."""
     admitted = np.flatnonzero(plan.group_of != NOWHERE)
     return admitted, [known[0].name if choice.merged else plan.group_names[i] for i in plan.group_of[admitted].tolist()]
 
 
 def _refused(workload: Workload, history: AttemptHistory) -> dict[str, list[int]]:
-    """The lines of the jobs that were not accepted, by the reason."""
+    """Return the lines of the refused jobs, by reason."""
     found: dict[str, list[int]] = {}
     for i, reason in history.refusals.items():
         found.setdefault(reason, []).append(int(workload.line[i]))
@@ -202,17 +203,17 @@ def _refused(workload: Workload, history: AttemptHistory) -> dict[str, list[int]
 def _never_fit(
     workload: Workload, scheduler: Scheduler, admitted: Ints, groups: list[str]
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which jobs ``[n]`` this cluster could never run; each distinct shape and gang size is checked once.
+    """Return the jobs ``[n]`` that this cluster could never run; each distinct shape and gang size is checked once.
 
-    ``admitted`` are the places of the jobs that have one of the ``groups``.
+    ``admitted`` are the positions of the jobs that have one of the ``groups``.
     """
     if any(node.accepts for node in workload.cluster.nodes) or any(map(names_itself, workload.templates)):
-        # What a job says of itself decides as well.
+        # The job's own attributes matter as well.
         jobs = Jobs(workload, admitted.tolist(), groups)
         never = np.zeros(len(workload), dtype=np.bool_)
         never[admitted] = [scheduler.never_fits(jobs.make(i, i + 1)) for i in admitted.tolist()]
         return never
-    # Only a gang's size matters: the tasks of an array come one by one.
+    # Only the size of a gang matters: the tasks of an array start one by one.
     size = np.where(workload.gang, workload.tasks, 0)
     which = np.zeros_like(size) if workload.template_index is None else workload.template_index
     kinds = (workload.request_index * len(workload.templates) + which) * (int(size.max()) + 1) + size
@@ -231,9 +232,7 @@ def _never_fit(
 
 
 def write_result(result: Result, plan: Plan) -> None:
-    """Write ``jobs.csv``, ``dags.csv`` if there are dags, ``attempts.csv`` where it is wanted, and ``summary.json`` of
-    one run.
-    """
+    """Write ``jobs.csv``, ``summary.json``, for dags ``dags.csv``, and on request ``attempts.csv`` of one run."""
     write_jobs(result.directory / "jobs.csv", result.run, result.analysis)
     if result.analysis.dags is not None:
         write_dags(result.directory / "dags.csv", result.run, result.analysis.dags)
@@ -244,7 +243,7 @@ def write_result(result: Result, plan: Plan) -> None:
 
 
 def summary(result: Result, plan: Plan) -> dict[str, Any]:
-    """The content of ``summary.json``."""
+    """Return the content of ``summary.json``."""
     request, workload = plan.request, result.run.workload
     default = Options()
     return {
@@ -268,7 +267,7 @@ def summary(result: Result, plan: Plan) -> dict[str, Any]:
 
 
 def _deadlines(result: Result) -> dict[str, Any]:
-    """The deadlines by tightness and over time, if the trace has any."""
+    """Return the deadlines by tightness and over time, if the trace has any."""
     counts = result.analysis.deadlines
     if not counts.total.having:
         return {}
@@ -282,7 +281,7 @@ def _deadlines(result: Result) -> dict[str, Any]:
 
 
 def _workloads(result: Result) -> dict[str, Any]:
-    """The measures of the named workloads, if there are any."""
+    """Return the measures of the named workloads, if there are any."""
     found = result.analysis.fragments
     if found is None or not found.workloads:
         return {}
@@ -290,7 +289,7 @@ def _workloads(result: Result) -> dict[str, Any]:
 
 
 def run_all(plan: Plan, progress: Progress | None = None) -> list[Result]:
-    """Every policy in turn, each written as soon as it is done, then the report that compares them."""
+    """Run every policy in turn, and write each as soon as it is done; then write the report that compares them."""
     make_directory(plan.request.out)  # fails now, not after minutes of simulation
     results = []
     for choice in plan.choices:

@@ -1,4 +1,4 @@
-"""Running attempts: a heap of their ends, and the columns in which every attempt of a run is kept."""
+"""Running attempts: a heap of their ends, and columns with every attempt of a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cress.simulator.attempts import Attempts, How
 class Running:
     """The attempts that run, and those that ran. Times are microseconds of the trace.
 
-    ``place`` has the position in the columns of each attempt that runs. An end on the heap is valid as long as ``end``
-    of its attempt says the same: an attempt that is stopped gets another entry, and the old one stays until it comes to
-    the top. ``stopped`` has the way in which an attempt ends that was told to stop, by position.
+    ``place`` has the position in the columns of each running attempt. An entry of the heap is valid while it equals the
+    attempt's ``end``: an attempt that is stopped gets another entry, and the old one stays until it reaches the top.
+    ``stopped`` has, by position, the way in which a stopped attempt ends.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Running:
         self.stopped: dict[int, How] = {}
 
     def begin(self, attempt: int, job: int, task: int, node: int, now: int, end: int) -> int:
-        """A task starts and ends by itself at ``end``; ``NEVER``: it runs until it is stopped. Return its position."""
+        """Start a task that ends by itself at ``end`` (``NEVER``: it runs until it is stopped). Return its position."""
         position = self.place[attempt] = len(self.job)
         self.job.append(job)
         self.task.append(task)
@@ -43,8 +43,9 @@ class Running:
         return position
 
     def stop(self, attempt: int, end: int, how: How) -> None:
-        """The attempt is told to stop and is gone at ``end``, unless it ends by itself before or was told so
-        earlier.
+        """Stop an attempt, so that it ends at ``end``.
+
+        It ends earlier if its own end or an earlier stop comes first.
         """
         position = self.place.get(attempt)
         if position is None:
@@ -57,14 +58,14 @@ class Running:
             self.stopped.setdefault(position, how)
 
     def finish(self, attempt: int, now: int, how: How) -> int:
-        """The attempt is over; its position."""
+        """End an attempt; return its position."""
         position = self.place.pop(attempt)
         self.end[position] = now
         self.how[position] = how
         return position
 
     def next_end(self) -> int | None:
-        """The earliest end; ``None`` when nothing that runs has one."""
+        """Return the earliest end; ``None`` if no running attempt has one."""
         heap = self.heap
         while heap and not self.is_valid(*heap[0]):
             heappop(heap)
@@ -76,11 +77,11 @@ class Running:
         return position is not None and self.end[position] == end
 
     def on_node(self, node: int) -> list[int]:
-        """The attempts that run on a node, in the order of their starts."""
+        """Return the attempts that run on a node, in the order of their starts."""
         return [attempt for attempt, position in self.place.items() if self.node[position] == node]
 
     def attempts(self, now: int) -> Attempts:
-        """All attempts; those that still run end ``now``."""
+        """Return all attempts; those that still run end ``now``."""
         for position in self.place.values():
             self.end[position] = now
         columns = (self.job, self.task, self.node, self.start, self.end, self.how)

@@ -1,4 +1,4 @@
-"""Step functions of time: amounts that change at moments and hold in between."""
+"""Step functions of time: amounts that change at moments and are constant in between."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Steps:
-    """``values[i]`` holds from ``times[i]`` until ``times[i + 1]``; before the first moment it is 0.
+    """``values[i]`` applies from ``times[i]`` until ``times[i + 1]``; before the first moment the value is 0.
 
-    ``times`` are strictly increasing microseconds. After the last moment the last value holds.
+    ``times`` are strictly increasing microseconds. After the last moment the last value applies.
     """
 
     times: Ints
     values: Floats
 
     def at(self, times: Ints) -> Floats:
-        """The values at these moments, changes of that very moment included."""
+        """Return the values at these moments, including changes at that very moment."""
         position = np.searchsorted(self.times, times, side="right") - 1
         if not len(self.times):
             return np.zeros(len(times))
         return np.where(position >= 0, self.values[position], 0.0)
 
     def integral(self, until: Ints) -> Floats:
-        """The integral from the beginning to each of these moments, in value × microseconds."""
+        """Return the integral from the beginning to each of these moments, in value × microseconds."""
         if not len(self.times):
             return np.zeros(len(until))
         pieces = np.concatenate([[0.0], np.cumsum(self.values[:-1] * np.diff(self.times))])
@@ -39,19 +39,19 @@ class Steps:
         return np.where(position >= 0, inside, 0.0)
 
     def mean(self, start: int, end: int) -> float:
-        """The mean over [start, end); 0 when that is empty."""
+        """Return the mean over [start, end); 0 if this is empty."""
         if end <= start:
             return 0.0
         low, high = self.integral(np.array([start, end], dtype=np.int64)).tolist()
         return float(high - low) / (end - start)
 
     def buckets(self, edges: Ints) -> Floats:
-        """The means between neighbouring edges, ``[len(edges) - 1]``: a picture that keeps every area."""
+        """Return the means between neighbouring edges, ``[len(edges) - 1]``, which preserve every area."""
         return np.diff(self.integral(edges)) / np.diff(edges)
 
 
 def accumulate(times: Ints, changes: npt.NDArray[np.int64] | Floats) -> Steps:
-    """The running sum of changes given in any order; integer changes are summed exactly."""
+    """Return the running sum of changes given in any order; integer changes are summed exactly."""
     order = np.argsort(times, kind="stable")
     sorted_times = times[order]
     sums = np.cumsum(changes[order])
@@ -60,6 +60,6 @@ def accumulate(times: Ints, changes: npt.NDArray[np.int64] | Floats) -> Steps:
 
 
 def edges(start: int, end: int, most: int) -> Ints:
-    """At most ``most`` + 1 evenly spaced moments from ``start`` to ``end``, at least two."""
+    """Return at most ``most`` + 1 evenly spaced moments from ``start`` to ``end``, at least two."""
     count = max(1, min(most, end - start))
     return np.unique(np.linspace(start, max(end, start + 1), count + 1).astype(np.int64))

@@ -12,11 +12,11 @@ from cress.simulator.services import ServiceCounts
 
 
 class ServiceLog:
-    """Looks at the services and databases of a machine after each step, and notes task counts that are new."""
+    """Checks the services and databases of a machine after each step, and records new task counts."""
 
     def __init__(self, families: Mapping[int, Family]) -> None:
         self._families = families
-        self._alive: dict[int, tuple[int, int]] = {}  # by id: the position and the count that was seen last
+        self._alive: dict[int, tuple[int, int]] = {}  # by id: the position and the last recorded count
         self._rows: list[tuple[int, int, int]] = []
 
     def begun(self, position: int, number: int) -> None:
@@ -26,7 +26,7 @@ class ServiceLog:
             self._alive[number] = (position, 0)
 
     def look(self, now: int) -> None:
-        """Note the counts that have changed."""
+        """Record the counts that have changed."""
         for number, (position, seen) in list(self._alive.items()):
             family = self._families.get(number)
             tasks = 0 if family is None or family.cancelling else family.job.tasks
@@ -37,7 +37,7 @@ class ServiceLog:
                 del self._alive[number]
 
     def result(self) -> ServiceCounts | None:
-        """Return what was noted; ``None`` if no service or database ever wanted a task."""
+        """Return the record; ``None`` if no service or database ever wanted a task."""
         if not self._rows:
             return None
         job, time, tasks = np.array(self._rows, dtype=np.int64).T

@@ -11,8 +11,9 @@ from cress.simulator.series import Ints, Steps, accumulate
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceCounts:
-    """Changes of wanted task counts, ``[c]``, in order of time: ``job`` (a position in the workload) wants ``tasks``
-    from ``time`` on.
+    """Changes of wanted task counts, ``[c]``, in order of time.
+
+    ``job`` (a position in the workload) wants ``tasks`` from ``time`` on.
     """
 
     job: Ints
@@ -21,21 +22,21 @@ class ServiceCounts:
 
     @property
     def jobs(self) -> list[int]:
-        """The services and databases, by position."""
+        """Return the services and databases, by position."""
         found: list[int] = np.unique(self.job).tolist()
         return found
 
     def wanted(self, job: int) -> Steps:
-        """The task count of one of them over time."""
+        """Return the task count of one of them over time."""
         mine = self.job == job
         return Steps(self.time[mine], self.tasks[mine].astype(np.float64))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shortage:
-    """The task time that services and databases wanted and lacked, as shares of what they wanted, until ``end``.
+    """The task time that services and databases wanted and lacked, as shares of the wanted time, until ``end``.
 
-    ``worst`` is that of the one that lacked most, at the position ``job``.
+    ``worst`` is the largest share, that of the service at the position ``job``.
     """
 
     whole: float

@@ -61,7 +61,7 @@ ATTEMPT_COLUMNS: dict[str, str] = {
 
 
 def write_jobs(path: Path, run: MeasuredRun, analysis: Analysis) -> None:
-    """Write the table. Times are seconds of the trace, integers when whole."""
+    """Write the table. Times are seconds of the trace, as integers when whole."""
     workload, times = run.workload, analysis.times
     started = times.start != NOT_YET
     groups = [*run.group_names, ""]
@@ -139,7 +139,7 @@ def _states(run: MeasuredRun, analysis: Analysis) -> list[str]:
 
 
 def _integers(values: Ints) -> list[str]:
-    # Most of these columns hold one value throughout.
+    # Most of these columns are constant.
     if len(values) and values.min() == values.max():
         return [str(values[0])] * len(values)
     return list(map(str, values.tolist()))
@@ -170,7 +170,7 @@ def _picked(texts: Sequence[str], index: Ints) -> list[str]:
 
 
 def _quoted(texts: Sequence[str]) -> Sequence[str]:
-    # Searched once: ids that need quotes are rare.
+    # Searched once, since ids that need quotes are rare.
     if not SPECIAL.search("".join(texts)):
         return texts
     return ['"' + text.replace('"', '""') + '"' if SPECIAL.search(text) else text for text in texts]

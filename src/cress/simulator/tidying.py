@@ -1,4 +1,4 @@
-"""Tidying of workloads as they were read: cut runs, submissions in order."""
+"""Tidying of workloads after reading: cut runs, submissions in order."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cress.simulator.workload import NO_LIMIT, Workload
 def tidy(workload: Workload) -> Workload:
     """Return the workload in order of submission, with runs cut at their time limits; changes are noted.
 
-    Jobs of equal submit times keep the order of the file. A run that exceeds its limit is cut there and the
-    job marked as ``killed``, as a real system does.
+    Jobs of equal submit times keep the order of the file. A run that exceeds its limit is cut there and the job marked
+    as ``killed``, as in a real system.
     """
     limited = workload.limit != NO_LIMIT
     over = limited & (workload.run > workload.limit)
@@ -31,7 +31,7 @@ def tidy(workload: Workload) -> Workload:
 
 
 def _behind_predecessors(workload: Workload) -> Workload:
-    """Return the workload with no job submitted before its predecessors: a live cluster would not know these yet."""
+    """Return the workload with no job submitted before its predecessors, which a live cluster would not know yet."""
     if workload.after is None:
         return workload
     submit: list[int] = workload.submit.tolist()

@@ -1,4 +1,4 @@
-"""Notes on a trace: irregular entries and how they are treated, counted, with the first few line numbers."""
+"""Notes on a trace: irregular entries and their treatment, counted, with the first few line numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TREATMENTS: dict[str, str] = {
     "never finished": "waiting or running at the end",
 }
 
-# Kinds of jobs that the figures lack: they were left out in reading, or the run did not get them to their end.
+# Kinds of jobs that are missing from the figures: left out in reading, or not brought to their end by the run.
 LEFT_OUT = ("malformed line", "unknown submit time", "unknown run time", "zero processors")
 UNDONE = (*LEFT_OUT, "fits no node", "not accepted", "dependency failed", "never finished")
 
@@ -68,7 +68,7 @@ class TraceNotes:
             details.append(detail)
 
     def copy(self) -> TraceNotes:
-        """Return an independent copy: a run adds notes to those of the trace."""
+        """Return an independent copy, since a run adds its own notes to those of the trace."""
         other = TraceNotes()
         other._counts = dict(self._counts)
         other._lines = {kind: list(lines) for kind, lines in self._lines.items()}
@@ -84,11 +84,11 @@ class TraceNotes:
 
     @property
     def left_out(self) -> int:
-        """The number of jobs that were left out in reading."""
+        """Return the number of jobs that were left out in reading."""
         return sum(map(self.count, LEFT_OUT))
 
     def warning(self, read: int) -> str:
-        """Return a sentence on the jobs that did not end in the run, by reason; empty if all did.
+        """Return a sentence on the jobs that did not end in the run, by reason; empty if all ended.
 
         ``read`` is the number of jobs that were not left out in reading.
         """

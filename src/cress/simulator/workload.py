@@ -1,4 +1,4 @@
-"""A workload: the jobs of a trace as columns, and the cluster and groups that they are meant for."""
+"""A workload: the jobs of a trace as columns, and the cluster and groups for which they are intended."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from cress.simulator.trace_notes import TraceNotes
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
-# For each job, the positions of the jobs that must be over first, and how.
+# For each job, the positions of its predecessors, and how each must have ended.
 After: TypeAlias = tuple[tuple[tuple[int, Condition], ...], ...]
 
 NO_LIMIT = -1
 
-# 1970-01-05, a Monday, 00:00 UTC: where second 0 of a trace without a date lies.
+# 1970-01-05, a Monday, 00:00 UTC: the time of second 0 of a trace without a date.
 UNDATED_START = 4 * 86_400 * 1_000_000
 
 
 @dataclass(frozen=True)
 class Outage:
-    """Node ``node`` (its position) is gone from ``start`` on, until ``end`` (``None``: for good); µs of the trace."""
+    """Node ``node`` (its position) is gone from ``start`` until ``end`` (``None``: for good); µs of the trace."""
 
     node: int
     start: int
@@ -40,8 +40,9 @@ class Outage:
 
 @dataclass(frozen=True)
 class SimulatedCluster:
-    """The nodes to simulate, with the dimensions in which they are measured; racks that are neighbours; outages;
-    licences; advance reservations.
+    """The nodes to simulate, with their dimensions.
+
+    Also neighbouring racks, outages, licences and advance reservations.
     """
 
     dimensions: Dimensions
@@ -60,7 +61,7 @@ class SimulatedCluster:
 
 @dataclass(frozen=True)
 class WrittenReservation:
-    """An advance reservation as it was written, and where."""
+    """An advance reservation as it was written, and its place in the file."""
 
     text: ReservationText
     file: str
@@ -69,7 +70,7 @@ class WrittenReservation:
 
 @dataclass(frozen=True)
 class PlannedDrain:
-    """Node ``node`` (its position) takes no new tasks from ``start`` on, and is empty ``deadline`` µs later at most.
+    """Node ``node`` (its position) takes no new tasks from ``start`` on, and is empty at most ``deadline`` µs later.
 
     It takes tasks again at ``end`` (``None``: never); µs of the trace.
     """
@@ -89,19 +90,22 @@ def template(**keys: Any) -> Job:
 class Workload:
     """``n`` jobs in order of submission. All columns have the length ``n``; times are microseconds.
 
-    ``submit`` is counted from second 0 of the trace, which is ``utc`` on the wall clock (µs since the epoch).
-    ``run`` is ``NO_LIMIT`` where tasks run until they are stopped.
-    ``limit`` is ``NO_LIMIT`` where a job has no known end; else ``run <= limit``; ``killed`` jobs were cut there.
-    ``request_index``, ``user_index`` and ``group_index`` point into ``requests`` (one task's need), ``users`` and
-    ``group_names``, ``template_index`` into ``templates``, the other keys of jobs (``None``: all have the first one);
-    ``line`` is the job's line in the file, 0 when there is none. A job whose group is "" named none: it goes where its
-    user belongs (see ``groups.place``). ``after`` are what the jobs come after; ``None``: nothing at all.
-    ``family_index`` points into ``family_names``, the dags that the jobs are steps of, "" for none. ``fails`` says how
-    many attempts of each task fail at first, ``until`` when the job is cancelled (``NO_LIMIT``: never), ``deadline``
-    when it should have ended (``NO_LIMIT``: no deadline). ``tightness_index`` points into ``tightness_names``, the
-    kinds of deadlines that were drawn (``None``: none were). ``scales`` are changes of the task counts of services and
-    databases, in order of time: (when, position of the job, tasks). ``use`` is the share of its request that a task
-    really uses, on average (``None``: all of it); the scheduler does not know it.
+    ``submit`` is counted from second 0 of the trace, which is ``utc`` on the wall clock (µs since the epoch). ``run``
+    is ``NO_LIMIT`` if tasks run until they are stopped. ``limit`` is ``NO_LIMIT`` if a job has no known end; otherwise
+    ``run <= limit``, and ``killed`` jobs were cut there.
+
+    ``request_index``, ``user_index`` and ``group_index`` point into ``requests`` (the request of one task), ``users``
+    and ``group_names``. ``template_index`` points into ``templates``, the other keys of jobs (``None``: all have the
+    first one). ``line`` is the job's line in the file, 0 if there is none. A job with the group "" names none: it goes
+    to the group of its user (see ``groups.place``). ``after`` are the dependencies of the jobs; ``None``: there are
+    none. ``family_index`` points into ``family_names``, the dags of which the jobs are steps, "" for none.
+
+    ``fails`` is the number of attempts of each task that fail at first, ``until`` the time when the job is cancelled
+    (``NO_LIMIT``: never), ``deadline`` the time by which it should have ended (``NO_LIMIT``: no deadline).
+    ``tightness_index`` points into ``tightness_names``, the kinds of deadlines that were drawn (``None``: none were).
+    ``scales`` are changes of the task counts of services and databases, in order of time: (time, position of the job,
+    tasks). ``use`` is the share of its request that a task really uses, on average (``None``: all of it); the scheduler
+    does not know it.
     """
 
     name: str
@@ -143,7 +147,7 @@ class Workload:
 
     @property
     def begin(self) -> int:
-        """When the simulation begins: with the first submission, or with a node that fails or is drained before."""
+        """Return the beginning of the simulation: the first submission, or an earlier failure or drain of a node."""
         cluster = self.cluster
         changes = [*(outage.start for outage in cluster.outages), *(drain.start for drain in cluster.drains)]
         return min(int(self.submit[0]), *changes) if changes else int(self.submit[0])

@@ -1,4 +1,4 @@
-"""YAML files of the simulator: their mapping, its keys and texts."""
+"""YAML files of the simulator: parsing, keys and texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HINT = "see docs/simulate.md"
 
 
 def parse_yaml(text: str, file: str) -> LinedMapping:
-    """Return the mapping of a text. Raises ``InputError`` if it is not YAML, or not a mapping."""
+    """Return the mapping of a text. Raise ``InputError`` if it is not YAML, or not a mapping."""
     found = read_mapping(text, file, _HINT)
     if found is None:
         raise InputError("is not a mapping", hint=_HINT, file=file, line=1)

@@ -1,8 +1,7 @@
-"""Commands that people run in tasks (``cress exec``): data flows between the center's messages and a command's
-descriptors.
+"""Commands that users run in tasks (``cress exec``): data flows between the center and a command's descriptors.
 
-Each direction has a window of bytes (``EXEC_OUTPUT``, ``EXEC_INPUT``): a slow reader
-makes the command wait, as a terminal would, and costs no memory.
+Each direction has a window of bytes (``EXEC_OUTPUT``, ``EXEC_INPUT``). A slow reader makes the command wait, as a
+terminal would, and needs no memory.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from typing import Any
 from cress.executor.exec.helper_process import ExecError, ExecSession, HelperProcess, readable, set_once
 from cress.protocol.messages import EXEC_INPUT, EXEC_OUTPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize, FromAgent
 
-# The limit of simultaneous commands; checks do not count.
+# Most simultaneous commands, not counting checks.
 MOST = 100
 PART = 65_536
-# Seconds to wait for the rest of the output of a command that is over: a process that it left may keep the pipe open.
+# Seconds to wait for the rest of the output after a command has ended, since a process left behind may hold the pipe.
 LINGER = 1.0
 END_OF_INPUT = b"\x04"
 
@@ -30,7 +29,7 @@ Send = Callable[[FromAgent], Awaitable[None]]
 
 
 class Execs:
-    """The commands of one connection to the center. ``first_of``: the first process of a running attempt, 0: none."""
+    """The commands of one connection to the center. ``first_of``: the first process of a running attempt; 0: none."""
 
     def __init__(self, helper: HelperProcess, first_of: Callable[[int], int], send: Send) -> None:
         self._helper = helper
@@ -39,7 +38,7 @@ class Execs:
         self._commands: dict[int, _Command] = {}
 
     def obey(self, order: Exec | ExecInput | ExecSize | ExecOver) -> None:
-        """Carry out an order of the center; orders about a command that is over are ignored."""
+        """Carry out an order of the center; ignore orders about a command that has ended."""
         if isinstance(order, Exec):
             command = self._commands[order.id] = _Command(order, self._helper, self._send)
             full = len(self._commands) > MOST
@@ -56,11 +55,11 @@ class Execs:
             known.cancel()
 
     async def ended(self, attempt: int) -> None:
-        """End the commands of an attempt that is over."""
+        """End the commands of an attempt that has ended."""
         await self._cancel([command for command in self._commands.values() if command.order.attempt == attempt])
 
     async def close(self) -> None:
-        """End all commands: the connection to the center is lost."""
+        """End all commands, since the connection to the center is lost."""
         await self._cancel(list(self._commands.values()))
 
     @staticmethod
@@ -96,13 +95,13 @@ class _Command:
             self._task.cancel()
 
     async def gone(self) -> None:
-        """Wait until the command is over."""
+        """Wait until the command has ended."""
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._task
 
     def hear(self, order: ExecInput) -> None:
-        """Take input for the command, or a larger window for its output."""
+        """Take input for the command, or enlarge the window for its output."""
         if order.taken:
             self._room += order.taken
             self._more_room.set()
@@ -116,7 +115,7 @@ class _Command:
         self._more_input.set()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Set the size of the terminal, which signals the command."""
+        """Set the size of the terminal, which sends a signal to the command."""
         if self._session is not None and self._session.terminal >= 0:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._session.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -136,7 +135,7 @@ class _Command:
             self._close_input()
             if self._session is not None and not self._session.over.done():
                 self._helper.kill(self._session)
-                # Its end is reported when its processes are gone, like that of a task.
+                # The end is reported when the processes are gone, like that of a task.
                 await asyncio.wait({self._session.over}, timeout=LINGER)
             # A lost connection is noticed elsewhere.
             with contextlib.suppress(Exception):
@@ -205,14 +204,14 @@ class _Command:
                     return
                 continue
             except OSError:
-                return  # a terminal that no process has open any more
+                return  # the last process has closed the terminal
             if not data:
                 return
             self._room -= len(data)
             await self._send(ExecData(id=self.order.id, data=data, error=error))
 
     async def _more_output(self, fd: int) -> bool:
-        """Wait for more output; return False if none can come, since the command is over."""
+        """Wait for more output; return False if the command has ended and no more can come."""
         assert self._session is not None
         ready = asyncio.ensure_future(readable(fd))
         either: set[asyncio.Future[Any]] = {ready, self._session.over}
@@ -228,7 +227,7 @@ class _Command:
                 await ready
 
     async def _feed(self, fd: int, *, terminal: bool) -> None:
-        """Write the input to the command. Closes the pipe at its end, or when the command reads no more."""
+        """Write the input to the command. Close the pipe at the end of the input, or when the command stops reading."""
         try:
             while True:
                 while self._input:

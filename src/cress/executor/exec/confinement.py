@@ -1,8 +1,7 @@
-"""Confinement of a running task, taken over by a process: cgroups, namespaces, root, directory, limits and account.
+"""Confinement of a running task, taken on by another process: cgroups, namespaces, root, directory, limits, account.
 
-All of it is read from /proc, so it works for every runtime: a plain process has the node's namespaces, and none
-is entered then. ``prepare`` reads and opens; the other functions are called in order in a new child, which has one
-thread.
+All of it is read from /proc, so it works for every runtime. A plain process has the node's namespaces, and then none is
+entered. ``prepare`` reads and opens. The other functions are called in order, in a new child with one thread.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from pathlib import Path
 from cress.executor import processes
 from cress.executor.runtimes import linux, seccomp
 
-# Namespaces in the order in which they are entered: the user namespace first without root, which gets the right to
-# enter
-# the others by it; last with root, which loses that right by it.
+# Namespaces in the order in which they are entered. Without root the user namespace comes first, since it grants the
+# right to enter the others; with root it comes last, since it takes that right away.
 _NAMESPACES = ("cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
 _USER = "user"
 # Programs between the first process of an attempt and its own program, by their names in the kernel.
@@ -32,7 +30,7 @@ _PAUSES = (0.001, 0.01, 0.1)
 _MOST_CAPABILITIES = 64
 # The seccomp mode of a task in a container, in /proc/PID/status.
 _FILTERED = "2"
-# As /proc/PID/limits calls them; prlimit would ask for a right that even root may not have.
+# The names in /proc/PID/limits; prlimit would need a right that even root may lack.
 _LIMITS = {
     "cpu time": resource.RLIMIT_CPU,
     "file size": resource.RLIMIT_FSIZE,
@@ -53,14 +51,15 @@ _LIMITS = {
 
 
 class EnterError(Exception):
-    """The task cannot be entered; the sentence says why."""
+    """Error: the task cannot be entered; the message says why."""
 
 
 class Confinement:
-    """Confinement of a process, with open descriptors; account numbers are those inside its user namespace.
+    """Confinement of a process, with open descriptors.
 
-    ``owner``: uid and gid of the task's account, ``None``: those of the process. A task that is not root may run
-    set-user-id programs, which are root for a while: a command that enters at that moment must not become root.
+    Account numbers are those inside its user namespace. ``owner`` is uid and gid of the task's account; ``None``: those
+    of the process. A task of another account may run set-user-id programs, which are root for a while. A command that
+    enters at that moment must not become root.
     """
 
     __slots__ = (
@@ -113,10 +112,10 @@ class Confinement:
 
 
 def prepare(first: int, attempt: int, folder: str = "") -> Confinement:
-    """Return the confinement of the program of an attempt, whose first process is ``first``. Raises EnterError.
+    """Return the confinement of the program of an attempt, whose first process is ``first``. Raise EnterError.
 
-    ``folder`` is that of all attempts; the owner of the attempt's files there is the task's account. Empty: not
-    checked.
+    ``folder`` has the folders of all attempts; the owner of the files in the attempt's folder is the task's account.
+    Empty: the owner is not checked.
     """
     if not processes.is_alive(first):
         raise EnterError("the task has ended")
@@ -133,8 +132,9 @@ def prepare(first: int, attempt: int, folder: str = "") -> Confinement:
 
 
 def _program_soon(first: int, attempt: int) -> int:
-    """Wait for the program, also of a task that has just started: its environment is readable a moment after its
-    start.
+    """Wait for the program of a task.
+
+    After the start it takes a moment until its environment can be read.
     """
     for pause in _PAUSES:
         with contextlib.suppress(EnterError):
@@ -144,14 +144,12 @@ def _program_soon(first: int, attempt: int) -> int:
 
 
 def program(first: int, attempt: int) -> int:
-    """Return the pid of the task's own program: the first process, or the one that a container engine or the stage
-    started.
-    """
+    """Return the pid of the task's own program: the first process, or a descendant of it."""
     known = [first]
     for pid in known:
         with contextlib.suppress(OSError):
             if _stands_between(pid):
-                # There may be others, such as the first process of a container, which only sleeps.
+                # There may be other processes, such as the first one of a container, which only sleeps.
                 known += sorted(_children(pid))
             elif environment(pid).get(b"CRESS_ATTEMPT") == b"%d" % attempt:
                 return pid
@@ -161,7 +159,7 @@ def program(first: int, attempt: int) -> int:
 
 
 def join_cgroups(place: Confinement) -> None:
-    """Join the task's control groups. Before the namespaces are entered: the paths are the node's."""
+    """Join the task's control groups; called before the namespaces are entered, as the paths are the node's."""
     for path in place.cgroups:
         try:
             with open(path, "wb", buffering=0) as file:  # noqa: PTH123
@@ -173,7 +171,7 @@ def join_cgroups(place: Confinement) -> None:
 
 
 def enter_namespaces(place: Confinement) -> None:
-    """Enter the namespaces of the task; the pid namespace holds only for further children."""
+    """Enter the namespaces of the task; the pid namespace applies only to further children."""
     for name, fd in place.namespaces:
         try:
             linux.setns(fd, 0)
@@ -183,7 +181,7 @@ def enter_namespaces(place: Confinement) -> None:
 
 
 def enter_root(place: Confinement) -> None:
-    """Take the root directory and the working directory of the task."""
+    """Change to the root directory and the working directory of the task."""
     if place.root >= 0:
         os.fchdir(place.root)
         os.chroot(".")
@@ -191,8 +189,9 @@ def enter_root(place: Confinement) -> None:
 
 
 def become(place: Confinement) -> None:
-    """Take limits, capabilities and account of the task; last, since it gives up the rights that the other steps
-    need.
+    """Take on limits, capabilities and account of the task.
+
+    Called last, since the other steps need the rights that this gives up.
     """
     for number, (soft, hard) in place.limits:
         with contextlib.suppress(OSError, ValueError):
@@ -218,7 +217,7 @@ def become(place: Confinement) -> None:
 
 
 def environment(pid: int) -> dict[bytes, bytes]:
-    """Return the environment variables with which a process was started."""
+    """Return the environment variables that a process was started with."""
     pairs = (part.partition(b"=") for part in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     return {name: value for name, equals, value in pairs if equals and name}
 
@@ -255,7 +254,7 @@ def _limits(pid: int) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def _cgroups(pid: int) -> Iterator[str]:
-    """Yield the files by which we enter the cgroups of a process, without those that we are in already."""
+    """Yield the files by which to enter the cgroups of a process, without those that this process is in."""
     ours = set(_lines(os.getpid()))
     for line in _lines(pid):
         if line in ours:
@@ -273,7 +272,7 @@ def _lines(pid: int) -> list[str]:
 
 
 def _mount(controllers: str) -> tuple[str, str] | None:
-    """Return root and mount point of a hierarchy: of v1 by its controllers, of v2 without any."""
+    """Return root and mount point of a hierarchy: of v1 by its controllers, of v2 without controllers."""
     wanted = set(controllers.split(",")) if controllers else None
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
@@ -288,7 +287,7 @@ def _mount(controllers: str) -> tuple[str, str] | None:
 
 
 def _known_groups(pid: int, groups: list[int]) -> Iterator[int]:
-    """Yield the numbers of those groups that exist in the user namespace of a process."""
+    """Yield the groups whose numbers exist in the user namespace of a process."""
     for group in groups:
         with contextlib.suppress(EnterError):
             yield _inner(pid, "gid_map", group)

@@ -2,13 +2,13 @@
 
 Its agent is at the other end of the descriptor; the attempts are in the folder.
 
-It is a separate process, because a child that enters namespaces runs Python until it executes, which is safe only if
-the parent has no threads. The agent starts it when it is first needed. When the agent is gone, it kills its commands
-and ends; when it is killed itself, the kernel kills its children.
+It is a separate process because a child that enters namespaces runs Python until it executes, which is safe only if the
+parent has no threads. The agent starts it when it is first needed. When the agent is gone, the helper kills its
+commands and ends. When the helper itself is killed, the kernel kills its children.
 
-An exec session is a command in a task: a child that leads a kernel session, below
-another one if the task has a pid namespace. The rest of its process group is killed when the command ends; so are
-processes that left the group, which are found by ``CRESS_EXEC``.
+An exec session is a command in a task: a child that leads a kernel session, below another child if the task has a pid
+namespace. When the command ends, the rest of its process group is killed. Processes that left the group are found by
+``CRESS_EXEC`` and killed too.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from cress.executor.runtimes.programs import become, candidates
 _UNLOCK, _PEER = 0x4004_5431, 0x5441
 # Exit codes of shells.
 NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
-# Seconds that killed processes may take to end when the agent is gone.
+# Seconds that killed processes may take to end after the agent is gone.
 LAST = 5.0
-# How often the processes of a session are looked for: those that are killed may have started others.
+# Searches for the processes of a session: killed ones may have started others.
 ROUNDS = 100
 # The session and the process that leads its group.
 _TOLD = struct.Struct("=QQ")
@@ -58,7 +58,7 @@ class Helper:
         self.folder = folder
         self.sessions: dict[int, int] = {}  # by our child's pid
         self.leaders: dict[int, int] = {}  # session → the process that leads its group
-        self.unwanted: set[int] = set()  # to be killed as soon as there is a leader
+        self.unwanted: set[int] = set()  # to be killed as soon as they have a leader
         self.reading, self.writing = os.pipe()
         os.set_blocking(self.reading, False)
         self.wake, self._woken = socket.socketpair()
@@ -90,7 +90,7 @@ class Helper:
         self._end()
 
     def _hear_agent(self) -> bool:
-        """Carry out the agent's orders; return False if it is gone."""
+        """Carry out the agent's orders; return False if the agent is gone."""
         try:
             data, fds, _, _ = socket.recv_fds(self.agent, 2 * MOST_PACKET, 4)
         except OSError:
@@ -134,7 +134,7 @@ class Helper:
                 os.killpg(leader, signal.SIGKILL)
 
     def _reap(self) -> None:
-        """Reap every child that has ended, and kill the processes that their sessions left."""
+        """Reap every child that has ended, and kill the processes that its session left."""
         over: list[tuple[int, int]] = []
         orphans = False
         while True:
@@ -162,7 +162,7 @@ class Helper:
             self.agent.send(encode(Left(session, code)))
 
     def _kill_orphans(self) -> None:
-        """Kill children that came to us because their parents ended, unless their session goes on."""
+        """Kill children that were reparented here because their parents ended, unless their session goes on."""
         alive = {b"%s%d" % (self.prefix, session) for session in self.sessions.values()}
         for pid in processes.children(os.getpid()).difference(self.sessions):
             with contextlib.suppress(OSError):
@@ -170,7 +170,7 @@ class Helper:
                     os.kill(pid, signal.SIGKILL)
 
     def _kill_marked(self, session: int) -> None:
-        """Kill all processes that have the mark of a session, and what they start meanwhile."""
+        """Kill all processes with the mark of a session, and those that they start meanwhile."""
         mark = b"%s%d" % (self.prefix, session)
         for _ in range(ROUNDS):
             marked = list(processes.with_variable(mark))
@@ -250,8 +250,8 @@ class Helper:
         raise AssertionError
 
     def _be_between(self, session: int, fds: list[int]) -> None:
-        """Fork into the task's pid namespace; returns in the child. The parent waits for it and ends as it does."""
-        # The leader is announced before it runs, or a kill at this moment would miss it.
+        """Fork into the task's pid namespace; return in the child. The parent waits, and ends as the child does."""
+        # The leader is announced before it runs; otherwise a kill at this moment would miss it.
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -278,9 +278,9 @@ class _NotStarted(Exception):
 
 
 def _terminal(back: int, size: tuple[int, int], place: confinement.Confinement) -> tuple[int, int, int]:
-    """Open a new terminal of the task and make it ours; its other end is sent to the agent."""
+    """Open a new terminal of the task as the controlling terminal; send its other end to the agent."""
     try:
-        # Not openpty, which may look accounts up, by libraries of the task's root folder.
+        # openpty may look accounts up with libraries of the task's root folder, so it is not used.
         master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
         fcntl.ioctl(master, _UNLOCK, struct.pack("i", 0))
         slave = fcntl.ioctl(master, _PEER, os.O_RDWR | os.O_NOCTTY)

@@ -1,4 +1,4 @@
-"""The agent's end of the exec helper: starts it, sends it commands, receives their exit codes."""
+"""The agent's end of the exec helper: starts the helper, sends commands to it, receives their exit codes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from cress.executor.inherited import for_processes
 
 # Seconds between attempts to write to a full socket.
 AGAIN = 0.01
-# Seconds that the helper may take to kill its commands, until the agent goes on without it.
+# Seconds for the helper to kill its commands before the agent goes on without it.
 LAST = 1.0
-# Seconds that a command may take until it runs.
+# Seconds for a command to start.
 PATIENCE = 20.0
 
 
 class ExecError(Exception):
-    """Error: a command could not be run in the task. The sentence says why, ``code`` is the exit code of a shell."""
+    """Error: a command could not be run in the task. The message says why; ``code`` is the exit code of a shell."""
 
     def __init__(self, why: str, code: int) -> None:
         super().__init__(why)
@@ -45,7 +45,7 @@ class ExecError(Exception):
 
 
 class ExecSession:
-    """A command that runs in a task. ``over`` becomes its exit code, or ExecError if that cannot be known any more."""
+    """A command that runs in a task. ``over`` becomes its exit code, or ExecError if the code is lost."""
 
     def __init__(self, number: int, over: asyncio.Future[int]) -> None:
         self.number = number
@@ -54,7 +54,7 @@ class ExecSession:
 
 
 class HelperProcess:
-    """The exec helper of an agent, started when it is needed. ``folder`` is that of the attempts, or empty."""
+    """The exec helper of an agent, started on first use. ``folder`` is that of the attempts, or empty."""
 
     def __init__(self, folder: str = "") -> None:
         self._folder = folder
@@ -73,9 +73,9 @@ class HelperProcess:
         terminal: tuple[int, int] | None = None,
         streams: Sequence[int] = (),
     ) -> ExecSession:
-        """Run a command in the attempt whose first process is ``first``; returns when it runs. Raises ExecError.
+        """Run a command in the attempt whose first process is ``first``; return when it runs. Raise ExecError.
 
-        ``streams`` are descriptors of its standard input, output and error; with a ``terminal`` (rows, columns) there
+        ``streams`` are descriptors of its standard input, output and error. With a ``terminal`` (rows, columns) there
         are none, and the session has the descriptor of the terminal's other end, which belongs to the caller.
         """
         link = self._link()
@@ -109,7 +109,7 @@ class HelperProcess:
         return session
 
     def kill(self, session: ExecSession) -> None:
-        """Kill the processes of a session, if there are any left."""
+        """Kill the processes of a session, if any are left."""
         if session.number in self._sessions and self._socket is not None:
             job = asyncio.ensure_future(self._send(self._socket, Kill(session.number)))
             job.add_done_callback(lambda future: future.cancelled() or future.exception())
@@ -181,7 +181,7 @@ class HelperProcess:
             session.over.set_result(left.code)
 
     def _clear_up(self) -> None:
-        """Kill the commands of a helper that was killed: the kernel has killed its children, but not theirs."""
+        """Kill the commands of a helper that was killed: the kernel has killed its children, but not their children."""
         if self._process is None or self._process.poll() is None:
             return
         mark = b"%s=%d." % (MARK, self._process.pid)
@@ -211,7 +211,7 @@ class HelperProcess:
 
 
 async def readable(fd: int) -> None:
-    """Wait until there is something to read, or the end."""
+    """Wait until the descriptor has data or is at its end."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_reader(fd, set_once, ready)
@@ -222,6 +222,6 @@ async def readable(fd: int) -> None:
 
 
 def set_once(ready: asyncio.Future[None]) -> None:
-    """Complete the future; the event may come twice before the waiter runs."""
+    """Complete the future once; the event may come twice before the waiter runs."""
     if not ready.done():
         ready.set_result(None)

@@ -1,6 +1,6 @@
 """Messages between agent and exec helper: one per packet, with descriptors. See ``helper``.
 
-Their names and the order of their fields are those of release 0.1, whose agents may start the helper of this one.
+Their names and the order of their fields are those of release 0.1, whose agents may start the helper of this release.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-# A packet has to fit into the socket's buffer as a whole: the command and its variables together (bytes).
+# Bytes: a packet, with the command and its variables together, must fit into the socket's buffer.
 MOST_PACKET = 100_000
 # The variable that marks the processes of an exec session: the pid of the helper, a dot, the number of the session.
 MARK = b"CRESS_EXEC"
@@ -22,9 +22,9 @@ class _Packet(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class Enter(_Packet, frozen=True):
     """Run a command in the attempt whose first process is ``first``, as session ``session``.
 
-    It comes with descriptors: a socket, on which the child reports errors, or, with a ``terminal`` (rows, columns),
-    sends its other end; it is closed when the command runs. Without a terminal three more: standard input, output,
-    error.
+    It comes with descriptors. The first is a socket. On it the child reports errors, or, with a ``terminal`` (rows,
+    columns), sends the terminal's other end. It is closed when the command runs. Without a terminal there are three
+    more: standard input, output, error.
     """
 
     session: int
@@ -42,14 +42,14 @@ class Kill(_Packet, frozen=True):
 
 
 class Left(_Packet, frozen=True):
-    """A session is over, with this exit code (128 + n after signal n)."""
+    """A session has ended, with this exit code (128 + n after signal n)."""
 
     session: int
     code: int
 
 
 class Trouble(msgspec.Struct, frozen=True, array_like=True):
-    """Report that a command does not run: the reason, and the exit code that shells have for it."""
+    """Report that a command does not run: the reason, and the exit code that shells use for it."""
 
     why: str
     code: int

@@ -1,4 +1,4 @@
-"""The account of the node that a task runs as."""
+"""The account of the node under which a task runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def ids(self) -> tuple[int, int, tuple[int, ...]]:
-        """Return the numbers that a process takes: uid, gid and groups."""
+        """Return the numbers that a process takes on: uid, gid and groups."""
         return self.uid, self.gid, self.groups
 
     def environment(self) -> dict[bytes, bytes]:
@@ -35,7 +35,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class AccountRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rules of the operator of a node for the accounts of tasks, where the executor is root.
+    """The operator's rules for the accounts of tasks on a node whose executor is root.
 
     ``users`` maps users of the cluster to accounts; a user without an entry has the account of the same name.
     ``root_groups`` are groups whose tasks may run as root or as an account of the system.
@@ -46,11 +46,10 @@ class AccountRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def account_of(run: Run, rules: AccountRules | None = None) -> Account | None:
-    """Return the account that the task runs as; ``None`` for that of the executor. Raises StartError if it cannot run
-    here.
+    """Return the account that the task runs as; ``None`` for that of the executor. Raise StartError if none is allowed.
 
-    An executor that runs as root takes ``run_as``, else the account of the submitting user. Any other executor refuses
-    a ``run_as`` that is not its own account. It ignores the submitting user, whose name may differ between machines.
+    A root executor takes ``run_as``, else the account of the submitting user. Any other executor refuses a ``run_as``
+    that is not its own account. It ignores the submitting user, whose name may differ between machines.
 
     The user root of a root executor may use every account, as on the node itself. Tasks of other users run neither as
     root nor as an account of the system, unless the rules allow it to their group.
@@ -62,7 +61,7 @@ def account_of(run: Run, rules: AccountRules | None = None) -> Account | None:
             )
         return None
     rules = rules or AccountRules()
-    # A user who names himself gets the account that the operator has chosen for him.
+    # A user who requests an account by the user's own name gets the account that the operator has mapped.
     asked = run.run_as if run.run_as != run.user else ""
     name = asked or rules.users.get(run.user, run.user)
     if not name:

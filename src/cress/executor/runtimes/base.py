@@ -13,27 +13,26 @@ from cress.model.reports import Usage
 from cress.model.run import Run
 from cress.shell.executor.starting import LaunchContext, StartError
 
-# The words for the steps before a program runs, as they are written to the pipe; see ``announced``.
+# The words written to the pipe for the steps before a program runs; see ``announced``.
 PID = b"pid"
 NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Spawn(msgspec.Struct, frozen=True):
-    """The order to start an attempt of a task; its output goes into files in ``folder`` (a path).
+    """The order to start an attempt of a task, whose output goes into files in ``folder`` (a path).
 
-    ``data`` is the directory that outlives the attempt (``CRESS_STATE``; empty: none); it exists. ``leads``: the
-    program leads a new session; else it stays in that of the caller, which is the stage. ``tells``: the program is a
-    stage, and reports its progress on descriptor 3. ``hands``: a descriptor that the stage gets as its descriptor 4
-    (-1: none). ``account`` is that of the task; ``None``: that of the executor. ``secrets`` is the folder with the
-    files of its secrets (empty: none). No value of a secret is in here: orders are written to files on their way to a
-    stage.
+    ``data`` is the existing directory that outlives the attempt (``CRESS_STATE``; empty: none). ``leads``: the program
+    leads a new session; otherwise it stays in that of the caller, which is the stage. ``tells``: the program is a
+    stage, and reports its progress on descriptor 3. ``hands``: the descriptor that the stage gets as descriptor 4 (-1:
+    none). ``account`` is that of the task; ``None``: that of the executor. ``secrets`` is the folder with the files of
+    its secrets (empty: none). The order has no value of a secret, since orders for a stage are written to files.
     """
 
     attempt: int
     task: int
     run: Run
     folder: bytes
-    # The name on the way to the stage, which may be of a newer release than the supervisor that starts it.
+    # The field's name in the orders of a stage, which may be of a newer release than its supervisor.
     context: LaunchContext = msgspec.field(default=LaunchContext(), name="given")
     data: bytes = b""
     leads: bool = True
@@ -44,8 +43,9 @@ class Spawn(msgspec.Struct, frozen=True):
 
 
 class Rest(msgspec.Struct, frozen=True):
-    """The final state of an attempt: its usage, if it was counted, and in ``killed`` a sentence about processes that
-    were killed because memory ran out (empty: none).
+    """The final state of an attempt.
+
+    Its usage, if it was counted. ``killed`` is a sentence about processes killed because memory ran out; empty: none.
     """
 
     usage: Usage | None = None
@@ -55,27 +55,27 @@ class Rest(msgspec.Struct, frozen=True):
 class Runtime(Protocol):
     """Starts programs, and ends their remaining processes. Only for a process without threads.
 
-    A program is identified by the pid of its first process, a child of the caller that leads a session. In a
-    container the pid is still that of the node: ``/proc/PID/ns``, ``root`` and ``cgroup`` lead to where it is
-    (``inside.program`` finds it where a stage works in its place). A stage that spawns in a container must be a
+    A program is identified by the pid of its first process, a child of the caller that leads a session. Even in a
+    container this pid is that of the node; ``/proc/PID/ns``, ``root`` and ``cgroup`` lead to the program's surroundings
+    (``confinement.program`` finds it if a stage works in its place). A stage that spawns in a container must be a
     subreaper.
     """
 
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program; return its pid, and a descriptor whose text ``announced`` and ``problem`` explain.
 
-        ``secret`` are environment variables that only the program gets.
-        The descriptor reaches its end when the program runs, or has failed to start. Raises StartError.
+        ``secret`` are environment variables for the program alone. The descriptor reaches its end when the program
+        runs, or has failed to start. Raise StartError.
         """
 
     def problem(self, what: Run, told: bytes) -> StartError | None:
-        """Return the reason why the program did not start, from the text that was read; ``None`` if it started."""
+        """Return the reason why the program did not start, from the text of the descriptor; ``None`` if it started."""
 
     def signal(self, attempt: int, pid: int, number: int) -> bool:
         """Send a signal to all processes of the program that can be found; return whether there are any."""
 
     def clear(self, attempt: int) -> Rest | None:
-        """Remove everything that was made for an attempt besides its program; ``None`` if some of it is still there."""
+        """Remove everything that was made for an attempt besides its program; return ``None`` if some of it is left."""
 
 
 def announced(told: bytes) -> tuple[int, bytes]:

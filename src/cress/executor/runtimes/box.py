@@ -16,7 +16,7 @@ from cress.executor.runtimes.engines.base import Box, Mount
 from cress.executor.runtimes.enter import Ids
 from cress.shell.executor.node_devices import AttemptDevices
 
-# Private folders in memory; files in them count for the container's memory limit.
+# Private folders in memory; their files count towards the container's memory limit.
 _OWN = (("/tmp", 0o1777), ("/run", 0o755))  # noqa: S108
 _TEMPORARY = "/var/tmp"  # noqa: S108
 # Folders whose mounts on the node are hidden from the container.
@@ -24,7 +24,7 @@ _APART = (
     *("/proc", "/sys", "/dev", "/run", _TEMPORARY, *(target for target, _ in _OWN)),
     *("/var/lib/docker", "/var/lib/containers", "/var/lib/kubelet"),
 )
-# Every program that uses a GPU of this maker needs these, too.
+# Every program that uses a GPU of this maker needs these files, too.
 _NVIDIA = re.compile(r"/dev/nvidia\d+")
 _NVIDIA_TOO = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 NOTHING = AttemptDevices()
@@ -52,10 +52,10 @@ def make_box(
     """Return the sandbox of an attempt, made in ``folder``; ``root`` is the job's root folder, empty: the node's.
 
     ``home`` is the executor's folder, of which only ``attempt`` is visible. ``writable`` are folders of the node.
-    ``hidden``: the task is not root, and may not be able to pass through the folders above ``home``, so these are
+    ``hidden``: the task is not root, and may be unable to pass through the folders above ``home``, so these are
     replaced. ``secret`` are folders of the node that are replaced by empty ones, wherever ``root`` shows them.
     ``devices`` are the devices of the attempt; folders of other attempts on its disks are not visible. ``readable`` are
-    folders of the node that the task may read, wherever they are. Raises OSError if ``root`` is in a secret folder.
+    folders of the node that the task may read, wherever they are. Raise OSError if ``root`` is in a secret folder.
     """
     mounts = [Mount(target, mode=mode) for target, mode in _OWN]
     base = root or "/"
@@ -88,7 +88,7 @@ def make_box(
 
 
 def _files(files: Sequence[str]) -> Iterator[str]:
-    """Yield the device files for a sandbox, which has a private /dev, with those that drivers need besides."""
+    """Yield the device files for a sandbox, which has a private /dev, and the further files that drivers need."""
     beside = _NVIDIA_TOO if any(_NVIDIA.fullmatch(file) for file in files) else ()
     for file in dict.fromkeys((*files, *beside)):
         path = os.path.realpath(file)
@@ -99,13 +99,13 @@ def _files(files: Sequence[str]) -> Iterator[str]:
 
 
 def bind_root(root: str, box: Box, account: Ids | None = None) -> None:
-    """Mount the root file system where the engine expects it; in a process with private mounts.
+    """Mount the root file system where the engine expects it, in a process with private mounts.
 
-    ``account`` is the account of the task; if it may not enter and list ``root``, OSError. Inside the container this
-    could not be checked any more.
+    ``account`` is the account of the task. Raise OSError if it may not enter and list ``root``, which could not be
+    checked inside the container.
 
     The node's root is bound without /dev and other mounts in it, and is read-only before any engine sees it. A job's
-    root folder may lack folders for mounts: these are made in memory, beside binds of its contents, and nothing is
+    root folder may lack folders for mounts: these are made in memory, beside binds of its contents, so that nothing is
     written to it.
     """
     if not root.rstrip("/"):
@@ -127,7 +127,7 @@ def _graft(source: str, target: str, paths: list[list[str]]) -> None:
     linux.mount("tmpfs", target, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     for name in os.listdir(source):  # noqa: PTH208
         place = f"{target}/{name}"
-        # The owner of the folder may replace its contents by links to elsewhere at any moment.
+        # The owner of the folder may replace its contents by links at any moment.
         with _opened(f"{source}/{name}") as (path, mode):
             if stat.S_ISLNK(mode):
                 os.symlink(os.readlink(f"{source}/{name}"), place)  # noqa: PTH211, PTH115
@@ -145,7 +145,7 @@ def _graft(source: str, target: str, paths: list[list[str]]) -> None:
 
 @contextlib.contextmanager
 def _as(account: Ids | None) -> Iterator[None]:
-    """Access files as another account for a moment; in a process that is root."""
+    """Access files as another account for a moment, in a process that is root."""
     if account is None:
         yield
         return
@@ -164,7 +164,7 @@ def _as(account: Ids | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[tuple[str, int]]:
-    """Yield a path that keeps leading to the file of now, and its mode."""
+    """Yield a path that keeps leading to the present file, and the file's mode."""
     fd = os.open(path, os.O_PATH | os.O_NOFOLLOW)
     try:
         yield f"/proc/self/fd/{fd}", os.fstat(fd).st_mode
@@ -178,7 +178,7 @@ def _bind(source: str, target: str) -> None:
 
 
 def _mounts_of_the_node(home: str) -> list[str]:
-    """Return the mount points that belong into a container: data and programs, not the kernel's file systems."""
+    """Return the mount points that belong in a container: data and programs, not the kernel's file systems."""
     found: list[str] = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
@@ -189,7 +189,7 @@ def _mounts_of_the_node(home: str) -> list[str]:
 
 
 def _shown(secret: Iterable[str], root: str) -> Iterator[str]:
-    """Yield where a root folder shows secret folders; OSError: it is in one."""
+    """Yield the places where a root folder shows secret folders. Raise OSError if the root is in a secret folder."""
     top = os.path.realpath(root).rstrip("/")
     for folder in secret:
         if top and _inside(top, [folder]):
@@ -199,7 +199,7 @@ def _shown(secret: Iterable[str], root: str) -> Iterator[str]:
 
 
 def _closed(path: str) -> str:
-    """Return the uppermost folder above ``path`` that others may not pass; ``path`` itself if they may pass all."""
+    """Return the uppermost folder above ``path`` that others may not pass; if there is none, ``path`` itself."""
     so_far = ""
     for part in path.strip("/").split("/"):
         so_far += "/" + part

@@ -1,7 +1,8 @@
-"""Control groups of attempts, in the kernel's first version, the second, and both at once (hybrid).
+"""Control groups of attempts, in the kernel's first version, the second, or both at once (hybrid).
 
-One group for each attempt, below a folder for the executor: ``cress/NODE-1f2e3d4c/17``, in every hierarchy of the first
-version that has a controller that we use, and in the second if there is one. ``lacks`` names the missing ones.
+Each attempt has one group, below a folder for the executor: ``cress/NODE-1f2e3d4c/17``. It exists in every hierarchy of
+the first version with a controller in use here, and in the second version if present. ``lacks`` names the missing
+limits.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from pathlib import Path
 
 import msgspec
 
-# Controllers that limits need; names of the first version, where the second has another one: ``_SECOND``.
+# Controllers that limits need, by their names in the first version; ``_SECOND`` has differing names of the second.
 _LIMITS = ("memory", "cpu", "pids", "blkio")
 _COUNTS = ("cpuacct",)
 _SECOND = {"blkio": "io", "cpuacct": "cpu"}
 TOP = "cress"
 
-# Microseconds of the period in which a quota of processor time is counted, and the least quota that the kernel takes.
+# Microseconds: the period over which a quota of processor time counts, and the smallest quota that the kernel accepts.
 PERIOD, LEAST_QUOTA = 100_000, 1_000
-# Attempts to make a folder that another executor may remove at the same moment.
+# Tries to make a folder that another executor may remove at the same moment.
 _TRIES = 100
 
-# Version 1 shows a number just below 2^63 where nothing is limited.
+# Version 1 shows a number just below 2^63 for an absent limit.
 _NO_LIMIT = 1 << 62
 
 _DISK = (("disk_read", "read_bps", "rbps"), ("disk_write", "write_bps", "wbps"))
@@ -36,7 +37,7 @@ class CgroupLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a group, for all its processes together; 0: no limit.
 
     ``memory`` in bytes, ``cpu`` in thousandths of a processor, ``pids`` processes and threads. ``disk_read`` and
-    ``disk_write`` in bytes/s, ``iops_read`` and ``iops_write`` a second, of each of ``devices`` (major:minor).
+    ``disk_write`` in bytes/s, ``iops_read`` and ``iops_write`` in operations/s, for each of ``devices`` (major:minor).
     """
 
     memory: int = 0
@@ -50,9 +51,7 @@ class CgroupLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CgroupUsage(msgspec.Struct, frozen=True):
-    """Usage that a group has counted: ``cpu`` in µs, ``memory`` at the peak in bytes, processes killed because memory
-    ran out.
-    """
+    """Usage counted by a group: ``cpu`` in µs, ``memory`` at the peak in bytes, processes killed as memory ran out."""
 
     cpu: int = 0
     memory: int = 0
@@ -60,10 +59,10 @@ class CgroupUsage(msgspec.Struct, frozen=True):
 
 
 class Cgroups:
-    """The groups of one executor. ``first``: folders by controller of version 1; ``second``: the folder of version 2,
-    if any.
+    """The groups of one executor.
 
-    ``folders`` are those of all hierarchies, also those that only an engine uses.
+    ``first``: folders by controller of version 1. ``second``: the folder of version 2, if present. ``folders`` are
+    those of all hierarchies, including those that only an engine uses.
     """
 
     def __init__(
@@ -76,15 +75,13 @@ class Cgroups:
         self._also = also
         wanted = {first[limit] for limit in (*_LIMITS, *_COUNTS, *also) if limit in first}
         self._used = tuple(sorted(wanted | ({second} if second else set())))
-        self._has: set[str] = set()  # controllers that work, by their names of version 1
+        self._has: set[str] = set()  # controllers that work, by their names in version 1
         self._why = ""
         self._swap = False
 
     @classmethod
     def find(cls, name: str, folder: str, also: tuple[str, ...] = ()) -> Cgroups:
-        """Find the hierarchies mounted here, for the executor ``name`` that works in ``folder``; ``also``: further
-        controllers.
-        """
+        """Find the mounted hierarchies for the executor ``name`` in ``folder``; ``also``: further controllers."""
         first: dict[str, str] = {}
         second = ""
         folders = []
@@ -102,7 +99,7 @@ class Cgroups:
     # --- before the first task -------------------------------------------------------------------------------------
 
     def prepare(self) -> bool:
-        """Find out which controllers work; False if groups cannot be made, for the reason ``why``."""
+        """Find out which controllers work. Return False if groups cannot be made, for the reason ``why``."""
         if not self._used:
             self._why = "no control groups are mounted"
             return False
@@ -122,8 +119,9 @@ class Cgroups:
         return True
 
     def _open(self, name: str = "") -> None:
-        """Make the executor's folder, and one in it, in all hierarchies; other executors may make and remove theirs
-        meanwhile.
+        """Make the executor's folder, and one in it, in all hierarchies.
+
+        Other executors may make and remove theirs in the meantime.
         """
         for place in self._used:
             for _ in range(_TRIES):
@@ -143,7 +141,7 @@ class Cgroups:
         return controller in self._has
 
     def _delegated(self, controller: str) -> bool:
-        """Return whether version 2 delegates this controller to our groups."""
+        """Return whether version 2 delegates this controller to the executor's groups."""
         name = _SECOND.get(controller, controller)
         place = Path(self.second)
         for folder in (place, place / TOP, place / self.path):
@@ -158,7 +156,7 @@ class Cgroups:
     # --- one attempt -----------------------------------------------------------------------------------------------
 
     def make(self, attempt: int, limits: CgroupLimits) -> None:
-        """Make the group of an attempt with these limits. OSError: one of them cannot be set."""
+        """Make the group of an attempt with these limits. Raise OSError if one of them cannot be set."""
         self._open()
         for controller in self._has - self.first.keys():
             self._delegated(controller)
@@ -194,7 +192,7 @@ class Cgroups:
         return found
 
     def used(self, attempt: int) -> CgroupUsage:
-        """Return the usage that the group has counted so far; 0 where nothing is counted."""
+        """Return the usage counted by the group so far; 0 where nothing is counted."""
         if "cpuacct" in self.first:
             cpu = _number(_read(self.file("cpuacct", attempt, "cpuacct.usage"))) // 1000
         else:
@@ -214,7 +212,7 @@ class Cgroups:
         return limit if limit < _NO_LIMIT else 0
 
     def remove(self, attempt: int) -> bool:
-        """Remove the group in every hierarchy; False if it still has processes."""
+        """Remove the group in every hierarchy; return False if it still has processes."""
         gone = True
         for place in self._folders:
             try:
@@ -234,7 +232,7 @@ class Cgroups:
         return found
 
     def close(self) -> None:
-        """Remove the executor's folders in which no attempt has a group any more."""
+        """Remove the executor's folders, as far as no attempt has a group in them."""
         for place in self._folders:
             for path in (self.path, TOP):
                 with contextlib.suppress(OSError):
@@ -249,7 +247,7 @@ class Cgroups:
     def _limit_memory(self, attempt: int, limit: int) -> None:
         if "memory" in self.first:
             self._write("memory", attempt, "memory.limit_in_bytes", str(limit))
-            # Memory and swap together: without swap accounting there is no such file, and ``lacks`` says so.
+            # Memory and swap together; without swap accounting this file is missing, and ``lacks`` reports it.
             with contextlib.suppress(FileNotFoundError):
                 self._write("memory", attempt, "memory.memsw.limit_in_bytes", str(limit))
         else:
@@ -269,7 +267,7 @@ class Cgroups:
     # --- missing limits --------------------------------------------------------------------------------------------
 
     def lacks(self) -> list[str]:
-        """Return sentences about the limits that do not hold here."""
+        """Return sentences about limits that are not enforced here."""
         found = []
         for controller, what in _MISSING.items():
             if controller not in self._has:
@@ -298,16 +296,14 @@ _MISSING = {
 
 
 def device_of(path: str) -> str:
-    """Return the disk (major:minor) below a folder whose throughput can be limited; empty if there is none, as in
-    memory.
-    """
+    """Return the disk (major:minor) below a folder, if its throughput can be limited; empty: none, as in memory."""
     number = os.stat(path).st_dev  # noqa: PTH116
     major, minor = os.major(number), os.minor(number)
     place = f"/sys/dev/block/{major}:{minor}"
     if not major or not os.path.exists(place):  # noqa: PTH110
         return ""
     if os.path.exists(f"{place}/partition"):  # noqa: PTH110
-        # Limits are those of whole disks.
+        # Limits apply to whole disks.
         return _read(f"{os.path.realpath(place)}/../dev").strip()
     return f"{major}:{minor}"
 

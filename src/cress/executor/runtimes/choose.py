@@ -1,4 +1,4 @@
-"""Choice of a node's runtimes: each engine is tried with a real container, and the first that works is taken."""
+"""Choice of a node's runtimes: each engine is tried with a real container, and the first that works is used."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ PROCESS, CONTAINER, AUTO = RUNTIMES = ("process", "container", "auto")
 
 
 class FoundRuntimes(msgspec.Struct, frozen=True):
-    """``container`` is ``None`` if containers cannot be run, for the reason ``why``. ``unlimited`` are sentences about
-    the limits that do not hold in containers.
+    """The runtimes found.
+
+    ``container`` is ``None`` if containers cannot be run, for the reason ``why``. ``unlimited`` are sentences about
+    limits that are not enforced in containers.
     """
 
     container: ContainerRuntime | None
@@ -49,10 +51,9 @@ def find(
     egress: str = "",
     secret: Sequence[str] = (),
 ) -> FoundRuntimes:
-    """Find the runtimes that work in this process, which has no threads and no other children; takes a hundredth of a
-    second.
+    """Find the runtimes that work in this process, which has no threads and no other children; takes about 10 ms.
 
-    ``egress`` is the interface on which the egress of tasks may be limited, empty: none.
+    ``egress`` is the interface on which the egress of tasks may be limited; empty: none.
     """
     if os.geteuid() != 0:
         return FoundRuntimes(None, "the executor is not root")
@@ -87,14 +88,14 @@ def find(
 
 
 def default(runtime: str, found: FoundRuntimes) -> str:
-    """Return the runtime of jobs that do not name one, by the executor's option."""
+    """Return the runtime for jobs that name none, by the executor's option."""
     if runtime == AUTO:
         return PROCESS if found.container is None else CONTAINER
     return runtime
 
 
 def unlimited(runtime: str, found: FoundRuntimes) -> tuple[str, ...]:
-    """Return sentences about missing limits on this node, where ``runtime`` is that of jobs that do not name one."""
+    """Return sentences about missing limits on this node, where ``runtime`` is that of jobs that name none."""
     sentences = list(found.unlimited)
     if found.container is None:
         sentences.append(f"containers cannot be run: {found.why}")
@@ -106,7 +107,7 @@ def unlimited(runtime: str, found: FoundRuntimes) -> tuple[str, ...]:
 def reopen(
     node: str, environment: Mapping[str, str], home: Path, engine: str, writable: tuple[str, ...] = ()
 ) -> ContainerRuntime:
-    """Return the runtime that ``find`` has found in another process, without a trial."""
+    """Return the runtime that ``find`` has found in another process, without a new trial."""
     known = home / FOLDER / EGRESS
     device = known.read_text() if known.exists() else ""
     cgroups = Cgroups.find(node, str(home.absolute()), (CONTROLLER,) if device else ())
@@ -117,7 +118,7 @@ def reopen(
 
 
 def _try(runtime: ContainerRuntime, folder: Path) -> str:
-    """Return the reason why a container with this engine does not run; empty if it does."""
+    """Return the reason why a container does not run with this engine; empty if it runs."""
     place = folder / "trial"
     # No real attempt has the number 0.
     runtime.remove(0)
@@ -141,7 +142,7 @@ def _try(runtime: ContainerRuntime, folder: Path) -> str:
         return f"{runtime.engine.name}: {error}"
     finally:
         runtime.remove(0)
-        # A machine without our containers keeps none of our folders either.
+        # A machine without containers of Cress keeps none of their folders.
         runtime.cgroups.close()
         shutil.rmtree(place, ignore_errors=True)
 

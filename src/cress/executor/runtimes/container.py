@@ -1,8 +1,8 @@
-"""Runtime ``container``: a sandbox for each attempt, made by an engine, with limits that hold.
+"""Runtime ``container``: a sandbox for each attempt, made by an engine, with enforced limits.
 
 The engine makes a sandbox whose first process only sleeps, and leaves. The program is then started in it as a child of
-the supervisor, like any other program: so its exit status is exact, and errors of starting are reported alike.
-The state of a container is in ``DIR/containers/ATTEMPT``, where a new supervisor finds it; it is removed with the
+the supervisor, like any other program. So its exit status is exact, and errors at its start are reported in the same
+way. The state of a container is in ``DIR/containers/ATTEMPT``, where a new supervisor finds it; it is removed with the
 container.
 """
 
@@ -34,9 +34,9 @@ from cress.model.run import Run
 from cress.model.units import describe_amount
 from cress.shell.executor.starting import StartError
 
-# Processes and threads of a task whose job sets no limit: enough for honest work, far from the kernel's 32,768.
+# Processes and threads of a task whose job sets no limit: enough for normal work, far below the kernel's 32,768.
 PIDS = 4096
-# Seconds that an engine has to make a sandbox (a loaded machine is slow), and between two checks.
+# Seconds for an engine to make a sandbox (a loaded machine is slow), and between two checks.
 PATIENCE, LOOK = 30.0, 0.0005
 # Seconds for the remains of an earlier supervisor to disappear.
 PATIENCE_AT_START = 5.0
@@ -81,14 +81,14 @@ class ContainerRuntime(ProcessRuntime):
         self._egress = egress
         self._secret = secret
         self._owner = 0
-        # Children find these made: where they need them, they read no file of the node any more.
+        # Made here for the children, which can read no file of the node at the point where they need it.
         seccomp.program(os.uname().machine)
         user_namespace.prepare()
 
     # --- one attempt -----------------------------------------------------------------------------------------------
 
     def knows(self, attempt: int) -> bool:
-        """Return whether the attempt has, or had a moment ago, a sandbox."""
+        """Return whether the attempt has a sandbox, or had one a moment ago."""
         return os.path.isdir(f"{self._folder}/{attempt}")  # noqa: PTH112
 
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
@@ -131,7 +131,7 @@ class ContainerRuntime(ProcessRuntime):
             pid = os.fork()
             if pid == 0:
                 os.close(going)
-                os.read(waiting, 1)  # its end comes with that of the parent
+                os.read(waiting, 1)  # the end of file comes when the parent closes its end
                 self._become(plan, what, environment, writing, entrance)
             os.write(writing, b"%s %d\n" % (PID, pid))
         except OSError as error:
@@ -156,7 +156,7 @@ class ContainerRuntime(ProcessRuntime):
         first = self.first(attempt)
         found = self.cgroups.pids(attempt) - {first}
         if number == signal.SIGKILL:
-            # The kernel kills all others with the first process, however fast they multiply.
+            # With the first process the kernel kills all others, however fast they multiply.
             found |= {first} - {0}
         for process in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -164,7 +164,7 @@ class ContainerRuntime(ProcessRuntime):
         return bool(found)
 
     def clear(self, attempt: int) -> Rest | None:
-        """Remove the sandbox; see ``Runtime``. Without SIGKILL only if no process but the first is left."""
+        """Remove the sandbox, without SIGKILL only if just its first process is left; see ``Runtime``."""
         if not self.knows(attempt):
             return Rest()
         first = self.first(attempt)
@@ -186,7 +186,7 @@ class ContainerRuntime(ProcessRuntime):
         return Rest(usage, _killed(limit) if used.killed else "")
 
     def first(self, attempt: int) -> int:
-        """Return the pid of the first process of an attempt's sandbox; 0 if it has none (any more)."""
+        """Return the pid of the first process of an attempt's sandbox; 0 if there is none."""
         try:
             known = msgspec.json.decode(Path(f"{self._folder}/{attempt}/first").read_bytes(), type=_First)
         except (OSError, msgspec.MsgspecError):
@@ -203,7 +203,7 @@ class ContainerRuntime(ProcessRuntime):
         return found
 
     def remove(self, attempt: int) -> None:
-        """Kill the processes left of an attempt that the supervisor does not know, and remove its sandbox."""
+        """Kill the remaining processes of an attempt that the supervisor does not know, and remove its sandbox."""
         Path(self._folder, str(attempt)).mkdir(parents=True, exist_ok=True)
         deadline = time.monotonic() + PATIENCE_AT_START
         while self.clear(attempt) is None and time.monotonic() < deadline:
@@ -257,7 +257,8 @@ class ContainerRuntime(ProcessRuntime):
         try:
             first = self._make_once(box, what.run.root, account)
         except OSError:
-            # Another executor that ends may have removed a shared folder of control groups: try once more.
+            # Another executor that ends may have removed a shared folder of control groups, so the step is tried once
+            # more.
             shutil.rmtree(f"{folder}/state", ignore_errors=True)
             first = self._make_once(box, what.run.root, account)
         Path(folder, "first").write_bytes(msgspec.json.encode(_First(first, processes.start_ticks(first) or 0)))
@@ -287,7 +288,7 @@ class ContainerRuntime(ProcessRuntime):
             os._exit(127)
 
     def _wait(self, box: Box, child: int) -> int:
-        """Wait until the first process sleeps and the engine has ended; return its pid."""
+        """Wait until the first process sleeps and the engine has ended; return the pid of the former."""
         ended, status = False, 0
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:

@@ -1,29 +1,24 @@
-"""Limits on files and processes of tasks that hold where neither the job nor the operator has set any."""
+"""Limits on files and processes of tasks that apply if neither the job nor the operator sets any."""
 
 from __future__ import annotations
 
 import resource
 from pathlib import Path
 
-# Open files of a process: programs that close "all" files, or keep a table of them, need a number that is not in the
-# billions.
+# Open files of a process: programs that close "all" files, or keep a table of them, need a number far below billions.
 MOST_FILES = 1 << 20
-# Processes and threads of one account, on nodes that could have only few.
+# Processes and threads that one account may have at least, also on a small node.
 LEAST_PROCESSES = 4096
 
 
 def files(inherited: tuple[int, int]) -> tuple[int, int]:
-    """Return the limits of open files, soft and hard, of a task whose executor was started with the ``inherited``
-    ones.
-    """
+    """Return the limits of open files, soft and hard, of a task whose executor inherited the given ones."""
     hard = _smaller(inherited[1], MOST_FILES)
     return _smaller(inherited[0], hard), hard
 
 
 def processes() -> tuple[int, int]:
-    """Return the limits of the processes and threads of an account: half of those of the node, so that others have
-    some.
-    """
+    """Return the limits of the processes and threads of an account: half of the node's, to leave some for others."""
     node = min(_number("/proc/sys/kernel/pid_max"), _number("/proc/sys/kernel/threads-max"))
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     hard = _smaller(hard, max(LEAST_PROCESSES, node // 2))

@@ -1,8 +1,8 @@
 """Limits of the egress of tasks: a queue (HTB of ``tc``) on one interface of the node, with a class for each attempt.
 
-Packets find their class by their priority, which the control group ``net_prio`` gives to all sockets of an attempt:
-that needs no classifier in the kernel. This replaces the interface's queue, so it is done only if an operator has named
-the interface.
+Packets find their class by their priority, which the control group ``net_prio`` gives to all sockets of an attempt.
+That needs no classifier in the kernel. The queue replaces that of the interface, so an operator must name the
+interface.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Egress:
         self._cgroups = cgroups
 
     def begin(self) -> str:
-        """Set up the queue; return an empty text, or the reason why it cannot be.
+        """Set up the queue; return an empty text, or the reason why that failed.
 
         Packets without a class pass as before.
         """
@@ -40,7 +40,7 @@ class Egress:
         return said or f"tc ends with {code}" if code else ""
 
     def limit(self, attempt: int, rate: int) -> None:
-        """Let the group of an attempt send at most ``rate`` bits a second. Raises OSError."""
+        """Limit the group of an attempt to sending ``rate`` bits a second. Raise OSError."""
         minor = (zlib.crc32(self._cgroups.path.encode()) ^ attempt) % 0xFFFF + 1
         class_ = f"{_QUEUE}{minor:x}"
         code, said = _tc(
@@ -51,7 +51,7 @@ class Egress:
         self._file(attempt).write_text(f"{self.device} {MAJOR << 16 | minor}")
 
     def remove(self, attempt: int) -> None:
-        """Remove the class of an attempt, whose group still exists; without waiting for it."""
+        """Remove the class of an attempt, whose group still exists, without waiting for the result."""
         with contextlib.suppress(OSError):
             for line in self._file(attempt).read_text().splitlines():
                 device, number = line.split()
@@ -67,7 +67,7 @@ class Egress:
 
 def _tc(*words: str) -> tuple[int, str]:
     """Run ``tc``; return its exit code and its output."""
-    import subprocess  # imported here since few executors need it, and the supervisor stays small
+    import subprocess  # imported here since few executors need it, and the supervisor should stay small
 
     try:
         done = subprocess.run(["tc", *words], capture_output=True, text=True, check=False)  # noqa: S607 - on its path

@@ -1,4 +1,4 @@
-"""Entering a container, and changing to the account of a task."""
+"""Entering of a container, and the change to the account of a task."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Ids: TypeAlias = tuple[int, int, tuple[int, ...]]
 class Entrance(msgspec.Struct, frozen=True, kw_only=True):
     """Entry into a task: its namespaces, control groups and account.
 
-    ``pause`` is the first process of its container (0: there is none). ``procs_files`` are the files by which a process
-    enters its control groups. ``account`` is uid, gid and groups (``None``: no change).
+    ``pause`` is the first process of its container (0: none). A process enters the control groups by ``procs_files``.
+    ``account`` is uid, gid and groups (``None``: no change).
     """
 
     pause: int = 0
@@ -43,16 +43,16 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def other_account(self) -> bool:
-        """Return whether the task runs as another account than the executor, which is root."""
+        """Return whether the task has another account than the executor, which is root."""
         return self.account is not None and self.account[0] != 0
 
     def go_in(self) -> None:
-        """In the child: enter control groups and namespaces; paths are those of the container from then on.
+        """In the child: enter control groups and namespaces; from then on paths are those of the container.
 
-        Without a container, a task of another account gets a /proc that shows the processes of its account alone.
+        Without a container, a task of another account gets a /proc that shows only the processes of its account.
         """
         if not self.pause and self.other_account:
-            # The supervisor has said if this cannot be done here.
+            # The supervisor has reported it if this is unsupported here.
             with contextlib.suppress(OSError):
                 linux.hide_processes()
         if self.pause:
@@ -71,14 +71,12 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             os.close(fd)
 
     def step_down(self) -> None:
-        """In the child, last of all: change to the account for good, and in a container drop the rights that no task
-        has.
-        """
+        """In the child, last of all: change to the account for good, and in a container drop rights that tasks lack."""
         uid, gid, groups = self.account or (os.getuid(), os.getgid(), ())
         if self.other_account:
             linux.new_session_keyring()
         if self.pause and self.other_account:
-            # Not everywhere possible; the capabilities are dropped anyway.
+            # This fails on some systems; the capabilities are dropped anyway.
             with contextlib.suppress(OSError):
                 user_namespace.enter_new()
         if self.pause:
@@ -96,9 +94,7 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keep_out() -> None:
-    """Before root enters what belongs to a task: load no more code from files, and close the /proc entries of this
-    process.
-    """
+    """Protect root before it enters files of a task: load no more code, and close this process's /proc entries."""
     sys.meta_path[:] = [BuiltinImporter, FrozenImporter]
     linux.not_dumpable()
 

@@ -41,7 +41,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces of the parent."""
+    """Leave the namespaces that the process shares with its parent."""
     _check(_libc.unshare(flags), "unshare")
 
 
@@ -51,14 +51,14 @@ def setns(fd: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    """Mount; empty texts are arguments that the kernel ignores."""
+    """Mount a file system; the kernel ignores arguments that are empty."""
     texts = (source or "none", target, kind, data)
     first, second, third, last = (os.fsencode(text) or None for text in texts)
     _check(_libc.mount(first, second, third, ctypes.c_ulong(flags), last), f"mount {target}")
 
 
 def unmount(target: str) -> None:
-    """Unmount at once; the kernel frees it when it is no longer in use. Links are not followed."""
+    """Unmount at once; the kernel frees the file system when it is no longer in use. Links are not followed."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH | UMOUNT_NOFOLLOW), f"umount {target}")
 
 
@@ -75,14 +75,14 @@ def private_mounts() -> None:
 
 
 def hide_processes() -> None:
-    """Mount a private /proc on which a process sees only those that it may trace; mounts of the node still arrive."""
+    """Mount a private /proc that shows only processes which the reader may trace; mounts of the node still arrive."""
     unshare(NEWNS)
     mount("", "/", "", MS_REC | MS_SLAVE)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2")
 
 
 def die_with_parent(number: int) -> None:
-    """Have the kernel send this signal when the parent ends; an exec does not change it, a fork does."""
+    """Have the kernel send this signal when the parent ends; the setting survives an exec, but not a fork."""
     _check(_libc.prctl(_PDEATHSIG, number, 0, 0, 0), "prctl")
 
 
@@ -92,7 +92,7 @@ def be_subreaper() -> None:
 
 
 def no_new_privileges() -> None:
-    """Make sure that no exec gives this process, or its children, more rights than it has."""
+    """Make sure that no exec gives this process, or its children, further rights."""
     _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
@@ -102,9 +102,7 @@ def not_dumpable() -> None:
 
 
 def new_session_keyring() -> None:
-    """Leave the session keyring of the parent, whose keys this process could use, whoever owns them, for an empty
-    one.
-    """
+    """Replace the session keyring of the parent by an empty one, since this process could use all its keys."""
     number = _KEYCTL.get(os.uname().machine)
     if number is not None and _libc.syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None) < 0:
         error = ctypes.get_errno()
@@ -126,10 +124,10 @@ class _FilterProgram(ctypes.Structure):
 def bound_capabilities(kept: Iterable[int]) -> None:
     """Drop all capabilities but ``kept`` from the bounding set, for this process and its children.
 
-    Before the account changes.
+    Call it before the account changes.
     """
     kept = set(kept)
-    _libc.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)  # unknown to old kernels, which have none
+    _libc.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)  # unknown to old kernels, which have no ambient capabilities
     for number in range(_CAPABILITIES):
         if number not in kept and _libc.prctl(_CAPBSET_READ, number, 0, 0, 0) == 1:
             _check(_libc.prctl(_CAPBSET_DROP, number, 0, 0, 0), "prctl")

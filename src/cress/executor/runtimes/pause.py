@@ -1,9 +1,8 @@
 """The first process of a container: it sleeps, and reaps orphans.
 
-A program as process 1 would not hear SIGTERM unless it handles it, and would have to reap orphans. A root directory
-that a job brings may lack any file of the node, so this one is a program of 30 instructions at most, generated
-here for the processor: ``sigaction(SIGCHLD, SIG_IGN)``, then ``pause`` in a loop. If SIGCHLD is ignored, the kernel
-reaps.
+A program as process 1 would get SIGTERM only if it handles it, and would have to reap orphans. The root directory of a
+job may lack any file of the node. So this process is a program of at most 30 instructions, generated here for the
+processor: ``sigaction(SIGCHLD, SIG_IGN)``, then ``pause`` in a loop. The kernel reaps when SIGCHLD is ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runtime ``process``: a session and process group for each attempt, kernel limits, no further isolation."""
+"""Runtime ``process``: a session and a process group for each attempt, and kernel limits; no further isolation."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from cress.executor.runtimes.programs import become, candidates
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
 
-# Plans that are kept, by job: few jobs start several attempts at a time, and making one takes a tenth of a millisecond.
+# Most plans kept, by job: few jobs start several attempts at a time, and making a plan takes 0.1 ms.
 _MOST_PLANS = 256
 
 _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = b"output", b"directory", b"limit", b"account", b"exec"
 
 
 class LaunchPlan:
-    """Launch data that all attempts of a job share, in the form in which the kernel takes it."""
+    """Launch data shared by all attempts of a job, in the form that the kernel takes."""
 
     __slots__ = ("account", "arguments", "directory", "environment", "ids", "memory", "programs", "run")
 
@@ -45,7 +45,10 @@ class LaunchPlan:
 
 
 class ProcessRuntime:
-    """Runtime that forks and executes. Only for a process without threads: the child runs Python until it executes."""
+    """Runtime that forks and executes.
+
+    Only for a process without threads, since the child runs Python until it executes.
+    """
 
     where = "on this node"  # the place named in messages about directories
 
@@ -53,7 +56,7 @@ class ProcessRuntime:
         self._base = {os.fsencode(name): os.fsencode(value) for name, value in for_tasks(environment).items()}
         self._base[b"CRESS_NODE"] = os.fsencode(node)
         self._plans: dict[int, LaunchPlan] = {}
-        # Children get back the limits and signal handlers that the supervisor changed for itself.
+        # Children get the original limits and signal handlers, which the supervisor changed for itself.
         self._files = default_limits.files(resource.getrlimit(resource.RLIMIT_NOFILE))
         self._processes = default_limits.processes()
         self._ignored = [number for number in signal.valid_signals() if signal.getsignal(number) == signal.SIG_IGN]
@@ -67,7 +70,7 @@ class ProcessRuntime:
             os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
         except FileExistsError:
             if os.lstat(folder).st_uid != os.geteuid():
-                # Its owner may have put links in the place of the files written below.
+                # The folder's owner may have replaced the files written below by links.
                 raise StartError(f"the folder {os.fsdecode(folder)} belongs to another account", node=True) from None
         except OSError as error:
             why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
@@ -83,7 +86,7 @@ class ProcessRuntime:
             reading, writing = os.pipe()
         except OSError as error:
             raise StartError(f"cannot open a pipe for a new process: {error.strerror}", node=True) from None
-        # A signal that arrives between fork and exec waits until it has its default effect in the child.
+        # A signal between fork and exec stays pending until it has its default effect in the child.
         signal.pthread_sigmask(signal.SIG_BLOCK, self._handled)
         pid = -1
         try:
@@ -117,7 +120,7 @@ class ProcessRuntime:
             folder = -1 if entrance.account is None else os.open(what.folder, os.O_RDONLY | os.O_DIRECTORY)
             entrance.go_in()
             if not plan.directory:
-                # The account of the task may not be able to enter this directory by path.
+                # The account of the task may be unable to enter this directory by path.
                 os.chdir(directory)
             stage = _LIMIT
             resource.setrlimit(resource.RLIMIT_NOFILE, self._files)
@@ -136,7 +139,7 @@ class ProcessRuntime:
                 os.dup2(what.hands, 4)
             stage = _ACCOUNT
             if entrance.account is not None:
-                # Only now, when nothing more is made in it: other processes of this account could put links there.
+                # Last, after all files are made: other processes of this account could put links there.
                 os.fchmod(folder, 0o700)
                 os.fchown(folder, *entrance.account[:2])
             entrance.step_down()
@@ -193,16 +196,16 @@ class ProcessRuntime:
         except ProcessLookupError:
             return False
         except PermissionError:
-            # All remaining processes run as another user, whom we may not signal.
+            # All remaining processes run as another user, which this process may not signal.
             return False
         return True
 
     def clear(self, attempt: int) -> Rest | None:
-        """Return no usage: nothing is made besides the program; see ``Runtime``."""
+        """Return no usage, since nothing is made besides the program; see ``Runtime``."""
         return Rest()
 
     def _who(self, run: Run) -> str:
-        """Return the account that the program was to run as."""
+        """Return the account that the program should have run as."""
         plan = self._plans.get(run.job)
         return own_name() if plan is None or plan.account is None else plan.account.name
 

@@ -1,4 +1,4 @@
-"""Execution of a command: the search path, and the most telling error if no file can be executed."""
+"""Execution of a command: the search path, and the most specific error if no file can be executed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATH = b"PATH"
 
 
 def candidates(command: bytes, environment: Mapping[bytes, bytes]) -> list[bytes]:
-    """Return the files that ``command`` may mean, in the order of the search path of this environment."""
+    """Return the files that ``command`` may refer to, in the order of this environment's search path."""
     if b"/" in command:
         return [command]
     path = environment.get(PATH, os.defpath.encode())
@@ -18,7 +18,7 @@ def candidates(command: bytes, environment: Mapping[bytes, bytes]) -> list[bytes
 
 
 def become(programs: Iterable[bytes], arguments: list[bytes], environment: Mapping[bytes, bytes]) -> int:
-    """Become the first of the programs that can be executed; if there is none, raise the most telling error."""
+    """Become the first of the programs that can be executed; if there is none, raise the most specific error."""
     worst = errno.ENOENT
     for program in programs:
         try:

@@ -1,7 +1,8 @@
-"""The system call filter of containers: calls that no task needs, and through which kernels were broken, are refused.
+"""The system call filter of containers: it refuses calls that no task needs and that have been used to attack kernels.
 
-A list of refused calls, in the spirit of Docker's profile (github.com/moby/profiles). The first process of a container
-gets it from the engine; programs and ``cress exec`` install it themselves, since they enter a container that exists.
+It is a list of refused calls, in the spirit of Docker's profile (github.com/moby/profiles). The first process of a
+container gets the filter from the engine. Programs and ``cress exec`` install it themselves, since they enter a
+container that exists.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 
 from cress.executor.runtimes import linux
 
-# The numbers of refused calls for x86_64, i386 and aarch64 (-1: it has none), by what they could do to the node.
+# The numbers of refused calls for x86_64, i386 and aarch64 (-1: none), by what they could do to the node.
 _REFUSED = {
-    # Code in the kernel, another kernel, the end of this one.
+    # Load code into the kernel, start another kernel, end this one.
     "create_module": (174, 127, -1),
     "delete_module": (176, 129, 106),
     "finit_module": (313, 350, 273),
@@ -27,7 +28,7 @@ _REFUSED = {
     "kexec_load": (246, 283, 104),
     "kexec_file_load": (320, -1, 294),
     "reboot": (169, 88, 142),
-    # Other mounts and namespaces; ``clone`` with them is refused below.
+    # Make other mounts and namespaces; ``clone`` with them is refused below.
     "mount": (165, 21, 40),
     "umount": (-1, 22, -1),
     "umount2": (166, 52, 39),
@@ -41,11 +42,11 @@ _REFUSED = {
     "mount_setattr": (442, 442, 442),
     "unshare": (272, 310, 97),
     "setns": (308, 346, 268),
-    # Keys of the kernel, which have no namespace.
+    # Use keys of the kernel, which have no namespaces.
     "add_key": (248, 286, 217),
     "request_key": (249, 287, 218),
     "keyctl": (250, 288, 219),
-    # Large interfaces with a history of errors.
+    # Use large interfaces with a history of errors.
     "bpf": (321, 357, 280),
     "perf_event_open": (298, 336, 241),
     "userfaultfd": (323, 374, 282),
@@ -53,10 +54,10 @@ _REFUSED = {
     "io_uring_setup": (425, 425, 425),
     "io_uring_enter": (426, 426, 426),
     "io_uring_register": (427, 427, 427),
-    # Files past the mounts of the container, and what others do with theirs.
+    # Reach files past the mounts of the container, and watch the file accesses of others.
     "open_by_handle_at": (304, 342, 265),
     "fanotify_init": (300, 338, 262),
-    # The clock, swap, accounting, quotas, ports and log of the node.
+    # Change the clock, swap, accounting, quotas, ports and log of the node.
     "clock_settime": (227, 264, 112),
     "clock_settime64": (-1, 404, -1),
     "settimeofday": (164, 79, 170),
@@ -73,7 +74,7 @@ _REFUSED = {
     "vm86": (-1, 166, -1),
     "vm86old": (-1, 113, -1),
     "syslog": (103, 103, 116),
-    # Obsolete.
+    # Obsolete calls.
     "sysfs": (139, 135, -1),
     "_sysctl": (156, 149, -1),
     "uselib": (134, 86, -1),
@@ -102,8 +103,8 @@ _INSTRUCTION = struct.Struct("=HBBI")
 def program(machine: str) -> bytes:
     """Return the filter for a processor, named as by ``uname``; empty if it is not supported.
 
-    Calls of another architecture than those of the processor do not exist. ``clone3`` does not either, since its flags
-    are in memory, where a filter cannot look: C libraries use ``clone`` then.
+    Calls of another architecture than that of the processor do not exist. Neither does ``clone3``, since its flags are
+    in memory, where a filter cannot read them; C libraries then use ``clone``.
     """
     columns = _OF_MACHINE.get(machine, ())
     if not columns:
@@ -111,14 +112,14 @@ def program(machine: str) -> bytes:
     code = [(_LOAD, 0, 0, _ARCHITECTURE)]
     for column in columns:
         part = _part(column)
-        # The part is longer than a conditional jump reaches.
+        # The part is longer than the reach of a conditional jump.
         code += [(_EQUAL, 1, 0, _ARCHITECTURES[column]), (0x05, 0, 0, len(part)), *part]
     code += [(_RETURN, 0, 0, _UNKNOWN)]
     return b"".join(_INSTRUCTION.pack(*instruction) for instruction in code)
 
 
 def _part(column: int) -> list[tuple[int, int, int, int]]:
-    """Return the instructions for the calls of one architecture; each test is followed by its answer."""
+    """Return the instructions for the calls of one architecture; each test is followed by its result."""
     code = [(_LOAD, 0, 0, _NUMBER)]
     if column == 0:
         code += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _UNKNOWN)]
@@ -133,9 +134,9 @@ def _part(column: int) -> list[tuple[int, int, int, int]]:
 
 
 def install() -> None:
-    """Filter the calls of this process and its children from now on; it must have given up new privileges.
+    """Filter the calls of this process and its children from now on.
 
-    Raises OSError.
+    The process must have given up new privileges. Raise OSError.
     """
     code = program(os.uname().machine)
     if code:
@@ -144,7 +145,7 @@ def install() -> None:
 
 
 def oci_profile() -> dict[str, Any]:
-    """Return the filter in the form of a bundle's configuration, for the first process, which only sleeps."""
+    """Return the filter in the format of a bundle's configuration, for the first process, which only sleeps."""
     names = [*_REFUSED, "clone3", "ptrace"]
     return {
         "defaultAction": "SCMP_ACT_ALLOW",

@@ -1,6 +1,4 @@
-"""Attempts with files or outputs: a stage is started, which fetches the files, runs the program and saves the
-outputs.
-"""
+"""Attempts with files or outputs: a stage fetches the files, runs the program and saves the outputs."""
 
 from __future__ import annotations
 
@@ -20,22 +18,22 @@ from cress.model.reports import Cause
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
 
-# In the attempt's folder, for a moment; readable only by its owner, since a job's environment may contain secrets.
+# In the attempt's folder for a moment; readable only by its owner, since a job's environment may contain secrets.
 FILE = b"orders"
-# The word of the stage for a program that runs.
+# The stage's word for a program that runs.
 RUNS = b"runs"
-# The descriptor on which a stage is handed the secrets of its program.
+# The descriptor on which a stage gets the secrets of its program.
 HANDED = 4
 
 _STAGE = Run(job=0, command=(sys.executable, "-I", "-m", "cress.executor.stage"), directory="/")
 
 
 class StageOrders(msgspec.Struct, frozen=True):
-    """Orders of a stage: ``what`` is started by a runtime of this ``node``, with the supervisor's ``environment``.
+    """Orders of a stage: start ``what`` by a runtime of this ``node``, with the supervisor's ``environment``.
 
     ``engine`` makes its container (empty: none) in the executor's directory ``home``, with the folders ``writable``.
-    ``sources`` may be used in addresses.
-    ``hands``: the environment variables of its secrets are to be read from descriptor 4.
+    ``sources`` may be used in addresses. ``hands``: the environment variables of its secrets must be read from
+    descriptor 4.
     """
 
     node: str
@@ -63,7 +61,7 @@ class StagedRuntime:
         self._node = node
         self._place = (engine, home, writable, sources)
         self._environment = for_processes(environment)
-        # The job's environment is kept from the stage, which may run as root.
+        # The stage may run as root, so it does not get the job's environment.
         self._starter: Runtime = ProcessRuntime(node, environment)
 
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
@@ -105,12 +103,12 @@ class StagedRuntime:
         return self._starter.signal(attempt, pid, number)
 
     def clear(self, attempt: int) -> Rest | None:
-        """Return no usage: nothing is made besides stage and program; see ``Runtime``."""
+        """Return no usage, since nothing is made besides stage and program; see ``Runtime``."""
         return self._starter.clear(attempt)
 
 
 def _in_memory(secret: Mapping[str, bytes]) -> int:
-    """Return a descriptor from which these variables can be read; they are in no file system."""
+    """Return a descriptor from which these variables can be read; they are in memory only."""
     handed = os.memfd_create("cress")
     with os.fdopen(handed, "wb", closefd=False) as file:
         file.write(msgspec.msgpack.encode(dict(secret)))
@@ -119,7 +117,7 @@ def _in_memory(secret: Mapping[str, bytes]) -> int:
 
 
 def take_secrets() -> dict[str, bytes]:
-    """Read the environment variables that a stage was handed on descriptor 4, and close it."""
+    """Read the environment variables that a stage gets on descriptor 4, and close it."""
     with os.fdopen(HANDED, "rb") as file:
         return msgspec.msgpack.decode(file.read(), type=dict[str, bytes])
 

@@ -1,7 +1,7 @@
-"""A user namespace for the program of a container, in which every account has the number that it has outside.
+"""A user namespace for the program of a container, in which every account has the same number as outside.
 
-So files belong to whom they belong, but rights that the program might gain by an error are none over the node. For
-accounts other than root: ports below 1024 belong to the network, which is the node's.
+Files keep their owners, but privileges that the program gains by an exploit do not apply on the host. For accounts
+other than root: ports below 1024 belong to the network, which is the node's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from cress.executor.runtimes import linux
 
 _MAPS = ("uid_map", "gid_map")
-# The kernel counts these for the maker of a user namespace too, by the maker's limits at that moment.
+# The kernel also counts these for the maker of a user namespace, by the maker's limits at that moment.
 _SHARED_LIMITS = (resource.RLIMIT_NPROC, resource.RLIMIT_MEMLOCK, resource.RLIMIT_SIGPENDING, resource.RLIMIT_MSGQUEUE)
 
 
@@ -27,16 +27,16 @@ def identity(name: str) -> bytes:
 
 
 def prepare() -> None:
-    """Read the maps of this process, which children need when they have another root directory."""
+    """Read the maps of this process now, for children that will have another root directory."""
     for name in _MAPS:
         identity(name)
 
 
 def enter_new() -> None:
-    """Enter a new user namespace, with all rights in it and none outside. OSError: it cannot be made, and nothing has
-    changed.
+    """Enter a new user namespace, with all rights in it and none outside.
 
-    A child makes it, since only a process outside may write its maps.
+    A child makes it, since only a process outside may write its maps. Raise OSError if it cannot be made; then nothing
+    has changed.
     """
     made, making = os.pipe()
     over, going = os.pipe()
@@ -69,7 +69,7 @@ def enter_new() -> None:
 
 
 def _lift_limits() -> None:
-    """In the child: lift the limits that hold for all user namespaces of root together; each task keeps its own."""
+    """In the child: lift the limits on all user namespaces of root together; each task keeps its own limits."""
     for number in _SHARED_LIMITS:
         hard = resource.getrlimit(number)[1]
         try:

@@ -1,3 +1,4 @@
-"""Packing: pods arrive on an empty cluster and stay, until more was asked for than there is; what of the GPUs each
-order of nodes allocates.
+"""Packing: pods arrive on an empty cluster and stay, until they request more GPUs than exist.
+
+It compares the GPUs that each order of nodes allocates.
 """

@@ -1,4 +1,4 @@
-"""The order in which pods arrive: the list, shuffled, then random pods of it until enough was asked for."""
+"""The order in which pods arrive: the list, shuffled, then random pods of it until the requests suffice."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from cress.simulator.workload import Workload
 
 
 def arrivals(work: Workload, seed: int, share: float) -> list[int]:
-    """Return the positions of the pods as they arrive, until they ask for ``share`` of the GPUs; at least the whole
-    list, sorted by name before.
+    """Return the positions of the pods as they arrive, until they request ``share`` of the GPUs.
+
+    The result has at least the whole list, which is sorted by name before it is shuffled.
     """
     rng = np.random.default_rng(seed)
     gpu = work.cluster.dimensions.index[GPU]

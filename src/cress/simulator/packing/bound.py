@@ -1,9 +1,9 @@
-"""An upper bound of what any placement of some pods could allocate of the GPUs: a relaxation without nodes.
+"""An upper bound on the GPUs that any placement of some pods could allocate: a relaxation without nodes.
 
-Take any set S of GPU models. Pods that may only use models of S allocate on those nodes no more than the cores (or
-memory) of those nodes let them, taken in the order of GPUs per core, the last one in part; nor than their GPUs can hold
-of the parts that are asked for (``patterns``). The other pods allocate at most what they ask for. Each such sum is a
-bound, so the least of them is one. For all models together S is the whole cluster.
+Take any set S of GPU models. On nodes with these models, the pods that may only use models of S allocate no more than
+the nodes' cores (or memory) allow, taken in the order of GPUs per core, the last pod in part. Nor do they allocate more
+than the GPUs can hold of the requested parts (``patterns``). The other pods allocate at most their requests. Each such
+sum is a bound, and so is the least of them. For all models together S is the whole cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cress.simulator.packing.patterns import WHOLE, most_by_patterns
 
-# Sets of models that are looked at: all of up to so many models that appear in requirements.
+# Most models in requirements for which all sets of models are tried.
 MOST_MODELS = 12
 
 
@@ -29,7 +29,7 @@ class Pod(NamedTuple):
 
 
 class ModelRoom(NamedTuple):
-    """The amounts of the nodes of one model together."""
+    """The total amounts of the nodes of one model."""
 
     cpu: int
     memory: int
@@ -37,7 +37,7 @@ class ModelRoom(NamedTuple):
 
 
 def most_allocated(pods: Mapping[Pod, int], rooms: Mapping[str, ModelRoom]) -> int:
-    """Return a bound, in thousandths, for so many pods of each kind on the nodes of these models."""
+    """Return a bound, in thousandths, for these numbers of pods of each kind on the nodes of these models."""
     asking = {pod: number for pod, number in pods.items() if pod.gpu}
     return min((_bound(asking, rooms, some) for some in _sets(asking, rooms)), default=0)
 
@@ -65,7 +65,7 @@ def _bound(pods: Mapping[Pod, int], rooms: Mapping[str, ModelRoom], models: froz
 
 
 def _fractional(pieces: Sequence[tuple[int, int, int]], room: int) -> int:
-    """Return the most value of pieces (size, value, number) that fits, where one of them may be cut; rounded up."""
+    """Return the most value of pieces (size, value, number) that fits, where one piece may be cut; rounded up."""
     value = 0
     for size, worth, number in sorted(pieces, key=lambda piece: (piece[0] / piece[1], piece[0])):
         fit = number if not size else min(number, room // size)

@@ -1,4 +1,4 @@
-"""``cress simulate openb``: the orders of nodes compared by the recipe, as a summary, a table and a page."""
+"""``cress simulate openb``: a comparison of orders of nodes by the recipe, as a summary, a table and a page."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def seeds_of(text: str) -> tuple[int, ...]:
 
 
 def settings_of(options: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return a label and the options of each setting that is compared.
+    """Return a label and the options of each compared setting.
 
-    One for each ``node_order``, and for each value of another option that is given several times; all other options
-    hold for all.
+    There is one for each ``node_order``, and for each value of another option that is given several times; all other
+    options apply to all settings.
     """
     values: dict[str, list[str]] = {}
     for option in [*options, *([] if any(_key(option) == ORDER for option in options) else [DEFAULT])]:
@@ -58,7 +58,7 @@ def _key(option: str) -> str:
 
 
 def read_lists(pods: Path | None, nodes: Path | None, seed: int) -> Workload:
-    """Return the pods of the list on the nodes of the other. Raises ``InputError``."""
+    """Return the pods of one list on the nodes of the other. Raise ``InputError``."""
     if pods is None or nodes is None:
         raise InputError("openb needs pods and nodes", hint="--pods FILE --nodes FILE", field="--pods")
     cluster = load_cluster(nodes)

@@ -1,4 +1,4 @@
-"""Small plots of lines over what arrived, or over time, as SVG."""
+"""Small line plots over arrivals or time, as SVG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Curve(NamedTuple):
 
 
 def curves(lines: Sequence[Curve], begin: float, unit: str = " %") -> str:
-    """Return the plot of the lines from ``begin`` on the horizontal axis, whose numbers have the unit."""
+    """Return the plot of the lines from ``begin`` on; ``unit`` is that of the numbers on the horizontal axis."""
     shown = [[(x, y) for x, y in zip(line.x, line.y, strict=True) if x >= begin] for line in lines]
     values = [y for points in shown for _, y in points]
     right = max((x for points in shown for x, _ in points), default=1.0)
@@ -56,7 +56,7 @@ def curves(lines: Sequence[Curve], begin: float, unit: str = " %") -> str:
 
 
 def _step(span: float) -> float:
-    """Return a round distance between the lines of an axis: four to eight of them."""
+    """Return a round distance between the grid lines of an axis: four to eight of them."""
     step = 1e-3
     while True:
         for factor in (1, 2, 5):

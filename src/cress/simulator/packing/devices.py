@@ -1,4 +1,4 @@
-"""The devices of a replay: how many are allocated, how many nobody could use, and all of them at chosen moments."""
+"""The devices of a replay: allocated and unusable ones over time, and all of them at chosen moments."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cress.simulator.packing.measured import measured, shape_counts
 from cress.simulator.series import Steps
 from cress.simulator.workload import Workload
 
-# Looks at the devices while jobs are submitted, about; of those afterwards every other one is dropped above the most,
-# and they become half as frequent.
+# Records of the devices during the submissions, about. Above the most of those afterwards, every other one is dropped,
+# and their interval doubles.
 LOOKS, MOST_LOOKS = 200, 128
 
 
 @dataclass(frozen=True)
 class Moment:
-    """All devices at a moment of the trace (µs): per node of the cluster the allocated thousandths of each."""
+    """All devices at a moment of the trace (µs): for each node the allocated thousandths of each device."""
 
     name: str
     time: int
@@ -31,10 +31,10 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceUse:
-    """Allocated and unusable devices over time, as shares of the ``count`` devices; the means are from ``start`` to
-    ``until`` (µs of the trace).
+    """Allocated and unusable devices over time, as shares of the ``count`` devices.
 
-    **unusable**: idle, and the next task could not use it, by the most frequent shapes of the workload.
+    The means are from ``start`` to ``until`` (µs of the trace). **Unusable** devices are idle ones that the next task
+    could not use, by the most frequent shapes of the workload.
     """
 
     count: int
@@ -45,7 +45,7 @@ class DeviceUse:
     moments: tuple[Moment, ...]
 
     def summary(self) -> dict[str, float]:
-        """The keys of ``summary.json``."""
+        """Return the keys of ``summary.json``."""
         allocated, unusable = (steps.mean(self.start, self.until) for steps in (self.allocated, self.unusable))
         return {
             "devices_allocated_mean": allocated,
@@ -55,12 +55,12 @@ class DeviceUse:
 
 
 def allocated_devices(core: Scheduler) -> list[list[int]]:
-    """Return, per node, the allocated thousandths of each device that is no disk."""
+    """Return, for each node, the allocated thousandths of each device except disks."""
     cluster = core.cluster
     left = cluster.nodes[: cluster.node_count, first_device(cluster.k_count) + LEFT :: WIDTH].tolist()
     found = []
     for f, row in enumerate(left):
-        # Devices that are gone, while leases still have them, come last.
+        # Removed devices that leases still have come last.
         there = len(cluster.devices[f]) - len(cluster.gone.get(f, ()))
         devices = cluster.devices[f][:there]
         found.append([WHOLE - row[d] for d, device in enumerate(devices) if device.kind != DISK_KIND])
@@ -68,8 +68,9 @@ def allocated_devices(core: Scheduler) -> list[list[int]]:
 
 
 class DeviceLog:
-    """Looks at the devices of a scheduler while it runs, about ``LOOKS`` times while jobs are submitted, then less and
-    less often.
+    """Records the devices of a running scheduler.
+
+    It takes about ``LOOKS`` records while jobs are submitted, then fewer and fewer.
     """
 
     def __init__(self, core: Scheduler, workload: Workload, submit: Sequence[int]) -> None:
@@ -82,7 +83,7 @@ class DeviceLog:
         self._start, self._last = submit[0], submit[-1]
         span = self._last - self._start
         self._period = max(SECOND, span // LOOKS)
-        # What is to be kept, the next one last.
+        # The moments to keep, the next one last.
         self._marks = [
             (self._last, "the last submission"),
             (self._start + span // 2, "half of the submissions' time"),
@@ -96,7 +97,7 @@ class DeviceLog:
         self._most = 0.0
 
     def look(self, now: int) -> None:
-        """Note the devices as they are, if it is time."""
+        """Record the devices, if it is time."""
         marked = bool(self._marks) and now >= self._marks[-1][0]
         if now < self._next and not marked:
             return
@@ -119,7 +120,7 @@ class DeviceLog:
             self._period *= 2
 
     def result(self) -> DeviceUse | None:
-        """Return what was noted; ``None`` of a run without events."""
+        """Return the record; ``None`` for a run without events."""
         if not self._rows:
             return None
         times = np.array([row[0] for row in self._rows], np.int64)
@@ -128,7 +129,7 @@ class DeviceLog:
         moments = list(self._moments)
         if self._fullest is not None and self._fullest.time not in seen:
             moments.append(self._fullest)
-        # All submitted at once: the means are over the whole run.
+        # If all jobs are submitted at once, the means cover the whole run.
         until = self._last if self._last > self._start else self._rows[-1][0]
         return DeviceUse(
             count=self._count, start=self._start, until=until, allocated=allocated, unusable=unusable,
@@ -141,8 +142,9 @@ class DeviceLog:
 
 
 def device_log(core: Scheduler, workload: Workload, jobs: Sequence[int]) -> DeviceLog | None:
-    """Return a log for a run of the jobs at these positions, in order; ``None`` unless nodes count devices one by one
-    and a job asks for them.
+    """Return a log for a run of the jobs at these positions, in order.
+
+    ``None`` unless nodes count devices one by one and a job requests them.
     """
     dimensions = [workload.cluster.dimensions.index[kind] for kind in counted_kinds(workload)]
     if not jobs or not any(request[k] for request in workload.requests for k in dimensions):

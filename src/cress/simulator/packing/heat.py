@@ -7,7 +7,7 @@ from html import escape
 
 from cress.model.node import Node
 
-# From idle to full, in tenths; a full device stands out from one that has some left.
+# From idle to full, in tenths; a full device stands out from one with a rest.
 SHADES = (
     "#e1e5ea",
     "#dbe9f6",
@@ -23,13 +23,14 @@ SHADES = (
 )
 IDLE, FULL = 0, 10
 WIDTH, CELL, TALL, GAP, LABEL = 1120, 5, 5, 12, 74
-# The least height of a model, for its label of two lines.
+# The least height of a model, to fit its label of two lines.
 LEAST = 35
 
 
 def shade(allocated: int) -> int:
-    """Return the shade of a device: 0 idle, 10 full, 9 from 700 thousandths on (what is left is hard to use), else by
-    tenths.
+    """Return the shade of a device: 0 idle, 10 full, 9 from 700 thousandths on, otherwise by tenths.
+
+    The rest of a device above 700 thousandths is hard to use.
     """
     if allocated <= 0:
         return IDLE
@@ -50,7 +51,7 @@ def heat_map(nodes: Sequence[Node], devices: Sequence[Sequence[int]]) -> str:
     labels, y = [], 0
     for model, places in sorted(models.items(), key=lambda item: (-sum(len(devices[f]) for f in item[1]), item[0])):
         most = max(len(devices[f]) for f in places)
-        # Nodes alike stand together: those with most devices first, among these the fullest.
+        # Similar nodes stand together: those with most devices first, among these the fullest.
         places.sort(key=lambda f: (-len(devices[f]), -sum(devices[f]), f))
         number = f"{len(places):,} node{'s' * (len(places) > 1)}"
         labels.append(f"<text x='0' y='{y + 10}' font-size='11' {grey}>{escape(model)}</text>")

@@ -1,6 +1,4 @@
-"""The measure of fragments: what of the idle devices the next task could not use, by the shapes of the whole
-workload.
-"""
+"""The measure of fragments: the idle devices that the next task could not use, by the whole workload's shapes."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from cress.core.scheduler import Scheduler
 from cress.model.options import Options
 from cress.simulator.workload import Workload
 
-# Shapes by which fragments are measured: the most frequent ones, up to this share of the tasks.
+# The most frequent shapes count in the measure, up to this share of the tasks.
 MEASURED = 0.95
 
 
 def shape_counts(work: Workload) -> Counter[Kind]:
-    """Return how many tasks of each request and requirement the workload has."""
+    """Return the number of tasks of each request and requirement in the workload."""
     which = np.zeros(len(work), np.int64) if work.template_index is None else work.template_index
     kinds, where = np.unique(work.request_index * len(work.templates) + which, return_inverse=True)
     tasks = np.bincount(where, weights=work.tasks, minlength=len(kinds)).astype(np.int64).tolist()

@@ -1,5 +1,6 @@
-"""``cress simulate openb --online``: orders of nodes compared on a full cluster where pods come and go: how long they
-wait, what is allocated.
+"""``cress simulate openb --online``: a comparison of orders of nodes on a full cluster where pods come and go.
+
+It measures waiting times and allocation.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from cress.simulator.run import simulate
 from cress.simulator.traces.openb import GPU
 from cress.simulator.workload import Workload
 
-# Under FIFO the first pod that fits nowhere holds up all others, and orders can hardly be compared.
+# Under FIFO the first pod that fits nowhere delays all others, which hides the differences between the orders.
 POLICY = "BackFill"
-# Before the measured days, as a part of them: pods come and go, nothing is measured.
+# The warm-up, as a part of the measured days: pods come and go, nothing is measured.
 WARM_UP = 0.25
 # A request of at least this many thousandths is for whole GPUs.
 WHOLE_GPU = 1000
@@ -41,9 +42,9 @@ WHOLE_GPU = 1000
 class OnlineFigures:
     """Figures of one run after the warm-up: shares of the GPUs, waits in seconds; ``whole``: of pods with whole GPUs.
 
-    A pod that has not started when the stream ends has waited until then; ``waiting`` of them. ``moved`` are the pods
-    that were stopped to begin anew elsewhere, ``moved_lost_gpu_h`` the GPU hours that this lost, which count as
-    allocated.
+    A pod that has not started when the stream ends counts as waiting until then; ``waiting`` is the number of such
+    pods. ``moved`` are the pods that were stopped and began again elsewhere, ``moved_lost_gpu_h`` the GPU hours lost by
+    this, which count as allocated.
     """
 
     seed: int
@@ -98,7 +99,7 @@ def _plan(steady: Workload, settings: Sequence[str], out: Path) -> Plan:
     names, group_of = place(steady)
     options = parse_assignments(list(settings))
     if options.rebalance != OFF:
-        # The list does not say which pods may begin anew elsewhere.
+        # The list does not state which pods may begin again elsewhere.
         steady = replace(
             steady, templates=tuple(structs.replace(template, movable=True) for template in steady.templates)
         )

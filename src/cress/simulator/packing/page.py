@@ -1,4 +1,4 @@
-"""The page of a packing: the table, curves over what arrived, and the devices of all nodes as a heat map.
+"""The page of a packing: the table, curves over arrivals, and the devices of all nodes as a heat map.
 
 One file, without scripts.
 """

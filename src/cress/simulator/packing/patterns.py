@@ -1,10 +1,10 @@
-"""An upper bound by patterns: what single GPUs can hold of the parts that pods ask for, whatever the nodes are.
+"""An upper bound by patterns: the requested parts that single GPUs can hold, regardless of the nodes.
 
 A pattern is a set of parts that one GPU holds at once (470 + 470). The relaxation uses a fractional number of patterns,
-at most one on each GPU, and no part more often than it arrived; a pod with several GPUs is as many whole parts. Nodes,
-cores, memory and models are left out. The linear program is solved by column generation (Gilmore and Gomory): its next
-pattern is the best filling of a GPU with parts at their present prices. Any prices that are not negative bound it from
-above (weak duality), so rounding errors and an early end make the bound weaker, never wrong.
+at most one on each GPU, and no part more often than it arrived; a pod with several GPUs counts as that many whole
+parts. Nodes, cores, memory and models are left out. The linear program is solved by column generation (Gilmore and
+Gomory): its next pattern is the best filling of a GPU with parts at their present prices. Any non-negative prices give
+an upper bound (weak duality), so rounding errors and an early end make the bound weaker, never wrong.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ Floats = npt.NDArray[np.float64]
 # Thousandths of a GPU.
 WHOLE = 1000
 MOST_PIVOTS = 2000
-# Prices are counted in these parts of a thousandth, as whole numbers.
+# Prices are whole numbers of this fraction of a thousandth.
 FINE = 1_000_000
 CLOSE = 1e-9
 
 
 def most_by_patterns(parts: Mapping[int, int], devices: int) -> int:
-    """Return a bound, in thousandths of GPUs, for so many parts of each size (1 to 1,000 thousandths) on so many
-    GPUs.
+    """Return a bound, in thousandths of GPUs, for the parts of each size on this number of GPUs.
+
+    Sizes are 1 to 1,000 thousandths.
     """
     sizes = np.array(sorted(size for size, number in parts.items() if number), np.int64)
     if not len(sizes) or not devices:
@@ -39,7 +40,7 @@ def most_by_patterns(parts: Mapping[int, int], devices: int) -> int:
 
 
 def _bound(sizes: Ints, numbers: Ints, devices: int, prices: Floats) -> int:
-    """Return the bound that these prices of having a part prove, rounded up."""
+    """Return the bound that these prices of the parts prove, rounded up."""
     fine = np.clip(np.rint(prices * FINE), 0, WHOLE * FINE).astype(np.int64)
     gain, _ = fill(sizes, sizes * FINE - fine)
     total: int = devices * int(gain) + sum(a * b for a, b in zip(fine.tolist(), numbers.tolist(), strict=True))
@@ -47,8 +48,9 @@ def _bound(sizes: Ints, numbers: Ints, devices: int, prices: Floats) -> int:
 
 
 def fill(sizes: Ints, values: Ints | Floats) -> tuple[float, Ints]:
-    """Return the most value of parts that one GPU holds, and how many of each size that takes: an unbounded knapsack,
-    exact for whole values.
+    """Return the most value of parts that one GPU holds, and the number of parts of each size.
+
+    This is an unbounded knapsack, exact for whole values.
     """
     worth: list[float] = values.tolist()
     best: list[float] = [0] * (WHOLE + 1)
@@ -70,14 +72,14 @@ def fill(sizes: Ints, values: Ints | Floats) -> tuple[float, Ints]:
 
 
 def _prices(sizes: Ints, numbers: Ints, devices: int) -> Floats:
-    """Return the prices of the parts at the best solution of the linear program, about: the revised simplex method,
-    with patterns as columns.
+    """Return approximate prices of the parts at the optimum of the linear program.
 
-    Rows are the parts, at most ``numbers`` of each, and the GPUs. It begins with nothing placed.
+    The revised simplex method, with patterns as columns. Rows are the parts, at most ``numbers`` of each, and the GPUs.
+    It begins with nothing placed.
     """
     m = len(sizes) + 1
     left = np.append(numbers, devices).astype(np.float64)
-    # The tiny differences keep it from going in circles where rows are used up together.
+    # The tiny differences prevent cycling when several rows are used up at once.
     left *= 1 + 1e-7 * np.arange(1, m + 1) / m
     inverse, gains = np.eye(m), np.zeros(m)
     duals = np.zeros(m)
@@ -85,7 +87,7 @@ def _prices(sizes: Ints, numbers: Ints, devices: int) -> Floats:
         duals = gains @ inverse
         lowest = int(np.argmin(duals))
         if duals[lowest] < -CLOSE * WHOLE:
-            # Less of this row should be used up.
+            # This row should be used less.
             column, worth = np.eye(m)[lowest], 0.0
         else:
             gain, counts = fill(sizes, sizes - duals[:-1])

@@ -20,14 +20,15 @@ from cress.simulator.traces.openb import GPU
 from cress.simulator.workload import Workload
 
 GROUP = "pods"
-# Percents arrived at which the devices are kept for the heat map.
+# Percentages arrived at which the devices are kept for the heat map.
 MOMENTS = (50, 90, 100)
 
 
 @dataclass
 class PackingRun:
-    """One run: at each percent arrived what was allocated (% of the GPUs), unusable (% of the idle GPUs) and failed
-    (pods).
+    """One run, by percentage arrived.
+
+    Values are the allocated GPUs (% of all), the unusable GPUs (% of the idle ones) and the failed pods.
     """
 
     label: str
@@ -37,7 +38,7 @@ class PackingRun:
     fragments: list[float] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     bound: float = 100.0
-    # By percent arrived: per node the allocated share of each device, in thousandths.
+    # By percentage arrived: for each node the allocated share of each device, in thousandths.
     heat: dict[int, list[list[int]]] = field(default_factory=dict)
 
 
@@ -80,7 +81,7 @@ def run_order(
 
 
 def _bound(core: Scheduler, work: Workload, order: Sequence[int]) -> int:
-    """Return the bound of the arrived pods, by the nodes that their requirements allow."""
+    """Return the bound for the arrived pods, by the nodes that their requirements allow."""
     index = work.cluster.dimensions.index
     models = [str(dict(node.attributes).get("GPUModel", "")) for node in work.cluster.nodes]
     rooms = {model: ModelRoom(0, 0, 0) for model in models}

@@ -1,10 +1,9 @@
-"""A steady stream of pods: a cluster as if it had run for ever, that is offered a stated part of its GPUs for some
-days.
+"""A steady stream of pods that requests a stated part of the GPUs for some days, on a cluster in its long-run state.
 
-Pods are random ones of the list, with its own run times, and arrive at random, independently (a Poisson process), as
-many as it takes to ask for that part of the GPUs. Few pods that run for months ask for most of the GPU time of a list,
-so an empty cluster would take months to fill: the stream begins with the pods that run already in the long run. Such a
-one is met in proportion to its run time, and at any point of it.
+Pods are drawn from the list, with its own run times. They arrive independently at random times (a Poisson process), as
+many as it takes to request that part of the GPUs. A few pods that run for months request most of the GPU time of a
+list, so an empty cluster would take months to fill. The stream therefore begins with pods that already run in the long
+run: each is drawn in proportion to its run time, at any point of it.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ from cress.simulator.workload import NO_LIMIT, Floats, Workload
 
 
 def stream(work: Workload, seed: int, load: float, span: int) -> Workload:
-    """Return pods that arrive until ``span`` (µs) and ask for ``load`` of the GPUs all the time, after those that run
-    at 0.
+    """Return pods that arrive until ``span`` (µs) and request ``load`` of the GPUs all the time.
 
-    Run times end with the stream where they would go on: nothing changes before, since no pod starts before it arrives.
-    Raises ``InputError``.
+    Those that already run at 0 come first. Run times are cut at the end of the stream. This changes nothing before,
+    since no pod starts before it arrives. Raise ``InputError``.
     """
     rng = np.random.default_rng(seed)
     asks = gpus(work)
@@ -44,12 +42,12 @@ def stream(work: Workload, seed: int, load: float, span: int) -> Workload:
     runs = np.concatenate([left, work.run[later]])
     pods = work.select(np.concatenate([first, later]))
     runs = np.maximum(1, np.minimum(runs, span - submit))
-    # The scheduler of a list knows no run times.
+    # The list has no time limits, so the scheduler gets no run times.
     return replace(pods, submit=submit, run=runs, limit=np.full(len(pods), NO_LIMIT, np.int64))
 
 
 def _running(rng: np.random.Generator, run: Floats, asks: Floats, wanted: float) -> Ints:
-    """Return the pods that run at a moment in the long run, in random order, until they ask for what is wanted."""
+    """Return the pods that run at a moment in the long run, in random order, until their requests reach ``wanted``."""
     found: list[Ints] = []
     asked = 0.0
     while asked < wanted:
@@ -68,7 +66,7 @@ def gpus(work: Workload) -> Floats:
 
 
 def offered(pods: Workload, begin: int, end: int) -> float:
-    """Return what the pods would take of the GPUs from ``begin`` to ``end`` (µs) if none waited, as a share."""
+    """Return the share of the GPUs that the pods would use from ``begin`` to ``end`` (µs) if none waited."""
     asks = gpus(pods)
     moments = np.concatenate([pods.submit, pods.submit + pods.run])
     steps = accumulate(moments, np.concatenate([asks, -asks]))

@@ -1,7 +1,7 @@
 """The plots as data for plotly.js: traces and layouts as plain dictionaries.
 
-Colours and fonts are not here: the page fills them in for its light and its dark mode. A trace says with
-``policy`` whose colour it takes.
+The page adds colours and fonts, for its light and its dark mode. A trace names with ``policy`` the run whose colour it
+takes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cress.simulator.series import Floats, Ints, Steps, edges
 
 Figure: TypeAlias = dict[str, Any]
 
-WIDE_POINTS = 400  # points of a line across the page: more than pixels would only be noise
+WIDE_POINTS = 400  # points of a line across the page: more points than pixels would only be noise
 SMALL_POINTS = 120  # of a line in a small panel
 CDF_POINTS = 400
 MOST_PANELS = 24
@@ -38,7 +38,7 @@ DURATIONS = {
 
 
 class TimeAxis:
-    """The time that all plots share: from the first submission to the last end of any run."""
+    """The time axis of all plots: from the first submission to the last end of any run."""
 
     def __init__(self, analyses: Sequence[Analysis]) -> None:
         self.start = min(analysis.start for analysis in analyses)
@@ -54,12 +54,12 @@ class TimeAxis:
         self.last = max(1e-9, span / self.unit)
 
     def shorten(self, end: int) -> None:
-        """End earlier, in a unit that suits it."""
+        """End earlier, and choose a suitable unit."""
         self.end = max(end, self.start)
         self._choose_unit()
 
     def sampled(self, steps: Steps, points: int, end: int) -> tuple[list[float], list[float]]:
-        """Means between evenly spaced moments up to ``end``, as (x, y) of a line that steps."""
+        """Return means between evenly spaced moments up to ``end``, as (x, y) of a step line."""
         cuts = edges(self.start, self.end, points)
         inside = cuts[cuts < end]
         cuts = np.append(inside, end) if len(inside) and end > self.start else cuts[:2]
@@ -68,12 +68,12 @@ class TimeAxis:
         return _short(x), _short(np.append(means, means[-1:]))
 
     def layout(self) -> Figure:
-        """The horizontal axis."""
+        """Return the horizontal axis."""
         return {"title": {"text": self.title}, "range": [0, round(self.last, 4)], "zeroline": False}
 
 
 def utilisation(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxis) -> dict[str, Figure]:
-    """Per dimension (and ``mean`` over several) one figure: a band for each run, one below the other."""
+    """Return one figure for each dimension (and ``mean`` over several): a band for each run, one below the other."""
     names = list(analyses[0].utilisation)
     choices = (["mean"] if len(names) > 1 else []) + names
     return {choice: _bands(choice, labels, analyses, axis) for choice in choices}
@@ -131,7 +131,7 @@ def _mean_utilisation(analysis: Analysis, axis: TimeAxis) -> tuple[list[float], 
 
 
 def waits(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
-    """The distribution of the waiting times: which share of the jobs waited at most that long."""
+    """Return the distribution of the waiting times: the share of the jobs that waited at most each time."""
     columns = [analysis.times.wait[analysis.times.waited] / 1e6 for analysis in analyses]
     most = max((float(column.max()) for column in columns if len(column)), default=1.0)
     ticks = [value for value in DURATIONS if value <= most * 3] or [1]
@@ -144,7 +144,7 @@ def waits(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
 
 
 def slowdowns(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
-    """The distribution of the bounded slowdowns."""
+    """Return the distribution of the bounded slowdowns."""
     columns = [analysis.times.slowdown[analysis.times.finished] for analysis in analyses]
     most = max((float(column.max()) for column in columns if len(column)), default=1.0)
     figure = _distribution(labels, columns, lowest=1.0, hover="slowdown %{x:.3~g}: %{y:.1%} of the jobs")
@@ -164,7 +164,7 @@ def _distribution(
         if not len(column):
             continue
         x = np.maximum(np.quantile(column, levels), lowest)
-        # Equal values (the many jobs that did not wait) are one rise; their top is what counts.
+        # Equal values (the many jobs that did not wait) form one rise, of which the top counts.
         keep = np.append(x[1:] != x[:-1], True)
         trace: Figure = {
             "x": _short(x[keep]), "y": _short(levels[keep]), "policy": i, "name": label, "mode": "lines",
@@ -184,7 +184,7 @@ def _distribution(
 
 
 def tightness(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
-    """Bars: the share of the deadlines that each run missed, of all jobs and by tightness."""
+    """Return bars of the share of the deadlines that each run missed, of all jobs and by tightness."""
     kinds = [name for name, count in analyses[0].deadlines.by_tightness.items() if count.having]
     traces: list[Figure] = []
     for i, (label, analysis) in enumerate(zip(labels, analyses, strict=True)):
@@ -221,7 +221,7 @@ def tightness(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
 
 
 def misses_over_time(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxis) -> Figure:
-    """The share of the deadlines that was missed, by the day or week in which the jobs were submitted."""
+    """Return the share of missed deadlines, by the day or week in which the jobs were submitted."""
     period = analyses[0].deadlines.period
     traces: list[Figure] = []
     last = 0.0
@@ -248,7 +248,7 @@ def misses_over_time(labels: Sequence[str], analyses: Sequence[Analysis], axis: 
 
 
 def fragments(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxis) -> Figure:
-    """Lines over time of each run: what leases hold idle, the second-order part of it, and what is lent."""
+    """Return lines over time for each run: the idle part of leases, the second-order part of it, and the lent part."""
     traces: list[Figure] = []
     for i, (label, analysis) in enumerate(zip(labels, analyses, strict=True)):
         found = analysis.fragments
@@ -277,9 +277,9 @@ def fragments(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxi
 
 
 def group_shares(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxis) -> tuple[Figure, int]:
-    """One small panel a group: its share of the cluster in each run, and its quota dashed.
+    """Return a small panel for each group: its share of the cluster in each run, and its quota dashed.
 
-    Also how many were left out.
+    Also return the number of groups left out.
     """
     quotas = {
         name: series.quota.mean(analyses[0].start, analyses[0].end) for name, series in analyses[0].groups.items()
@@ -291,7 +291,7 @@ def group_shares(labels: Sequence[str], analyses: Sequence[Analysis], axis: Time
     points = WIDE_POINTS // 2 if len(shown) <= 2 else SMALL_POINTS
     traces: list[Figure] = []
     height = 360 if rows == 1 and columns < 3 else 60 + 165 * rows
-    # The legend stands above the first row's titles, however tall the figure is.
+    # The legend is above the titles of the first row, whatever the height of the figure.
     legend = {"y": 1 + 30 / (height - 110)}
     layout: Figure = {
         "height": height, "annotations": [], "showlegend": True, "legend": legend,
@@ -340,7 +340,7 @@ def group_shares(labels: Sequence[str], analyses: Sequence[Analysis], axis: Time
                 "xanchor": "left", "yanchor": "bottom", "showarrow": False,
             }
         )  # fmt: skip
-    # The page sets the panels in fewer columns where it is narrow.
+    # On a narrow page the panels are in fewer columns.
     figure = {"data": traces, "layout": layout, "panels": len(shown), "axis": axis.title}
     return figure, len(names) - len(shown)
 
@@ -353,7 +353,7 @@ def _quota_line(quota: Steps, axis: TimeAxis) -> tuple[list[float], list[float]]
 
 
 def duration(value: float) -> str:
-    """Seconds for people: ``45 s``, ``12 min``, ``1.9 h``, ``4.1 d``."""
+    """Return seconds in a readable unit: ``45 s``, ``12 min``, ``1.9 h``, ``4.1 d``."""
     for least, unit, name in ((86_400 * 2, 86_400, "d"), (7200, 3600, "h"), (120, 60, "min")):
         if value >= least:
             return f"{value / unit:.3g} {name}"
@@ -361,5 +361,5 @@ def duration(value: float) -> str:
 
 
 def _short(values: npt.NDArray[np.float64] | Floats) -> list[float]:
-    """Five significant digits: what a picture can show, in a third of the bytes."""
+    """Return the values with five significant digits: all that a plot can show, in a third of the bytes."""
     return [float(f"{value:.5g}") for value in values.tolist()]

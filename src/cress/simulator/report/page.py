@@ -19,9 +19,9 @@ from cress.simulator.workload import Workload
 HERE = Path(__file__).parent
 
 NAMES = {"generated": "Generated workload", "mixed": "Mixed workload"}
-MINUTES_FROM = 120  # seconds from which a duration is given in a larger unit too
+MINUTES_FROM = 120  # seconds from which a duration is also given in a larger unit
 
-# (title, [(key, label, kind, which is better)]): kind is how the number is written.
+# (title, [(key, label, kind, better)]): kind is the number format, better the direction of improvement.
 SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
     (
         "Waiting time",
@@ -118,7 +118,7 @@ def write_report(
 ) -> None:
     """Write the page, with ``more`` sections at its head.
 
-    Raises ``InputError`` when plotly is not installed or the file cannot be written.
+    Raise ``InputError`` if plotly is not installed or the file cannot be written.
     """
     script = plotly_script().read_bytes()
     text = (HERE / "page.html").read_text(encoding="utf-8")
@@ -172,24 +172,24 @@ def write_report(
         "plotly": script,
     }
     with whole_file(path) as file:
-        # One pass over the template: inserted texts are not searched for placeholders.
+        # One pass over the template, so that inserted texts are not searched for placeholders.
         for i, piece in enumerate(text.split("@@")):
             content = parts[piece] if i % 2 else piece
             file.write(content if isinstance(content, bytes) else content.encode())
 
 
 def _has_deadlines(results: Sequence[Result]) -> bool:
-    """True if some job has a deadline."""
+    """Return whether some job has a deadline."""
     return any(result.analysis.deadlines.total.having for result in results)
 
 
 def _has_fragments(results: Sequence[Result]) -> bool:
-    """True if some workload is named, or some lease had an idle part."""
+    """Return whether some workload is named, or some lease had an idle part."""
     return any(result.analysis.fragments is not None for result in results)
 
 
 def _fragments(results: Sequence[Result]) -> str:
-    """The section of fragments, with a table of the workloads."""
+    """Return the section of fragments, with a table of the workloads."""
     rows = [f"<table><thead><tr><th>Mean time from submission to end</th>{_heads(results)}</tr></thead><tbody>"]
     rows += [
         f"<tr><td>{escape(name)}</td>{_cells(times, 'seconds', 'low')}</tr>" for name, times in _completions(results)
@@ -199,7 +199,7 @@ def _fragments(results: Sequence[Result]) -> str:
 
 
 def _completions(results: Sequence[Result]) -> list[tuple[str, list[float]]]:
-    """Per named workload the mean completion time of its applications in each run."""
+    """Return, for each named workload, the mean completion time of its applications in each run."""
     found = [result.analysis.fragments for result in results]
     names = sorted({name for figure in found if figure is not None for name in figure.workloads})
     return [
@@ -209,7 +209,7 @@ def _completions(results: Sequence[Result]) -> list[tuple[str, list[float]]]:
 
 
 def plotly_script() -> Path:
-    """Return the path of plotly.js in the plotly package; importing the package would cost a second."""
+    """Return the path of plotly.js in the plotly package, without the import of the package, which takes a second."""
     spec = find_spec("plotly")
     if spec is None or not spec.submodule_search_locations:
         raise InputError("the report needs more packages", hint="pip install 'cress[sim]'")
@@ -249,7 +249,7 @@ def _measures(results: Sequence[Result]) -> str:
 
 
 def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
-    """The sections with one line for each used dimension, without lines that are 0 in every run and mean nothing."""
+    """Return the sections with one line for each used dimension, without meaningless lines that are 0 in every run."""
     summaries = [result.analysis.summary for result in results]
     quiet = {
         "preemptions",
@@ -278,7 +278,7 @@ def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str,
 
 
 def _missed_by_tightness(results: Sequence[Result]) -> list[tuple[str, list[float]]]:
-    """A line for each degree of tightness that some job has: its name and the share that each run missed."""
+    """Return a line for each degree of tightness of the jobs: its name and the share that each run missed."""
     first = results[0].analysis.deadlines.by_tightness
     return [
         (f"of these, {name}", [result.analysis.deadlines.by_tightness[name].missed_share for result in results])
@@ -310,7 +310,7 @@ def _written(value: float, kind: str) -> str:
 
 
 def _plain(value: float, kind: str) -> str:
-    """As ``_written``, for a terminal: ``16.3 s``, ``10,781 s (2.99 h)``."""
+    """Return the text of ``_written`` for a terminal: ``16.3 s``, ``10,781 s (2.99 h)``."""
     if kind == "seconds" and value >= MINUTES_FROM:
         return f"{value:,.0f} s ({figures.duration(value)})"
     return _written(value, kind)
@@ -360,7 +360,7 @@ def _notes(results: Sequence[Result]) -> str:
 
 
 def summary_rows(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
-    """The table of the measures as text, for the terminal: label and one cell for each run."""
+    """Return the table of the measures as text for the terminal: label and one cell for each run."""
     rows: list[tuple[str, list[str]]] = []
     for title, lines in _sections(results):
         for key, label, kind, _ in lines:

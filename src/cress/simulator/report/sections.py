@@ -28,7 +28,7 @@ class Section:
 
 
 def day_section(labels: Sequence[str], days: Sequence[DayMeasures | None]) -> Section | None:
-    """The cluster over the hours of the day; ``None`` if no run has such measures."""
+    """Return the cluster over the hours of the day; ``None`` if no run has such measures."""
     found = [(i, label, day) for i, (label, day) in enumerate(zip(labels, days, strict=True)) if day is not None]
     if not found:
         return None
@@ -61,11 +61,11 @@ def day_section(labels: Sequence[str], days: Sequence[DayMeasures | None]) -> Se
 def packing_section(
     labels: Sequence[str], uses: Sequence[DeviceUse | None], nodes: Sequence[Sequence[Node]], axis: TimeAxis
 ) -> Section | None:
-    """The devices over time and as heat maps; ``None`` if no run has devices that are counted one by one."""
+    """Return the devices over time and as heat maps; ``None`` if no run has devices that are counted one by one."""
     traces: list[Figure] = []
     maps = [legend()]
     count = max((use.count for use in uses if use is not None), default=0)
-    # Many runs go on for long after the last submission.
+    # Many runs continue for long after the last submission.
     axis = copy(axis)
     axis.shorten(max((use.until for use in uses if use is not None), default=axis.end))
     highest = 0.0

@@ -1,4 +1,4 @@
-"""The section of a sizing: the table of what was found, and the waits at each size that was tried."""
+"""The section of a sizing: the table of the results, and the waits at each size tried."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from cress.simulator.sizing.request import Comparison, SizePlan
 
 HERE = Path(__file__).parent
-TICKS = 10  # numbers on the axis, about
-HIGHEST = 3  # the plot ends at so many times the wait that is allowed: what is far above says nothing
+TICKS = 10  # approximate number of ticks on the axis
+HIGHEST = 3  # the plot ends at this multiple of the allowed wait, since values far above mean little
 
 
 def section(
     found: SizePlan, compared: Sequence[Comparison], table: tuple[list[str], list[tuple[str, list[str]]]]
 ) -> Section:
-    """Return the section, with the table that the command prints."""
+    """Return the section, with the table printed by the command."""
     labels, rows = table
     apart = 1 if found.subsets else 0
     heads = "".join(
@@ -41,7 +41,7 @@ def section(
 
 
 def criteria_text(found: SizePlan) -> str:
-    """The criteria as a sentence."""
+    """Return the criteria as a sentence."""
     criteria, what = found.request.criteria, []
     if criteria.wait_p95 is not None:
         of_each = {"group": " of each group", "type": " of each type of jobs"}.get(found.request.separate, "")
@@ -54,7 +54,7 @@ def criteria_text(found: SizePlan) -> str:
 
 
 def _trials(found: SizePlan, compared: Sequence[Comparison], apart: int) -> Figure:
-    """The 95th percentile of the waits at each size of the shared cluster."""
+    """Return the plot of the 95th percentile of the waits at each size of the shared cluster."""
     limit = found.request.criteria.wait_p95
     traces: list[Figure] = []
     sizes = [trial.size for one in compared for trial in one.shared.trials]

@@ -1,1 +1,1 @@
-"""Sizing: how many nodes a workload needs, found by simulations."""
+"""Sizing: the number of nodes that a workload needs, found by simulations."""

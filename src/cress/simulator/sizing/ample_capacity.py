@@ -1,4 +1,4 @@
-"""The proof that no larger cluster helps: a simulation in which room was never short."""
+"""The proof that a larger cluster does not help: a simulation that was never short of resources."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cress.simulator.workload import Bools
 
 
 def is_ample(result: Result, scaling: Scaling, spare: int) -> bool:
-    """Return whether room was never short in a simulation of some size, so that a larger cluster changes nothing.
+    """Return whether a simulation of some size was never short of resources, so that a larger cluster changes nothing.
 
-    At each moment some node of each kind and rack that varies stood empty: as many as the largest gang that had to
-    wait has tasks. What still waited, waited for something else. Besides these, ``spare`` nodes stood empty: those
-    that quotas and reservations may keep from others.
+    At each moment, nodes of each kind and rack that varies were empty: as many as the largest waiting gang has tasks.
+    So the jobs that still waited had another reason. In addition ``spare`` nodes were empty: those that quotas and
+    reservations may keep from others.
     """
     waited = _waited(result)
     if isinstance(scaling, Processors):
@@ -36,13 +36,13 @@ def is_ample(result: Result, scaling: Scaling, spare: int) -> bool:
 
 
 def _waited(result: Result) -> Bools:
-    """The jobs ``[n]`` that did not start as soon as they could, or did not run through at once."""
+    """Return the jobs ``[n]`` that did not start as soon as they could, or did not run through at once."""
     times, run = result.analysis.times, result.run
     return np.asarray((times.start != times.ready) | (times.attempts != run.workload.tasks) | ~times.finished)
 
 
 def _processors_left(result: Result, waited: Bools, spare: int) -> bool:
-    """Return whether so many processors were idle at each moment that each job that waited would have fitted."""
+    """Return whether enough processors were idle at each moment to fit each job that waited, and ``spare`` more."""
     work, attempts = result.run.workload, result.run.attempts
     cores = np.array([request[0] for request in work.requests], dtype=np.int64)[work.request_index]
     asked = cores[attempts.job]
@@ -52,13 +52,13 @@ def _processors_left(result: Result, waited: Bools, spare: int) -> bool:
 
 
 def _most_occupied(result: Result, own: Ints, places: int) -> list[int]:
-    """The most nodes of each place on which something ran at once; ``own`` is the place of each node, or -1."""
+    """Return the most nodes of each place that were occupied at once; ``own`` is the place of each node, or -1."""
     attempts = result.run.attempts
     node = np.concatenate([attempts.node, attempts.node])
     time = np.concatenate([attempts.start, attempts.end])
     change = np.repeat(np.array([1, -1], dtype=np.int64), len(attempts))
-    # By node, then time, starts before ends: the running sum is the number of attempts on the node, as each ends with
-    # 0.
+    # By node, then time, starts before ends: the running sum is the number of attempts on the node, as each node ends
+    # with 0.
     order = np.lexsort((-change, time, node))
     node, time, change = node[order], time[order], change[order]
     count = np.cumsum(change)

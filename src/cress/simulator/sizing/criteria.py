@@ -1,4 +1,4 @@
-"""The criteria that a size must meet, and what a simulation says about them."""
+"""The criteria that a size must meet, and the figures of a simulation that they test."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Criteria:
     """Criteria of a size; one that is ``None`` does not count.
 
     ``wait_p95`` is the largest 95th percentile of the waits (µs), ``missed`` the largest share of missed deadlines,
-    ``short`` the largest share of the task time that a service or database wants and may lack. Always: every job that
-    ends by itself ends.
+    ``short`` the largest share of the wanted task time that a service or database may lack. In addition every job that
+    ends by itself must end.
     """
 
     wait_p95: int | None = DEFAULT_WAIT
@@ -32,11 +32,11 @@ class Criteria:
     short: float | None = DEFAULT_SHORT
 
     def hold(self, figures: Figures) -> bool:
-        """Return whether the figures meet them all."""
+        """Return whether the figures meet all criteria."""
         return not self.unmet(figures)
 
     def unmet(self, figures: Figures) -> list[str]:
-        """Return the criteria that are not met, in words."""
+        """Return the unmet criteria, in words."""
         found = []
         if figures.unfinished:
             found.append("jobs that do not run")
@@ -62,7 +62,7 @@ class Figures:
     short: float
 
     def as_data(self) -> dict[str, float]:
-        """The keys of ``size.json``."""
+        """Return the keys of ``size.json``."""
         return {
             "jobs_unfinished": self.unfinished,
             "wait_p95_s": self.wait_p95 / SECOND,
@@ -73,19 +73,19 @@ class Figures:
 
 @dataclass(frozen=True)
 class JobSubset:
-    """A part of the jobs, ``[n]``, for which the criterion of the waits holds by itself."""
+    """A part of the jobs, ``[n]``, to which the criterion of the waits applies separately."""
 
     name: str
     jobs: Bools
 
 
 def by_group(names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[JobSubset, ...]:
-    """The jobs of each group that has any, by the names and positions that ``groups.place`` found."""
+    """Return the jobs of each group that has any, by the names and positions from ``groups.place``."""
     return tuple(JobSubset(name, group_of == i) for i, name in enumerate(names) if (group_of == i).any())
 
 
 def by_type(workload: Workload) -> tuple[JobSubset, ...]:
-    """Services, databases, cron jobs, dags and other batch jobs, of which there are any."""
+    """Return services, databases, cron jobs, dags and other batch jobs, without empty subsets."""
     kinds = np.array([template.type.value for template in workload.templates])
     index = np.zeros(len(workload), dtype=np.int64) if workload.template_index is None else workload.template_index
     kind = kinds[index].astype("U16")
@@ -100,12 +100,12 @@ def by_type(workload: Workload) -> tuple[JobSubset, ...]:
 
 
 def stuck_in(run: MeasuredRun) -> Bools:
-    """The jobs ``[n]`` that did not run to their end: they fit no node, were not accepted, or waited at the end."""
+    """Return the jobs ``[n]`` that did not run to their end: they fit no node, were refused, or waited at the end."""
     return np.asarray(run.rejected | run.waiting | run.ended(JobEnd.REFUSED))
 
 
 def figures_of(result: Result, subsets: tuple[JobSubset, ...]) -> Figures:
-    """Judge a simulation; without subsets the waits of all jobs together count."""
+    """Return the figures of a simulation; without subsets the waits of all jobs together count."""
     run, times = result.run, result.analysis.times
     masks = [subset.jobs for subset in subsets] or [np.ones(len(run.workload), dtype=np.bool_)]
     waits = [times.wait[mask & times.waited] for mask in masks]
@@ -120,6 +120,6 @@ def figures_of(result: Result, subsets: tuple[JobSubset, ...]) -> Figures:
 
 
 def peak_of(result: Result) -> dict[str, float]:
-    """The measures of the day, of any workload."""
+    """Return the measures of the day, for any workload."""
     day = result.analysis.day or day_of(result.run.workload, result.run.history)
     return day.summary()

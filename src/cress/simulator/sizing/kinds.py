@@ -1,4 +1,4 @@
-"""Clusters of any size: the kinds of nodes of a cluster, more or fewer of them."""
+"""Clusters of any size, with more or fewer nodes of the kinds of a given cluster."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from cress.model.units import one_of
 from cress.simulator.workload import SimulatedCluster
 
 CORE = 1000
-# The largest clusters that are simulated; of processors in one node any number costs the same.
+# The largest simulated clusters; with processors in one node any number costs the same.
 MOST_NODES, MOST_PROCESSORS = 50_000, 10**9
 
 
 @dataclass(frozen=True)
 class NodeKind:
-    """Nodes that differ in name, rack and address only; ``name`` is what their names have in common."""
+    """Nodes that differ in name, rack and address only; ``name`` is the common part of their names."""
 
     name: str
     nodes: tuple[Node, ...]
 
     def take(self, count: int) -> tuple[Node, ...]:
-        """Return so many of them; further ones are copies in the racks of the first, in turn."""
+        """Return ``count`` of them; further ones are copies in the racks of the first, in turn."""
         own = self.nodes[:count]
         more = [
             changed(self.nodes[i % len(self.nodes)], name=f"{self.name}+{i + 1 - len(self.nodes)}", address="")
@@ -44,15 +44,15 @@ class NodePlace(NamedTuple):
 
 
 def place_of(node: Node) -> NodePlace:
-    """The place of a node."""
+    """Return the place of a node."""
     return NodePlace(changed(node, name="", rack="", address=""), node.rack)
 
 
 class Scaling(Protocol):
-    """A way to make a cluster of a size; ``unit`` is what is counted, ``least`` the smallest size, ``given`` that of
-    the cluster as it was given.
+    """A way to make a cluster of a size.
 
-    ``most`` is the largest size that is simulated. ``places`` are those of the nodes that vary.
+    ``unit`` is the counted thing, ``least`` the smallest size, ``most`` the largest simulated size, ``given`` the size
+    of the given cluster. ``places`` are those of the nodes that vary.
     """
 
     unit: str
@@ -62,14 +62,14 @@ class Scaling(Protocol):
     places: tuple[NodePlace, ...]
 
     def counts(self, size: int) -> dict[str, int]:
-        """The number of nodes of each kind."""
+        """Return the number of nodes of each kind."""
 
     def cluster(self, size: int) -> SimulatedCluster:
-        """The cluster of this size."""
+        """Return the cluster of this size."""
 
 
 class Proportional:
-    """All kinds in the proportion in which the cluster has them."""
+    """All kinds in the proportion of the given cluster."""
 
     unit, least, most = "nodes", 1, MOST_NODES
 
@@ -79,7 +79,7 @@ class Proportional:
         self.places = _places(kinds)
 
     def counts(self, size: int) -> dict[str, int]:
-        """Round down, then one more of those that lost most by it."""
+        """Round down, then add one of each kind that lost most by it."""
         exact = [Fraction(size * len(kind.nodes), self.given) for kind in self._kinds]
         whole = [int(fraction) for fraction in exact]
         order = sorted(range(len(whole)), key=lambda i: (whole[i] - exact[i], i))
@@ -88,7 +88,7 @@ class Proportional:
         return {kind.name: count for kind, count in zip(self._kinds, whole, strict=True)}
 
     def cluster(self, size: int) -> SimulatedCluster:
-        """The kinds one after the other."""
+        """Return the cluster with the kinds one after the other."""
         return _with(self._base, self._kinds, self.counts(size))
 
 
@@ -108,16 +108,16 @@ class OneNodeKind:
         self.least = 1 if len(own) == 1 else 0
 
     def counts(self, size: int) -> dict[str, int]:
-        """Those of the cluster, and ``size`` of the kind that varies."""
+        """Return the numbers of the given cluster, with ``size`` of the kind that varies."""
         return {**self._own, self._name: size}
 
     def cluster(self, size: int) -> SimulatedCluster:
-        """The kinds one after the other."""
+        """Return the cluster with the kinds one after the other."""
         return _with(self._base, self._kinds, self.counts(size))
 
 
 class Processors:
-    """One node with more or fewer cores, as a log of processors has it."""
+    """One node with more or fewer cores, as in a log of processors."""
 
     unit, least, most = "processors", 1, MOST_PROCESSORS
     places: tuple[NodePlace, ...] = ()
@@ -127,17 +127,17 @@ class Processors:
         self.given = base.nodes[0].capacity[0] // CORE
 
     def counts(self, size: int) -> dict[str, int]:
-        """The processors."""
+        """Return the number of processors."""
         return {self.unit: size}
 
     def cluster(self, size: int) -> SimulatedCluster:
-        """The node with so many cores."""
+        """Return the node with that number of cores."""
         node = self._base.nodes[0]
         return replace(self._base, nodes=(changed(node, capacity=(size * CORE, *node.capacity[1:])),))
 
 
 def kinds_of(cluster: SimulatedCluster) -> tuple[NodeKind, ...]:
-    """The kinds of nodes of a cluster, in the order of their first nodes, with names that differ."""
+    """Return the kinds of nodes of a cluster, in the order of their first nodes, with distinct names."""
     found: dict[Node, list[Node]] = {}
     for node in cluster.nodes:
         found.setdefault(place_of(node).like, []).append(node)

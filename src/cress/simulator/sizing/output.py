@@ -1,6 +1,4 @@
-"""The output of a sizing, for people and programs: the table, ``size.json``, the tables of the found clusters and the
-report.
-"""
+"""The output of a sizing: the table, ``size.json``, the tables of the found clusters and the report."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ Rows = list[tuple[str, list[str]]]
 
 
 def as_data(found: SizePlan, compared: Sequence[Comparison]) -> dict[str, Any]:
-    """The content of ``size.json``."""
+    """Return the content of ``size.json``."""
     criteria = found.request.criteria
     return {
         "trace": found.plan.workload.name,
@@ -62,12 +60,12 @@ def _sized(sized: Sized) -> dict[str, Any]:
 
 
 def results_of(compared: Sequence[Comparison]) -> list[Result]:
-    """The separate and the shared cluster of each policy, in the order of the columns of the table."""
+    """Return the separate and the shared cluster of each policy, in the order of the columns of the table."""
     return [result for one in compared for result in (one.separate, one.shared.result) if result is not None]
 
 
 def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str], Rows]:
-    """The table: the heads of its columns, and its rows."""
+    """Return the table: the heads of its columns, and its rows."""
     unit, criteria = found.scaling.unit, found.request.criteria
     results = results_of(compared)
     days = [peak_of(result) for result in results]
@@ -75,7 +73,7 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
     owners = [one for one in compared for result in (one.separate, one.shared.result) if result is not None]
     pairs = list(zip(owners, is_separate, strict=True))
     labels = [result.run.label for result in results]
-    # With one kind that varies, the size counts that kind only.
+    # If one kind varies, the size counts only that kind.
     rows: Rows = [
         (unit, [f"{one.separate_size if apart else sum(one.shared.kinds.values()):,}" for one, apart in pairs])
     ]
@@ -110,7 +108,7 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
 
 
 def _day_rows(found: SizePlan, days: Sequence[dict[str, float]]) -> Rows:
-    """The use of the clusters, in the peak too where the trace is at least a day long."""
+    """Return the use of the clusters, with the peak if the trace is at least a day long."""
     workload = found.plan.workload
     start, end = window(workload)
     hour = int(days[0]["peak_from_h"])
@@ -134,7 +132,7 @@ def _time(value: int) -> str:
 
 
 def write_all(found: SizePlan, compared: Sequence[Comparison]) -> None:
-    """Write ``size.json``, the tables of each found cluster and ``report.html``. Raises ``InputError``."""
+    """Write ``size.json``, the tables of each found cluster, and ``report.html``. Raise ``InputError``."""
     out = found.plan.request.out
     make_directory(out)
     results = results_of(compared)

@@ -1,4 +1,4 @@
-"""Structs of a sizing: the request, the prepared search, its trials and what it found."""
+"""Structs of a sizing: the request, the prepared search, its trials and its results."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SEPARATE = ("", GROUP, TYPE)
 
 @dataclass(frozen=True, kw_only=True)
 class SizeRequest:
-    """The arguments of a sizing. ``run`` are those of the simulations; ``node_resource`` is the vector of the nodes,
-    ``vary`` the kind that varies.
+    """The arguments of a sizing.
 
-    ``separate`` says which jobs get clusters of their own for the comparison; empty: none.
+    ``run`` are the arguments of the simulations, ``node_resource`` is the vector of the nodes, ``vary`` the kind that
+    varies. ``separate`` says which jobs get clusters of their own for the comparison; empty: none.
     """
 
     run: Request
@@ -33,7 +33,7 @@ class SizeRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class SizePlan:
-    """The workload, how its cluster is scaled, and the subsets of the jobs; nothing has run yet.
+    """The workload, the scaling of its cluster, and the subsets of the jobs; nothing has run yet.
 
     ``groups`` are as they were given.
     """
@@ -46,24 +46,23 @@ class SizePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One simulation: the size and what it said; ``unmet`` are the criteria that do not hold."""
+    """One simulation: the size and its figures; ``unmet`` are the unmet criteria."""
 
     size: int
     figures: Figures
     unmet: tuple[str, ...]
 
     def as_data(self) -> dict[str, Any]:
-        """The keys of ``size.json``."""
+        """Return the keys of ``size.json``."""
         return {"size": self.size, "enough": not self.unmet, "unmet": list(self.unmet), **self.figures.as_data()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sized:
-    """The size that a cluster needs under one policy, the number of nodes of each kind, the trials, and the simulation
-    of that size.
+    """The size that a cluster needs under one policy.
 
-    ``subset`` is the name of the jobs that have it to themselves; empty: it is shared by all. ``positions`` are these
-    jobs.
+    It comes with the number of nodes of each kind, the trials, and the simulation of that size. ``subset`` is the name
+    of the jobs for which the cluster is separate; empty: it is shared by all. ``positions`` are these jobs.
     """
 
     policy: str
@@ -77,14 +76,15 @@ class Sized:
 
     @property
     def figures(self) -> Figures:
-        """The figures of the size."""
+        """Return the figures of the size."""
         return next(trial.figures for trial in self.trials if trial.size == self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One policy: the shared cluster, the clusters of the subsets, and these as if they were one cluster; the last two
-    are empty without a comparison.
+    """One policy: the shared cluster, the clusters of the subsets, and these as if they were one cluster.
+
+    The last two are empty without a comparison.
     """
 
     shared: Sized
@@ -93,10 +93,10 @@ class Comparison:
 
     @property
     def separate_size(self) -> int:
-        """The nodes of all subsets together."""
+        """Return the number of nodes of all subsets together."""
         return sum(sized.size for sized in self.subsets)
 
     @property
     def fewer(self) -> float:
-        """The share of the separate nodes that the shared cluster does without."""
+        """Return the share of the separate nodes that the shared cluster saves."""
         return 1 - self.shared.size / self.separate_size if self.separate_size else 0.0

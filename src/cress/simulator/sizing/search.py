@@ -1,8 +1,8 @@
-"""The search for the least size that passes a test which costs a simulation.
+"""The search for the least size that passes a test, where each test costs a simulation.
 
 More nodes do not always help a scheduler: a size may pass by chance, and the next one fail. So a size is only taken if
 the ``beyond`` sizes after it pass too. The search doubles its steps from a guess until one size fails and a larger one
-passes, then halves the interval; where one of the sizes beyond fails, it goes on above that. What it returns is
+passes, then halves the interval. If one of the sizes beyond fails, the search continues above it. The result is
 *stable*: it and the next ``beyond`` sizes pass, and the size below fails.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 BEYOND = 2
-FIRST_STEP = 8  # the first step from the guess is this part of it
+FIRST_STEP = 8  # the first step, as a part of the guess
 
 
 class OutOfReach(Exception):
-    """No size passes, or none that may be tried; ``size`` is the largest one that was tried."""
+    """Error: no size passes, or none that may be tried; ``size`` is the largest one that was tried."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -28,7 +28,7 @@ class Search:
     """A search among the sizes from ``least`` to ``most``.
 
     ``passes`` tries a size. ``is_hopeless`` is asked about a size that failed: if it is true, no larger size is tried.
-    ``most`` is tried at least once where nothing smaller passes.
+    ``most`` is tried at least once if no smaller size passes.
     """
 
     passes: Callable[[int], bool]
@@ -38,7 +38,7 @@ class Search:
     beyond: int = BEYOND
 
     def run(self, guess: int) -> int:
-        """Return the least stable size. Raises ``OutOfReach``."""
+        """Return the least stable size. Raise ``OutOfReach``."""
         known: dict[int, bool] = {}
 
         def ok(size: int) -> bool:
@@ -70,7 +70,7 @@ class Search:
         return self.least - 1, high
 
     def _above(self, ok: Callable[[int], bool], failed: int) -> tuple[int, int]:
-        """Return the same above a size that fails."""
+        """Return a size that fails and a larger one that passes, both above a size that fails."""
         low, step = failed, max(1, failed // FIRST_STEP)
         while True:
             size = min(low + step, self.most)

@@ -1,5 +1,6 @@
-"""A sizing from beginning to end: read, search the least cluster under each policy, and compare it with separate
-clusters.
+"""A sizing from beginning to end.
+
+It reads, searches the least cluster under each policy, and compares it with separate clusters.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from cress.simulator.sizing.together import SHARED, together
 from cress.simulator.traces import GENERATORS
 from cress.simulator.workload import NO_LIMIT, SimulatedCluster, Workload
 
-# Called with what is simulated, the events so far and all events.
+# Called with the label of the simulation, the events so far and the total of events.
 Progress = Callable[[str, int, int], None]
-# The load with which the search begins, if all work came evenly.
+# The load at which the search begins, if all work came evenly.
 FIRST_LOAD = 0.8
 
 T = TypeVar("T")
 
 
 def read_criteria(wait_p95: str, missed: str, short: str) -> Criteria:
-    """Read the criteria from the texts of their options; the waits count by default, unless there is another one.
+    """Read the criteria from the texts of their options; the waits count by default if no other criterion is given.
 
-    Raises ``InputError``.
+    Raise ``InputError``.
     """
     wait = _read(parse_duration, wait_p95, "--wait-p95") if wait_p95 else None if missed else DEFAULT_WAIT
     return Criteria(
@@ -68,7 +69,7 @@ def _share(text: str) -> float:
 
 
 def plan(request: SizeRequest) -> SizePlan:
-    """Read and check all arguments and files. Raises ``InputError``; writes nothing."""
+    """Read and check all arguments and files. Raise ``InputError``; write nothing."""
     base = request.run
     if request.node_resource and base.cluster is not None:
         raise InputError("cannot be combined with --cluster", hint="only one of them", field="--node-resource")
@@ -104,7 +105,7 @@ def plan(request: SizeRequest) -> SizePlan:
 
 
 def _two_nodes(text: str, dimensions: Dimensions | None) -> SimulatedCluster:
-    """Two nodes of this vector: more than one, so that a log of processors is spread over nodes."""
+    """Return two nodes of this vector: more than one, so that a log of processors is spread over nodes."""
     try:
         dimensions = dimensions or Dimensions(names_in(text))
         capacity = parse_vector(text, dimensions)
@@ -126,8 +127,9 @@ def _scaling(request: SizeRequest, workload: Workload) -> Scaling:
 
 
 def _check_runnable(found: SizePlan) -> None:
-    """Raise ``InputError`` if a task fits on no node, however many there are: further nodes are as these, in their
-    racks.
+    """Raise ``InputError`` if a task fits no node, however many there are.
+
+    Further nodes are copies of the present ones, in their racks.
     """
     ready, scaling = found.plan, found.scaling
     if isinstance(scaling, Processors):
@@ -153,7 +155,7 @@ def _check_runnable(found: SizePlan) -> None:
 
 
 def size_all(found: SizePlan, progress: Progress | None = None) -> list[Comparison]:
-    """Search under each policy in turn. Raises ``InputError`` where no size is enough."""
+    """Search under each policy in turn. Raise ``InputError`` if no size is enough."""
     return [compare(found, choice, progress) for choice in found.plan.choices]
 
 
@@ -218,7 +220,7 @@ def _size(
             failed.clear()
             failed[size] = result
             return False
-        # One at a time is kept: of a long trace they are large.
+        # Only one result is kept, since those of a long trace are large.
         if not results or size < next(iter(results)):
             results.clear()
             results[size] = result
@@ -228,15 +230,15 @@ def _size(
         """Return whether a simulation that failed proves that no larger size is enough."""
         result = failed.get(size)
         if result is None:
-            # It failed before a larger one passed.
+            # This size failed before a larger one passed.
             return False
         if result.run.ended(JobEnd.REFUSED).any():
             return True
         rejected = result.run.rejected
         if not rejected.any():
             return is_ample(result, scaling, spare)
-        # A gang for which all nodes together are too few: a node for each of its tasks of every kind and in every rack
-        # is enough.
+        # The gang has more tasks than all nodes can take: a node for each of its tasks, of every kind and in every
+        # rack, is enough.
         ample = min(int(workload.tasks[rejected].max()) * max(1, scaling.given), scaling.most)
         return ample <= size or bool((rejected & run.never_fits(ready_for(ample), choice)).any())
 
@@ -260,21 +262,21 @@ def _size(
 
 
 def fitted_groups(found: SizePlan, cluster: SimulatedCluster, *, alone: bool = False) -> tuple[Group, ...]:
-    """Return the groups with quotas that this cluster can provide: as they are, at most all of it; ``alone``: all of
-    it.
+    """Return the groups with quotas that this cluster can provide, at most all of it; ``alone``: exactly all of it.
 
-    Without a file of groups equal quotas were dealt to those of the trace: they grow and shrink with the cluster.
+    Without a file of groups, equal quotas were dealt to the groups of the trace: these grow and shrink with the
+    cluster.
     """
     plan, total = found.plan, cluster.total()
     groups, accounting = plan.workload.groups, plan.options.accounting
     whole = total[0] if accounting == "cpu" else len(cluster.nodes) * 1_000_000
     if alone:
         inner, own = inner_names(groups), Quota(scalar=max(1, whole))
-        # Nobody else is there to share with.
+        # No other group shares the cluster.
         free: dict[str, Any] = {"windows": (), "parent": "", "max_quota": None, "lendable": None}
         return tuple(changed(group, quota=own, **free) for group in groups if group.name not in inner)
     if any(group.parent for group in groups):
-        # What is in a group is a part of its quota, however small the cluster.
+        # The quotas inside a group are parts of its quota, however small the cluster is.
         return groups
     if (
         len({group.quota for group in groups}) == 1
@@ -305,15 +307,16 @@ def fitted_groups(found: SizePlan, cluster: SimulatedCluster, *, alone: bool = F
 
 
 def _kept_apart(found: SizePlan) -> int:
-    """Return in how many ways nodes may stand empty while others wait, each on as many as were given at most: quotas
-    that are not lent, reservations.
+    """Return the number of reasons for which nodes may stay empty while jobs wait: unlent quotas, reservations.
+
+    Each reason holds back at most the number of given nodes.
     """
     workload = found.plan.workload
     return sum(group.lendable is not None for group in workload.groups) + bool(workload.cluster.reservations)
 
 
 def _first_guess(workload: Workload, scaling: Scaling) -> int:
-    """Return the size at which all work, if it came evenly, would make the load ``FIRST_LOAD``."""
+    """Return the size at which all work, if it came evenly, would give the load ``FIRST_LOAD``."""
     if isinstance(scaling, OneNodeKind):
         return max(scaling.least, scaling.given)
     run_time = workload.run
@@ -329,8 +332,9 @@ def _first_guess(workload: Workload, scaling: Scaling) -> int:
 
 
 def _out_of_reach(found: SizePlan, label: str, last: Trial, result: Result) -> InputError:
-    """Return the error about a workload for which no size is enough, or none of those that are tried; ``result`` is the
-    last simulation.
+    """Return the error for a workload for which no size is enough, or no size that is tried.
+
+    ``result`` is the last simulation.
     """
     figures, scaling = last.figures, found.scaling
     what, hint = [], "a weaker criterion, or more of other things that jobs wait for: licences, limits of groups"

@@ -1,4 +1,4 @@
-"""Separate clusters as one: what ran on each of them, put together so that it is measured like a shared cluster."""
+"""Separate clusters as one: their attempts are combined, so that they are measured like a shared cluster."""
 
 from __future__ import annotations
 

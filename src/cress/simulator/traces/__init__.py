@@ -17,7 +17,7 @@ from cress.simulator.workload import SimulatedCluster, Workload
 
 @dataclass(frozen=True)
 class Format:
-    """A format: the module that reads it, imported when it is needed, and the suffixes of its files.
+    """A format: the module that reads it, imported on use, and the suffixes of its files.
 
     With ``columns`` it is a table that is recognised by these names in its first line. With ``sized`` the reader
     chooses the number of nodes by the load.
@@ -50,12 +50,11 @@ MOST_HEADER = 100_000
 
 
 def load_workload(source: str, cluster: SimulatedCluster | None, seed: int, load: float | None = None) -> Workload:
-    """The workload of a file, or a generated one: ``generated`` or ``generated:jobs=1000,load=0.9,…``, ``frameworks``
-    or ``mixed``.
+    """Return the workload of a file, or a generated one.
 
-    ``cluster`` is that of ``--cluster``; formats that bring none need it. ``load`` is that of ``--load``: where the
-    trace does not say how many nodes there are, there are so many; else the times between submissions are scaled.
-    Raises ``InputError``.
+    Generated ones are ``generated`` or ``generated:jobs=1000,load=0.9,…``, ``frameworks`` and ``mixed``. ``cluster`` is
+    that of ``--cluster``; formats without a cluster need it. ``load`` is that of ``--load``: if the trace has no number
+    of nodes, the load sets it, otherwise the times between submissions are scaled. Raise ``InputError``.
     """
     name, _, parameters = source.partition(":")
     if name in GENERATORS:
@@ -79,7 +78,7 @@ def load_workload(source: str, cluster: SimulatedCluster | None, seed: int, load
 
 
 def _header(path: Path) -> Sequence[str]:
-    """The names in the first line of a table; empty for other files, and for those that cannot be read."""
+    """Return the names in the first line of a table; empty for other files, and for unreadable ones."""
     if path.name.lower().endswith(TABLES):
         with suppress(OSError, UnicodeDecodeError, EOFError, zlib.error), text_of(path) as file:
             return [name.strip() for name in file.readline(MOST_HEADER).split(",")]

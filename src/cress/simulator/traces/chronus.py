@@ -1,10 +1,9 @@
-"""Training jobs with deadlines, in the format of the Chronus simulator (SoCC'21), which published jobs of Microsoft's
-Philly clusters so.
+"""Training jobs with deadlines, in the format of the Chronus simulator (SoCC'21) for Microsoft's Philly clusters.
 
-One job a row: ``job_id,user,num_gpu,submit_time,duration,expect_time_list,job_type,…``. Times are minutes; the user is
-a virtual cluster, which becomes a group with a quota by its demand; a job should have ended ``expect_time_list`` after
+One job a row: ``job_id,user,num_gpu,submit_time,duration,expect_time_list,job_type,…``. Times are minutes. The user is
+a virtual cluster, which becomes a group with a quota by its demand. A job should have ended ``expect_time_list`` after
 its submission. The scheduler of that work knows how long jobs run, so run times are time limits. Without ``--cluster``
-there are nodes of eight GPUs, as many as the load asks for.
+there are nodes of eight GPUs, as many as the load requires.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ STRICT = "strict"
 
 
 def load(path: Path, cluster: SimulatedCluster | None, load: float | None = None) -> Workload:
-    """Read the jobs. Raises ``InputError`` for a cluster without GPUs, and for one that is given besides a load."""
+    """Return the jobs. Raise ``InputError`` for a cluster without GPUs, and if both a cluster and a load are given."""
     if cluster is not None and load is not None:
         raise InputError("sets the number of nodes of this trace", hint="either --load or --cluster", field="--load")
     if cluster is not None and GPU not in cluster.dimensions.index:
@@ -51,7 +50,7 @@ def load(path: Path, cluster: SimulatedCluster | None, load: float | None = None
 
 
 def _in_order(jobs: Columns, lines: list[int]) -> list[int]:
-    """Sort the columns by submit time, which is not the order of the file; return the lines so."""
+    """Sort the columns by submit time, since the file is not sorted; return the lines in the same order."""
     order = sorted(range(len(lines)), key=lambda i: _number(jobs["submit_time"][i]))
     for name, column in jobs.items():
         jobs[name] = [column[i] for i in order]
@@ -64,7 +63,10 @@ def _number(cell: object) -> float:
 
 
 def _columns(jobs: Columns, largest: int) -> Columns:
-    """Rows of a table of jobs. More GPUs than a node has are a gang of equal tasks, as few as divide them."""
+    """Return the rows of a table of jobs.
+
+    A job with more GPUs than a node becomes a gang of equal tasks, as few as divide them.
+    """
     gpus = [str(cell).strip() for cell in jobs["num_gpu"]]
     tasks = [int(text) // gcd(int(text), largest) if text.isdigit() and int(text) > largest else 1 for text in gpus]
     per_task = [str(int(text) // k) if k > 1 else text for text, k in zip(gpus, tasks, strict=True)]
@@ -92,7 +94,7 @@ def _minutes(jobs: Columns, name: str) -> list[str]:
 
 
 def _nodes(number: int) -> SimulatedCluster:
-    """A cluster of nodes with eight GPUs and a core for each."""
+    """Return a cluster of nodes with eight GPUs and a core for each GPU."""
     dimensions = Dimensions((GPU,))
     capacity = dimensions.vector(cpu=GPUS_OF_NODE * CORE, gpu=GPUS_OF_NODE * CORE)
     width = len(str(number))
@@ -102,12 +104,12 @@ def _nodes(number: int) -> SimulatedCluster:
 
 
 def _most_nodes(workload: Workload) -> int:
-    """The nodes that the largest job takes."""
+    """Return the number of nodes that the largest job takes."""
     return int(workload.tasks.max())
 
 
 def _groups(workload: Workload, index: int) -> tuple[Group, ...]:
-    """A group for each virtual cluster; its part of the cores is its part of the demand for GPUs."""
+    """Return a group for each virtual cluster; its part of the cores equals its part of the demand for GPUs."""
     asks = [request[index] for request in workload.requests]
     work: dict[str, int] = defaultdict(int)
     for i, (name, request) in enumerate(

@@ -1,12 +1,12 @@
 """Batch jobs of Alibaba's cluster-trace-v2018 as dags: one JSON object a line, also gzipped.
 
 ``{"job": "j_1", "tasks": [{"name": "R2_1", "instances": 3, "start_time": 9, …}, …]}``. A task of the trace becomes a
-job, a step of its dag, with one task for each instance. The numbers in its name say what it comes after: ``J5_2_4`` is
-number 5, after 2 and 4; a name without numbers comes after nothing. The dag is submitted when its first task started in
-the trace.
+job, a step of its dag, with one task for each instance. The numbers in its name are its own and those of its
+predecessors: ``J5_2_4`` is number 5, after 2 and 4. A name without numbers has no predecessors. The dag is submitted
+when its first task started in the trace.
 
 ``cpu_requested`` is hundredths of a core, ``mem_requested`` hundredths of a machine's memory, ``actual_duration`` the
-mean run time of an instance in seconds; ``expected_duration``, from the task's first start to its last end, is the time
+mean run time of an instance in seconds. ``expected_duration``, from the task's first start to its last end, is the time
 limit.
 """
 
@@ -30,12 +30,12 @@ from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import NO_LIMIT, SimulatedCluster, Workload
 
-# A letter or two, the task's own number, those of the tasks before it; "_Stg1" at the end is a remark of the trace's.
+# A letter or two, the task's own number, those of its predecessors; "_Stg1" at the end is a remark of the trace.
 NAME = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)(?:_Stg\d+)?")
 
-# The machines of the trace, as far as it tells: their memory is not told, only parts of it.
+# The machines of the trace; their memory is assumed, since the trace has only parts of it.
 CORES, MEMORY = 96, 512 * 2**30
-# Without --cluster there are as many of them as this part of their cores is used on average.
+# Without --cluster, the number of machines makes this the average use of their cores.
 LOAD = 0.25
 CENT = 10  # thousandths of a core in a hundredth
 
@@ -43,7 +43,7 @@ MOST_INSTANCES = 10_000_000
 
 
 class _TraceStep(NamedTuple):
-    """One task of the trace, as it is read."""
+    """One task of the trace, as read."""
 
     dag: int
     name: str
@@ -59,7 +59,7 @@ class _TraceStep(NamedTuple):
 
 
 def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
-    """Read a trace. Raises ``InputError`` when the file cannot be read or holds no dag at all."""
+    """Read a trace. Raise ``InputError`` if the file cannot be read or has no dag at all."""
     notes = TraceNotes()
     names, steps = _read(path, notes)
     if not steps:
@@ -72,7 +72,7 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
     begins = [math.inf] * len(names)
     for step in steps:
         begins[step.dag] = min(begins[step.dag], step.start)
-    # The lines of the trace are in no particular order.
+    # The lines of the trace have no particular order.
     steps.sort(key=lambda step: (begins[step.dag], step.dag))
     vectors = [cluster.dimensions.vector(cpu=step.cpu, memory=math.ceil(step.memory / 100 * largest)) for step in steps]
     requests = sorted(set(vectors))
@@ -105,7 +105,7 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
 
 
 def _read(path: Path, notes: TraceNotes) -> tuple[list[str], list[_TraceStep]]:
-    """The names of the dags, and all their steps."""
+    """Return the names of the dags, and all their steps."""
     names: list[str] = []
     steps: list[_TraceStep] = []
     malformed: list[int] = []
@@ -141,7 +141,7 @@ def _why(error: Exception) -> str:
 
 
 def _dag(data: Any, dag: int, line: int) -> tuple[str, list[_TraceStep]]:
-    """One line; raises ``KeyError``, ``TypeError`` or ``ValueError`` if it makes no sense."""
+    """Return the dag of one line. Raise ``KeyError``, ``TypeError`` or ``ValueError`` if the line is invalid."""
     steps = [_step(entry, dag, line) for entry in data["tasks"]]
     if not steps:
         raise ValueError("no tasks")
@@ -179,7 +179,7 @@ def _step(data: dict[str, Any], dag: int, line: int) -> _TraceStep:
 
 
 def _check_order(steps: list[_TraceStep]) -> None:
-    """Raise ``ValueError`` if tasks come after themselves."""
+    """Raise ``ValueError`` if the predecessors of tasks form a cycle."""
     left = {step.number: {number for number in step.before if number != step.number} for step in steps if step.number}
     if any(step.number in step.before for step in steps if step.number):
         raise ValueError("a task depends on itself")
@@ -202,7 +202,7 @@ def _after(steps: list[_TraceStep], notes: TraceNotes) -> tuple[tuple[tuple[int,
 
 
 def _machines(steps: list[_TraceStep]) -> SimulatedCluster:
-    """Machines like those of the trace, as many as make the mean load ``LOAD``; at least one."""
+    """Return machines like those of the trace, as many as give the mean load ``LOAD``; at least one."""
     dimensions = Dimensions()
     work = sum(step.cpu / 1000 * step.instances * step.run for step in steps)
     span = max(step.start + step.run for step in steps) - min(step.start for step in steps)
@@ -212,7 +212,7 @@ def _machines(steps: list[_TraceStep]) -> SimulatedCluster:
 
 
 def _limit(step: _TraceStep) -> int:
-    # The mean duration is rounded in the trace, and may exceed the limit.
+    # The trace rounds the mean duration, which may therefore exceed the limit.
     return NO_LIMIT if step.limit < 0 else _microseconds(max(step.limit, step.run))
 
 

@@ -14,7 +14,7 @@ Dependencies = tuple[tuple[int, Condition], ...]
 
 
 def dag_of(specs: Sequence[JobSpec], position: int) -> int | None:
-    """Return the position of the dag that this job is a step of."""
+    """Return the position of the dag of which this job is a step."""
     family = specs[position].job.family
     return -family - 1 if family else None
 
@@ -22,7 +22,7 @@ def dag_of(specs: Sequence[JobSpec], position: int) -> int | None:
 def predecessors(specs: Sequence[JobSpec]) -> tuple[After, list[InputError]]:
     """Return the jobs after which each job starts, by position, and the dependencies that cannot be simulated.
 
-    No dag is among the predecessors: its steps take its place, and start after what it comes after.
+    Dags are never among the predecessors: their steps take their place, and start after the dag's own predecessors.
     """
     errors: list[InputError] = []
     made = [_resolved(specs, position, errors) for position in range(len(specs))]
@@ -34,7 +34,7 @@ def predecessors(specs: Sequence[JobSpec]) -> tuple[After, list[InputError]]:
 
 
 def _resolved(specs: Sequence[JobSpec], position: int, errors: list[InputError]) -> Dependencies:
-    """Return what this entry itself names in ``after``."""
+    """Return the dependencies that the ``after`` of this entry names."""
     spec = specs[position]
     found: dict[int, Condition] = {}
     for number, condition in spec.job.after:
@@ -62,9 +62,10 @@ def _resolved(specs: Sequence[JobSpec], position: int, errors: list[InputError])
 
 
 def _steps(specs: Sequence[JobSpec], dag: int, count: int, condition: Condition) -> Dependencies:
-    """Return the steps of a dag that must be over, and how, for the dag to have met the condition (``any`` or ``ok``).
+    """Return the steps of a dag, with the end that each needs for the dag to meet the condition.
 
-    A dag succeeds without the steps that start only when another fails: any end of these will do.
+    The condition is ``any`` or ``ok``. A dag succeeds without the steps that start only when another fails: any end of
+    these will do.
     """
     steps = range(dag + 1, dag + 1 + count)
     needless: set[int] = set()

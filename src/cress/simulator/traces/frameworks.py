@@ -1,9 +1,9 @@
 """Generated frameworks that share a cluster: ``frameworks:count=2,nodes=20,load=1,…``.
 
-Each framework is a group with an equal quota, whose jobs name one workload: it keeps the leases that its tasks leave
-for a while. It is given applications, at random moments and of different sizes: stages one after the other, each an
-array of equal short tasks, as Spark, Dask or Tez run them. The size of the tasks differs from stage to stage, so that a
-task seldom fills the lease in which it runs.
+Each framework is a group with an equal quota, whose jobs name one workload, which keeps the leases of its tasks for a
+while. It gets applications of different sizes at random moments: stages one after the other, each an array of equal
+short tasks, as Spark, Dask or Tez run them. The size of the tasks differs from stage to stage, so that a task seldom
+fills the lease in which it runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 GIB = 2**30
 DIMENSIONS = Dimensions()
 CORES, MEMORY = 32, 128  # of a node, GiB
-# Cores of a task, and GiB for each core: how often.
+# Cores of a task, GiB for each core, and their frequency.
 SIZES: tuple[tuple[float, float], ...] = ((1, 0.4), (2, 0.3), (4, 0.3))
 MEMORIES: tuple[tuple[float, float], ...] = ((2, 0.4), (4, 0.4), (6, 0.2))
 LONGEST_RUN = 3600  # s
@@ -110,7 +110,7 @@ def _drawn(rng: np.random.Generator, choices: tuple[tuple[float, float], ...], n
 
 
 def _arrivals(rng: np.random.Generator, work: Floats, cluster: SimulatedCluster, chosen: FrameworkParameters) -> Ints:
-    """Submit times of the applications, in order, at random in the time in which their work makes the load."""
+    """Return random submit times of the applications, in order, over the time in which their work gives the load."""
     total = np.array(cluster.total(), dtype=np.float64)
     there = total > 0
     span = float((work.sum(axis=0)[there] / total[there]).max()) / chosen.load

@@ -1,8 +1,8 @@
 """A generated workload, with its own cluster and groups: ``generated:jobs=1000,nodes=100,…``.
 
-Heterogeneous nodes in racks; five used dimensions (cpu, memory, network, disk_read, gpu); single tasks, arrays
-and gangs; log-normal run times; time limits that people over-estimate; arrivals with a daily cycle, as many as
-load the scarcest dimension to ``load``. The same parameters and seed give the same workload everywhere.
+Heterogeneous nodes in racks; five used dimensions (cpu, memory, network, disk_read, gpu); single tasks, arrays and
+gangs; log-normal run times; overestimated time limits; arrivals with a daily cycle, as many as load the scarcest
+dimension to ``load``. The same parameters and seed give the same workload everywhere.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NODE_TYPES = (
 POLICIES = (SchedPolicy.BACKFILL, SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY)
 
 LONGEST_RUN = 86_400  # s
-# Time limits that people write: seconds.
+# Time limits that users choose: seconds.
 NICE_LIMITS = np.array([300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400, 172_800, 345_600, 691_200])
 
 
@@ -63,15 +63,15 @@ class GeneratedParameters:
     arrays: float = 0.05
     gangs: float = 0.02
     gpu: float = 0.15  # share of the shapes that need GPUs
-    constrained: float = 0.0  # share of the jobs that have constraints
-    devices: float = 0.0  # share of the nodes that have single GPUs and disks as devices
+    constrained: float = 0.0  # share of the jobs with constraints
+    devices: float = 0.0  # share of the nodes with single GPUs and disks as devices
 
 
 SHARES = {"arrays", "gangs", "gpu", "constrained", "devices"}
 
 
 def parse(text: str) -> GeneratedParameters:
-    """``jobs=1000,load=0.8`` as parameters. Raises ``InputError`` naming the parameter."""
+    """Return the parameters of a text such as ``jobs=1000,load=0.8``. Raise ``InputError`` with the parameter."""
     return parse_parameters("generated", text, GeneratedParameters(), SHARES, {"spread"})
 
 
@@ -114,7 +114,7 @@ def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
         groups=_groups(rng, names, cluster),
     )
     if chosen.constrained:
-        # Last, so that everything else is the same as without.
+        # Drawn last, so that everything else is the same as without constraints.
         nodes = cluster if cluster is not own else with_attributes(rng, own)
         templates, index = job_templates(rng, nodes, chosen.constrained, tasks, gang)
         workload = replace(workload, cluster=nodes, templates=templates, template_index=index)
@@ -123,7 +123,7 @@ def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
 
 def _cluster(count: int) -> SimulatedCluster:
     shares = np.cumsum([node_type[0] for node_type in NODE_TYPES])
-    # Types are spread evenly over the racks: node i takes the type in whose share i × golden ratio falls.
+    # Types are spread evenly over the racks: node i has the type into whose share i × golden ratio falls.
     where = np.searchsorted(shares, (np.arange(count) * 0.6180339887498949) % 1.0, side="right")
     nodes = []
     for i, kind in enumerate(np.minimum(where, len(NODE_TYPES) - 1).tolist()):
@@ -136,7 +136,7 @@ def _cluster(count: int) -> SimulatedCluster:
 
 
 def _shapes(rng: np.random.Generator, chosen: GeneratedParameters, cluster: SimulatedCluster) -> list[ResourceVector]:
-    """Distinct requests, each of which fits on some empty node."""
+    """Return distinct requests, each of which fits some empty node."""
     dimensions = cluster.dimensions
     capacities = np.array([node.capacity for node in cluster.nodes], dtype=np.int64)
     found: dict[ResourceVector, None] = {}
@@ -153,7 +153,7 @@ def _shapes(rng: np.random.Generator, chosen: GeneratedParameters, cluster: Simu
         if rng.random() < chosen.gpu:
             amounts["gpu"] = int(rng.choice([500, 1000, 1000, 2000, 4000, 8000]))
         vector = dimensions.vector(**{name: amount for name, amount in amounts.items() if name in dimensions.index})
-        # A dimension that no node has is not asked for; the rest must fit on one node.
+        # A dimension that no node has is not requested; the rest must fit one node.
         vector = tuple(np.where(capacities.any(axis=0), vector, 0).tolist())
         if (capacities >= np.array(vector)).all(axis=1).any():
             found[vector] = None
@@ -175,7 +175,7 @@ def _tasks(rng: np.random.Generator, chosen: GeneratedParameters) -> tuple[Ints,
 
 
 def _limits(rng: np.random.Generator, run: Ints) -> Ints:
-    """Time limits in seconds: the run time over-estimated, then the next number that people write."""
+    """Return time limits in seconds: the run time, overestimated, then rounded up to a time that users choose."""
     guess = run * (1 + rng.exponential(1.5, len(run)))
     nice = NICE_LIMITS[np.minimum(np.searchsorted(NICE_LIMITS, guess), len(NICE_LIMITS) - 1)]
     limits: Ints = np.maximum(nice, run).astype(np.int64)
@@ -190,7 +190,7 @@ def _arrivals(
     tasks: Ints,
     run: Ints,
 ) -> Ints:
-    """Submit times in order: as dense as loads the scarcest dimension, denser by day than by night."""
+    """Return submit times in order: dense enough to load the scarcest dimension, denser by day than by night."""
     total = np.array(cluster.total(), dtype=np.float64)
     work = (request * (tasks * run)[:, None].astype(np.float64)).sum(axis=0)
     there = total > 0
@@ -205,7 +205,7 @@ def _arrivals(
 
 
 def _groups(rng: np.random.Generator, names: list[str], cluster: SimulatedCluster) -> tuple[Group, ...]:
-    """Groups with quotas that add up to the cluster's cores, at least one core each, in the accounting ``cpu``."""
+    """Return groups whose quotas add up to the cluster's cores, at least one core each, in accounting ``cpu``."""
     cores = cluster.total()[0] // 1000
     weight: Floats = rng.lognormal(0.0, 0.5, len(names))
     quotas = np.maximum(1, np.floor(weight / weight.sum() * cores)).astype(np.int64)

@@ -1,5 +1,6 @@
-"""Attributes of generated nodes and constraints of generated jobs: versions, hardware, racks, spread, adjacency,
-ports.
+"""Attributes of generated nodes and constraints of generated jobs.
+
+These are versions, hardware, racks, spread, adjacency and ports.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _GANGS = (
 )
 NEAR_DATA = 'Rack = "{rack}" && f(x) = (Waittime > 5min)'
 DISKS = 2  # of a node with devices
-RACKS = 24  # racks with data that jobs want to be near to
+RACKS = 24  # racks with data that jobs prefer to be near
 
 
 def with_attributes(rng: np.random.Generator, cluster: SimulatedCluster) -> SimulatedCluster:

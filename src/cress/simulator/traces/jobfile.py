@@ -1,6 +1,6 @@
 """Jobs as in job files, with the times that a simulation needs: a YAML file with a list ``jobs``.
 
-Each entry has the keys of a job file (docs/jobs.md) and those of ``SIMULATED``; a ``command`` is not needed, and not
+Each entry has the keys of a job file (docs/jobs.md) and those of ``SIMULATED``; a ``command`` is optional and never
 run. ``after`` names other jobs of the file. A dag becomes one job for each of its steps.
 """
 
@@ -39,13 +39,13 @@ SIMULATED: dict[str, tuple[Callable[[str], int], int]] = {
     "fails": (parse_count, 0),
     "until": (parse_duration, NO_LIMIT),
 }
-# Those that the steps of a dag may have; they have those of their dag where they have none.
+# Keys that the steps of a dag may have; the default is the value of their dag.
 OF_STEPS = ("run", "fails")
 USER = "user"
 
 
 def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
-    """Read a file of jobs. Raises ``InputError`` with file, line and field for every mistake."""
+    """Read a file of jobs. Raise ``InputError`` with file, line and field for every mistake."""
     if cluster is None:
         raise InputError("a file of jobs has no cluster", hint="give --cluster FILE", file=str(path))
     try:
@@ -57,7 +57,7 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
         raise InputError(f"cannot be read: {error}", file=str(path)) from error
     reader = _EntryReader(document, cluster)
     if reader.errors:
-        # Where there are no jobs there is no line.
+        # Without jobs there is no line.
         there = "jobs" in document
         found = [error.at(file=str(path), line=there and line_at(document, error.field)) for error in reader.errors]
         raise found[0] if len(found) == 1 else InputErrors(found)
@@ -80,7 +80,7 @@ class _EntryReader:
     def __init__(self, document: Mapping[str, Any], cluster: SimulatedCluster) -> None:
         self.errors: list[InputError] = []
         self._cluster = cluster
-        self._times: list[_Times] = []  # as the jobs that are read: the steps of a dag follow it
+        self._times: list[_Times] = []  # in the order of the jobs read: the steps of a dag follow it
         entries = document.get("jobs")
         bare: object = entries
         if isinstance(entries, list):
@@ -100,7 +100,7 @@ class _EntryReader:
         self._templates = [self._template(self._times[i], self._specs[i]) for i in self._rows]
 
     def _entry(self, entries: Any, i: int, entry: object) -> object:
-        """Return an entry without the keys of the simulation, which are read."""
+        """Return an entry without the keys of the simulation, after these have been read."""
         if not isinstance(entry, Mapping):
             return entry
         place, line = f"jobs[{i}]", line_of(entries, i)
@@ -156,7 +156,7 @@ class _EntryReader:
         self.errors.append(InputError(error.what, hint=error.hint, field=f"{place}.{key}"))
 
     def workload(self, name: str) -> Workload:
-        """The workload of a file without mistakes."""
+        """Return the workload of a file without mistakes."""
         jobs = [self._specs[i].job for i in self._rows]
         times = [self._times[i] for i in self._rows]
         dags = [dag_of(self._specs, i) for i in self._rows]
@@ -199,8 +199,9 @@ class _EntryReader:
         )
 
     def _deadlines(self, dags: Sequence[int | None]) -> Ints | None:
-        """When each job should have ended, a step of a dag with what is behind it; ``None`` if no job has a
-        deadline.
+        """Return the time by which each job should have ended; ``None`` if no job has a deadline.
+
+        For a step of a dag, the time of the steps behind it is subtracted.
         """
         jobs = [spec.job for spec in self._specs]
         behind = longest_behind(jobs)

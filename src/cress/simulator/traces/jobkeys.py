@@ -1,6 +1,4 @@
-"""Keys of job files in traces: a cell or an entry says the same as the key of a job that is submitted
-(docs/jobs.md).
-"""
+"""Keys of job files in traces: a cell or an entry has the same meaning as the key of a job file (docs/jobs.md)."""
 
 from __future__ import annotations
 
@@ -56,12 +54,12 @@ COLUMNS = (
 )
 # Keys that are checked against these columns too.
 WITH_TASKS = ("type", "minimum", "max_running")
-# "Any number" where a job file leaves the key out.
+# Keys for which a job file states "any number" by leaving them out.
 ZERO_IS_NONE = ("max_per_node", "max_per_rack", "max_running")
 
 
 def template_of(cells: Mapping[str, str], dimensions: Dimensions, licences: Mapping[str, int]) -> Job:
-    """The template of a row with these cells. Raises ``InputError`` with the key as ``field``."""
+    """Return the template of a row with these cells. Raise ``InputError`` with the key as ``field``."""
     keys: dict[str, object] = {
         key: text for key, text in cells.items() if text and not (text == "0" and key in ZERO_IS_NONE)
     }
@@ -75,7 +73,7 @@ def template_of(cells: Mapping[str, str], dimensions: Dimensions, licences: Mapp
 
 
 def ports(text: str) -> tuple[tuple[str, int], ...]:
-    """The ports in a cell, each ``80``, ``http=80``, ``dynamic`` or ``admin=dynamic``."""
+    """Return the ports in a cell, each ``80``, ``http=80``, ``dynamic`` or ``admin=dynamic``."""
     found = []
     for word in text.split():
         name, equals, number = word.rpartition("=")
@@ -89,7 +87,7 @@ def ports(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def template_of_spec(spec: JobSpec, dimensions: Dimensions, licences: Mapping[str, int]) -> Job:
-    """The template of a job as it was submitted. Raises ``InputError`` with the key as ``field``."""
+    """Return the template of a submitted job. Raise ``InputError`` with the key as ``field``."""
     (job,) = constrained([replace(spec, place="", job=replace(spec.job, after=(), family=0))], dimensions)
     check_constraints(job.requirement, job.rank)
     unknown = [name for name, _ in job.licences if licences and name not in licences]

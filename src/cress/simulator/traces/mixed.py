@@ -1,9 +1,9 @@
 """A mixed workload on a cluster of its own: ``mixed:nodes=40,night=0.4,…``.
 
-Services whose task counts follow the hour of day, with surges, and databases; beside them arrays of batch tasks, dags
+It has services whose task counts follow the hour of day, with surges, and databases; also arrays of batch tasks, dags
 and cron jobs. All of them reserve more than they use. Half of the groups have the services and databases, the other
-half everything else. The quotas follow the hour of day: each group of services is guaranteed what its services want,
-and some headroom.
+half everything else. The quotas follow the hour of day: each group of services is guaranteed the amount that its
+services want, and some headroom.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
     cores = own.total()[0] / 1000
     if not cores:
         raise InputError("the nodes have no cores", hint="nodes of at least 8 cores and 32G")
-    # A generator of random numbers for each kind of work: none depends on the parameters of another.
+    # Each kind of work has its own random generator, so that none depends on the parameters of another.
     kinds = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(5)]
     rows = Rows(own.dimensions)
     reserved = chosen.load * cores * chosen.days * 24 * 3600  # core seconds
@@ -48,6 +48,6 @@ def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
 
 
 def cluster_of(count: int) -> SimulatedCluster:
-    """Return so many equal nodes."""
+    """Return a cluster of ``count`` equal nodes."""
     capacity = DIMENSIONS.vector(cpu=CORES * 1000, memory=MEMORY * GIB)
     return SimulatedCluster(DIMENSIONS, tuple(Node(name=f"node{i + 1:04d}", capacity=capacity) for i in range(count)))

@@ -1,4 +1,4 @@
-"""The batch work of a mixed workload: arrays that people submit by day, dags and cron jobs that run mostly by night."""
+"""The batch work of a mixed workload: arrays submitted by day, dags and cron jobs that run mostly by night."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cress.simulator.traces.mixed_services import names_of
 HOUR, DAY = 3600, 86_400
 LONGEST_RUN = 4 * HOUR  # s
 MOST_TASKS = 200  # of an array
-# Cores of a task and GiB for each core: how often.
+# Cores of a task, GiB for each core, and their frequency.
 CORES, CORES_SHARES = (1, 2, 4, 8), (0.2, 0.3, 0.3, 0.2)
 MEMORY, MEMORY_SHARES = (2, 4), (0.5, 0.5)
 OFFICE, NIGHT = (9, 18), (0, 6)  # hours
@@ -38,7 +38,7 @@ class _Shapes:
 
 
 def _moment(rng: np.random.Generator, days: int, hours: tuple[int, int], share: float) -> int:
-    """Draw a second of the days: inside of these hours with the probability ``share``, else at any time."""
+    """Return a random second of the days: within these hours with the probability ``share``, otherwise at any time."""
     day = int(rng.integers(days)) * DAY
     if rng.random() < share:
         return day + int(rng.integers(hours[0] * HOUR, hours[1] * HOUR))
@@ -46,7 +46,7 @@ def _moment(rng: np.random.Generator, days: int, hours: tuple[int, int], share: 
 
 
 def add_arrays(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, work: float) -> None:
-    """Add arrays until they reserve so many core seconds; the last one is the first above."""
+    """Add arrays until they reserve ``work`` core seconds; the last one is the first to exceed it."""
     shapes, names = _Shapes(rng, chosen), names_of("batch", chosen.groups)
     i = 0
     while work > 0:
@@ -61,8 +61,9 @@ def add_arrays(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, wo
 
 
 def add_dags(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, work: float) -> None:
-    """Add dags of steps one after the other until they reserve so many core seconds; the last one is the first
-    above.
+    """Add dags of successive steps until they reserve ``work`` core seconds.
+
+    The last dag is the first to exceed it.
     """
     shapes, names = _Shapes(rng, chosen), names_of("batch", chosen.groups)
     i = 0
@@ -89,10 +90,10 @@ def add_dags(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, work
 
 
 def add_crons(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, work: float) -> None:
-    """Add cron jobs that run once a day or each hour and reserve so many core seconds together, about.
+    """Add cron jobs that run once a day or each hour and together reserve about ``work`` core seconds.
 
-    The shares of those that run by night are of their work. Run time and size are drawn; the number of tasks follows
-    from the work.
+    The share of the jobs that run by night is a share of this work. Run time and size are drawn; the number of tasks
+    follows from the work.
     """
     names = names_of("batch", chosen.groups)
     count = CRONS * chosen.groups
@@ -103,7 +104,7 @@ def add_crons(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, wor
         if i < nightly:
             when, runs = f"{minute} {int(rng.integers(*NIGHT))} * * *", chosen.days
         else:
-            # A run is over before the next one is due.
+            # A run ends before the next one is due.
             when, runs, run = f"{minute} * * * *", chosen.days * 24, min(run, HOUR // 2)
         tasks = max(1, round(work / count / (runs * run * cores)))
         rows.add(

@@ -19,19 +19,19 @@ class MixedParameters:
     nodes: int = 40
     days: int = 1
     load: float = 0.8  # reserved core hours / those of the cluster
-    groups: int = 1  # of services and databases, and as many of the others
+    groups: int = 1  # of services and databases, and as many others
     services: float = 0.5
     databases: float = 0.05
     dags: float = 0.1
     cron: float = 0.05
     applications: int = 4  # services of each group
     peak: float = 20.0  # hour of day at which services want most tasks
-    apart: float = 1.0  # hours: sigma of the peaks of single services round it
+    apart: float = 1.0  # hours: sigma of the peaks of single services around it
     night: float = 0.4  # lowest / highest task count of a service
     surges: float = 1.0  # sudden surges a day of each service
     surge: float = 1.5  # wanted tasks / usual ones, in a surge
-    surge_hours: float = 1.0  # how long a surge lasts
-    headroom: float = 1.3  # quota of a group of services / what they usually want in that hour
+    surge_hours: float = 1.0  # the length of a surge
+    headroom: float = 1.3  # quota of a group of services / their usual demand in that hour
     service_use: float = 0.75
     database_use: float = 0.6
     batch_use: float = 0.9  # of arrays, dags and cron jobs
@@ -58,7 +58,7 @@ FROM_ZERO = {"spread", "surges", "apart", "peak"}
 
 
 def parse(text: str) -> MixedParameters:
-    """``nodes=40,night=0.5`` as parameters. Raises ``InputError`` naming the parameter."""
+    """Return the parameters of a text such as ``nodes=40,night=0.5``. Raise ``InputError`` with the parameter."""
     chosen = parse_parameters("mixed", text, MixedParameters(), SHARES, FROM_ZERO)
     place = f"mixed:{text}"
     if chosen.services + chosen.databases + chosen.dags + chosen.cron > 1 + 1e-9:

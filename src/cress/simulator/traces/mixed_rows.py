@@ -1,4 +1,4 @@
-"""Jobs of a mixed workload while it is generated, one after the other."""
+"""Collection of the jobs of a mixed workload while it is generated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import NO_LIMIT, SimulatedCluster, Workload, template
 
 GIB = 2**30
-MONDAY = 18 * DAY  # 1970-01-19, 00:00 UTC: when second 0 is
+MONDAY = 18 * DAY  # 1970-01-19, 00:00 UTC: the time of second 0
 
 
 class Rows:
@@ -58,12 +58,12 @@ class Rows:
         family: str = "",
         after: int | None = None,
     ) -> int:
-        """Add a job and return its position. ``after`` is that of a job that must succeed first."""
+        """Add a job and return its position. ``after`` is the position of a job that must succeed first."""
         request = self._dimensions.vector(cpu=round(cores * 1000), memory=round(memory * GIB))
         values = {
             "submit": submit,
             "run": run,
-            # People ask for twice the run time.
+            # Users request twice the run time.
             "limit": run * 2 if run != NO_LIMIT else NO_LIMIT,
             "tasks": tasks,
             "request": self._requests.setdefault(request, len(self._requests)),
@@ -80,7 +80,7 @@ class Rows:
         return len(self._ids) - 1
 
     def scale(self, position: int, time: int, tasks: int) -> None:
-        """Have a service at another task count from this time on."""
+        """Give a service another task count from this time on."""
         self._scales.append((time * SECOND, position, tasks))
 
     def workload(self, name: str, cluster: SimulatedCluster, groups: Sequence[Group]) -> Workload:

@@ -13,22 +13,21 @@ from cress.simulator.traces.mixed_rows import Rows
 
 HOUR, DAY_HOURS = 3600, 24
 EVERY_DAY = tuple(range(7))
-# Cores of a task of a service, and GiB for each core: each of them as often as the others.
+# Cores of a task of a service, and GiB for each core, all equally frequent.
 SERVICE_CORES, SERVICE_MEMORY = (2, 4), (2, 4)
 DATABASE_CORES, DATABASE_MEMORY = 8, 32
 COPIES = 3  # tasks of a database
-# The part of the cluster that is guaranteed to the groups without services together: they live on what services leave.
+# The part of the cluster guaranteed to the groups without services, which otherwise use idle resources of services.
 BATCH_QUOTA = 0.1
 
 
 def names_of(kind: str, count: int) -> list[str]:
-    """Return the names of so many groups."""
+    """Return the names of ``count`` groups."""
     return [f"{kind}{i + 1}" for i in range(count)]
 
 
 def day_curve(chosen: MixedParameters, peak: float) -> Floats:
-    """Return the wanted tasks of each hour ``[24]`` as a share of the highest number: a wave that is highest at
-    ``peak``.
+    """Return the wanted tasks of each hour ``[24]`` as a share of the highest number: a wave with its top at ``peak``.
 
     The count of an hour is that of its busiest moment.
     """
@@ -39,15 +38,16 @@ def day_curve(chosen: MixedParameters, peak: float) -> Floats:
 
 
 def add_services(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, work: float) -> Floats:
-    """Add services that reserve so many core seconds without their surges; return the cores that each group wants in
-    each hour ``[groups, 24]``.
+    """Add services that reserve ``work`` core seconds without their surges.
+
+    Return the cores that each group wants in each hour ``[groups, 24]``.
     """
     names = names_of("services", chosen.groups)
     count = chosen.groups * chosen.applications
     curves = np.array([day_curve(chosen, hour) for hour in chosen.peak + chosen.apart * rng.standard_normal(count)])
     sizes = rng.lognormal(0.0, 0.5, count)
     cores, memory = rng.choice(SERVICE_CORES, count), rng.choice(SERVICE_MEMORY, count)
-    # As many cores of all services as have the work; each is as large a part of them as its size says.
+    # All services together reserve the work; the part of each is in proportion to its size.
     highest = work / (chosen.days * HOUR * (sizes[:, None] * curves).sum()) * sizes
     wanted = np.zeros((chosen.groups, DAY_HOURS))
     kind = rows.template(type=JobType.SERVICE, plan=Service())
@@ -99,7 +99,7 @@ def _changes(
 
 
 def add_databases(rows: Rows, chosen: MixedParameters, work: float) -> Floats:
-    """Add databases that reserve so many core seconds, rounded to whole tasks; return the cores of each group."""
+    """Add databases that reserve ``work`` core seconds, rounded to whole tasks; return the cores of each group."""
     tasks = round(work / (chosen.days * DAY_HOURS * HOUR) / DATABASE_CORES)
     names = names_of("services", chosen.groups)
     found = np.zeros(chosen.groups)
@@ -123,7 +123,7 @@ def add_databases(rows: Rows, chosen: MixedParameters, work: float) -> Floats:
 def groups_of(chosen: MixedParameters, wanted: Floats, constant: Floats, total: int) -> tuple[Group, ...]:
     """Return the groups.
 
-    What a group of services is guaranteed changes each hour with what they want; the others have a small quota.
+    The quota of a group of services changes each hour with their demand; the others have a small quota.
     """
     found = []
     for name, hours, fixed in zip(names_of("services", chosen.groups), wanted, constant.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""The GPU cluster of Alibaba's cluster-trace-gpu-v2023: its nodes with their GPUs one by one, its lists of pods.
+"""The GPU cluster of Alibaba's cluster-trace-gpu-v2023: its nodes with their single GPUs, its lists of pods.
 
 Nodes: ``sn,cpu_milli,memory_mib,gpu,model``. Pods: ``name,cpu_milli,memory_mib,num_gpu,gpu_milli`` and, in most lists,
 ``gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time`` (seconds). Each pod becomes a row of a table of
@@ -42,9 +42,9 @@ def is_pods(header: Sequence[str]) -> bool:
 
 
 def load_nodes(text: str, file: str) -> SimulatedCluster:
-    """The cluster of this list: every GPU is a device, its model an attribute.
+    """Return the cluster of this list: every GPU is a device, its model an attribute.
 
-    Raises ``InputError`` for every mistake.
+    Raise ``InputError`` for every mistake.
     """
     dimensions = Dimensions((GPU,))
     reader = csv.DictReader(text.splitlines())
@@ -90,7 +90,7 @@ def _amount(text: str | None, column: str) -> int:
 
 
 def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
-    """Read a list of pods. Raises ``InputError`` without a cluster and when no pod is left."""
+    """Read a list of pods. Raise ``InputError`` without a cluster, and if no pod is left."""
     if cluster is None:
         raise InputError(
             "a list of pods has no cluster",
@@ -115,18 +115,18 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
 
 
 def _gpus(number: str, milli: str) -> str:
-    """Part of one GPU, or whole ones."""
+    """Return the text for a part of one GPU, or for whole GPUs."""
     return f"{milli}m" if number == "1" else number
 
 
 def _requirement(models: str) -> str:
-    """``V100M16|A10`` as a requirement."""
+    """Return a text such as ``V100M16|A10`` as a requirement."""
     names = [f'"{name.strip()}"' for name in models.split("|") if name.strip()]
     return f"GPUModel in ({', '.join(names)})" if names else ""
 
 
 def _times(pods: Columns, lines: list[int], notes: TraceNotes) -> Columns:
-    """When each pod comes and how long it runs; a list without times comes one a second and stays."""
+    """Return the arrival and run time of each pod; in a list without times, one pod arrives each second and stays."""
     if not all(name in pods for name in TIMES):
         notes.add("no times in the trace", count=1)
         return {"submit": [str(i) for i in range(len(lines))], "run": [STAYS] * len(lines)}
@@ -139,7 +139,7 @@ def _times(pods: Columns, lines: list[int], notes: TraceNotes) -> Columns:
 
 
 def _between(first: str, last: str) -> str:
-    """Return the seconds between two times; -1, unknown, without an end.
+    """Return the seconds between two times; without an end -1, which means unknown.
 
     A cell that is not a time is returned for the table's reader to report.
     """

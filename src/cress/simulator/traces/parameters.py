@@ -17,7 +17,7 @@ MOST = 10_000_000
 def parse_parameters(source: str, text: str, default: P, shares: Container[str], from_zero: Container[str]) -> P:
     """Return ``default`` with the parameters of ``text``; ``source`` is the name of the generator.
 
-    ``shares`` are from 0 to 1; those ``from_zero`` may be 0, all others are positive. Raises ``InputError`` naming the
+    ``shares`` are from 0 to 1; those ``from_zero`` may be 0; all others are positive. Raise ``InputError`` with the
     parameter.
     """
     known: dict[str, type[int | float]] = {field.name: type(getattr(default, field.name)) for field in fields(default)}

@@ -1,9 +1,9 @@
-"""Standard Workload Format, version 2.2: 18 columns, ``;`` comments with the header inside.
+"""Standard Workload Format, version 2.2: 18 columns, and ``;`` comments that contain the header.
 
-Source: Feitelson, Tsafrir, Krakov, "Experience with using the Parallel Workloads Archive", JPDC 74 (2014),
-and the archive's definition of the format. A processor log has no nodes: it becomes one node with that many
-cores, and each job one task of as many cores. On a cluster of several nodes (``--cluster``) no node could
-hold such a task: there each job is a gang of tasks of one core.
+Source: Feitelson, Tsafrir, Krakov, "Experience with using the Parallel Workloads Archive", JPDC 74 (2014), and the
+archive's definition of the format. A processor log has no nodes: it becomes one node with that many cores, and each job
+one task of as many cores. On a cluster of several nodes (``--cluster``) no node could hold such a task, so each job is
+a gang of tasks of one core.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CORE = 1000
 
 
 def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
-    """Read a log. Raises ``InputError`` when the file cannot be read or holds no job at all."""
+    """Read a log. Raise ``InputError`` if the file cannot be read or has no job at all."""
     text = _read(path)
     notes = TraceNotes()
     header, lines, numbers = _split(text, notes)
@@ -62,7 +62,7 @@ def _read(path: Path) -> bytes:
 
 
 def _split(text: bytes, notes: TraceNotes) -> tuple[dict[str, str], list[bytes], list[int]]:
-    """The header's ``Key: value`` pairs, the lines of 18 fields and their line numbers."""
+    """Return the header's ``Key: value`` pairs, the lines of 18 fields and their line numbers."""
     header: dict[str, str] = {}
     lines, numbers, malformed = [], [], []
     for number, line in enumerate(text.split(b"\n"), start=1):
@@ -80,7 +80,7 @@ def _split(text: bytes, notes: TraceNotes) -> tuple[dict[str, str], list[bytes],
 
 
 def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple[Floats, Ints]:
-    """The used columns ``[n, 7]`` of the lines that are numbers throughout, and their line numbers."""
+    """Return the used columns ``[n, 7]`` of the fully numeric lines, and their line numbers."""
     line = np.array(numbers, dtype=np.int64)
     table: Floats
     try:
@@ -93,7 +93,7 @@ def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple
         table = np.array([row for row in rows if row is not None], dtype=np.float64).reshape(-1, len(USED))
         notes.add("malformed line", line[~good].tolist())
         line = line[good]
-    # Up to 2^53 a float holds every integer; nothing real is near, and "nan" or "1e300" is no time.
+    # A float holds every integer up to 2^53; real values are far below, and "nan" or "1e300" is no time.
     sane = (np.isfinite(table) & (np.abs(table) < MOST)).all(axis=1)
     notes.add("malformed line", line[~sane].tolist())
     return table[sane], line[sane]
@@ -101,8 +101,9 @@ def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple
 
 @dataclass(frozen=True)
 class _Feedback:
-    """The columns that few logs fill, by line: the number of the preceding job, and the lines with a think time or with
-    requested memory.
+    """The columns that few logs fill, by line.
+
+    These are the number of the preceding job, and the lines with a think time or with requested memory.
     """
 
     preceding: dict[int, int]
@@ -111,7 +112,7 @@ class _Feedback:
 
 
 def _feedback(lines: list[bytes], numbers: list[int]) -> _Feedback:
-    """The columns 10, 17 and 18; text in them counts as nothing, as in every column that is not used."""
+    """Return the columns 10, 17 and 18; text in them is ignored, as in every unused column."""
     found: dict[int, dict[int, int]] = {MEMORY: {}, PRECEDING: {}, THINK: {}}
     for number, line in zip(numbers, lines, strict=True):
         cells = line.split()
@@ -123,7 +124,7 @@ def _feedback(lines: list[bytes], numbers: list[int]) -> _Feedback:
 
 
 def _positive(cell: bytes) -> int:
-    """The whole part of a number above 0, else 0; part of a second of think time counts as one."""
+    """Return the whole part of a number above 0, otherwise 0; a part of a second of think time counts as one."""
     try:
         value = float(cell)
     except ValueError:
@@ -212,10 +213,10 @@ def _workload(
 
 
 def _after(ids: list[str], line: Ints, feedback: _Feedback, notes: TraceNotes) -> After | None:
-    """The preceding job of each one (column 17): it is over, however it ended, before the job starts."""
+    """Return the preceding job of each one (column 17), which must end, in any way, before the job starts."""
     if not feedback.preceding:
         return None
-    # The first one of a number that occurs twice.
+    # The first job, if a number occurs twice.
     place = {job: i for i, job in reversed(list(enumerate(ids)))}
     found: list[tuple[tuple[int, Condition], ...]] = []
     unknown, think = [], []
@@ -252,7 +253,7 @@ def _processors(header: dict[str, str], procs: Ints, notes: TraceNotes) -> int:
 
 
 def _integer(text: str) -> int:
-    """The integer at the start of a header value, 0 when there is none: archives add remarks behind it."""
+    """Return the integer at the start of a header value, otherwise 0: archives add remarks after it."""
     word = (text.split() or [""])[0]
     return int(word) if word.isdigit() else 0
 
@@ -267,7 +268,7 @@ def _clock(header: dict[str, str]) -> tuple[int, tzinfo]:
     zone: tzinfo = UTC
     name = header.get("TimeZoneString", "")
     if name:
-        # zoneinfo costs 10 ms and few logs name a zone.
+        # The import of zoneinfo takes 10 ms, and few logs name a zone.
         from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
         try:

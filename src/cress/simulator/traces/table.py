@@ -55,7 +55,7 @@ LATEST = 36_500 * DAY
 
 
 def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
-    """Read a table of jobs. Raises ``InputError`` for missing columns and when no job is left."""
+    """Read a table of jobs. Raise ``InputError`` for missing columns, and if no job is left."""
     if cluster is None:
         raise InputError("a table of jobs has no cluster", hint="give --cluster FILE", file=str(path))
     notes = TraceNotes()
@@ -82,7 +82,7 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
 
 
 def read_csv(path: Path, notes: TraceNotes) -> tuple[Columns, list[int]]:
-    """The columns by name, and the line number of each row. Rows of a wrong length are left out."""
+    """Return the columns by name, and the line number of each row. Rows of a wrong length are left out."""
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         text = raw.decode("utf-8-sig")
@@ -113,7 +113,7 @@ def read_csv(path: Path, notes: TraceNotes) -> tuple[Columns, list[int]]:
 
 
 def _read_parquet(path: Path) -> tuple[Columns, list[int]]:
-    """The columns by name; a row's number stands for its line."""
+    """Return the columns by name; the number of a row serves as its line."""
     try:
         import polars as pl
     except ImportError as error:
@@ -128,7 +128,7 @@ def _read_parquet(path: Path) -> tuple[Columns, list[int]]:
 
 
 class _Rows:
-    """The rows of a table; parsing a column drops those with a bad cell."""
+    """The rows of a table; parsing a column drops the rows with an invalid cell."""
 
     def __init__(self, columns: Columns, lines: list[int], notes: TraceNotes) -> None:
         self.columns = columns
@@ -139,11 +139,11 @@ class _Rows:
     def integers(
         self, name: str, parse: Callable[[str], int], default: int
     ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """One column as int64 ``[n]``; empty cells give ``default``, bad ones are noted as malformed lines."""
+        """Return one column as int64 ``[n]``; empty cells give ``default``, invalid ones are noted as malformed."""
         n = len(self.line)
         if name not in self.columns:
             return np.full(n, default, dtype=np.int64)
-        # Few distinct values occur in a column, so each is parsed once.
+        # A column has few distinct values, so each is parsed once.
         known: dict[Cell, int | str] = {}
         values = np.empty(n, dtype=np.int64)
         wrong: list[int] = []
@@ -162,7 +162,7 @@ class _Rows:
         return values
 
     def texts(self, name: str) -> list[str]:
-        """One column as texts, empty where there is none."""
+        """Return one column as texts, empty if it is missing."""
         if name not in self.columns:
             return [""] * len(self.line)
         return ["" if cell is None else str(cell).strip() for cell in self.columns[name]]
@@ -172,7 +172,7 @@ class _Rows:
         self._notes.add(kind, lines)
 
     def drop(self, kind: str, rows: np.ndarray[tuple[int], np.dtype[np.int64]], *, detail: str = "") -> None:
-        """Leave these rows out, with a note on those that were good until now."""
+        """Leave these rows out, with a note on those that were valid until now."""
         fresh = rows[self.good[rows]]
         self.good[rows] = False
         self._notes.add(kind, self.line[fresh].tolist(), detail=detail)
@@ -208,7 +208,7 @@ def _truth(text: str) -> int:
 
 
 def _duration(text: str) -> int:
-    """Microseconds; -1, the archives' "unknown", stays -1."""
+    """Return microseconds; -1, the archives' "unknown", stays -1."""
     if text in {"-1", "-1.0"}:
         return NO_LIMIT
     value = parse_duration(text)
@@ -220,7 +220,7 @@ def _duration(text: str) -> int:
 def workload_of(
     path: Path, columns: Columns, lines: list[int], cluster: SimulatedCluster, notes: TraceNotes
 ) -> Workload:
-    """The workload of a table with the columns of docs/simulate.md, each row from a line of the file."""
+    """Return the workload of a table with the columns of docs/simulate.md, each row from a line of the file."""
     rows = _Rows(columns, lines, notes)
     dimensions = cluster.dimensions
     ids = rows.texts("job")
@@ -299,10 +299,10 @@ def workload_of(
 
 
 def _after(ids: list[str], rows: _Rows) -> After | None:
-    """Return the dependencies of each row: names of jobs with spaces between, each ``NAME`` or ``NAME:any``."""
+    """Return the dependencies of each row: names of jobs separated by spaces, each ``NAME`` or ``NAME:any``."""
     if "after" not in rows.columns:
         return None
-    # The first one of a name that occurs twice.
+    # The first job, if a name occurs twice.
     place = {name: i for i, name in reversed(list(enumerate(ids)))}
     found: list[tuple[tuple[int, Condition], ...]] = []
     wrong: list[int] = []
@@ -324,7 +324,7 @@ def _after(ids: list[str], rows: _Rows) -> After | None:
 
 
 def _templates(rows: _Rows, cluster: SimulatedCluster) -> tuple[tuple[Job, ...], Ints | None]:
-    """The distinct templates of the rows' job keys, and the index of that of each row."""
+    """Return the distinct templates of the rows' job keys, and the index of each row's template."""
     names = [name for name in COLUMNS if name in rows.columns]
     if not names:
         return (template(),), None
@@ -359,7 +359,7 @@ def _amount(name: str, dimensions: Dimensions) -> Callable[[str], int]:
 
 
 def _plain_float(text: str) -> str:
-    """Parquet gives 4.0 where a person writes 4, and 1e9 where the units' parser wants digits."""
+    """Return a float in plain form: Parquet has 4.0 for 4, and 1e9 where the units' parser needs digits."""
     if text.endswith(".0"):
         return text[:-2]
     if "e" in text.lower():

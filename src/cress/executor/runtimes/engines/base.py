@@ -13,8 +13,9 @@ FIXED = ("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/pr
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """A mount at ``target``: a folder of the node, or (no ``source``) a private one in memory with the permissions
-    ``mode``.
+    """A mount at ``target``.
+
+    It is a folder of the node, or (without a ``source``) a private one in memory with the permissions ``mode``.
     """
 
     target: str
@@ -24,12 +25,12 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
-    """The description of a sandbox that is made in ``folder``, which only the executor may enter.
+    """The description of a sandbox made in ``folder``, which only the executor may enter.
 
-    ``root`` is the folder of its root file system; ``bound``: it is bound read-only already, and has all folders
-    for mounts. ``mounts`` come in their order, after ``/proc``, ``/dev`` and ``/sys``. ``pause`` is the program of its
-    first process, which finds ``environment``. ``group`` is the path of its control groups. ``devices`` are files of
-    the node in /dev that are in the sandbox too.
+    ``root`` is the folder of its root file system; ``bound``: it is already bound read-only, and has all folders for
+    mounts. ``mounts`` are in their order, after ``/proc``, ``/dev`` and ``/sys``. ``pause`` is the program of its first
+    process, which gets ``environment``. ``group`` is the path of its control groups. ``devices`` are files of the node
+    in /dev that are in the sandbox too.
     """
 
     folder: str
@@ -52,15 +53,15 @@ PAUSE = "/dev/pause"
 
 
 class Engine(Protocol):
-    """A program that makes sandboxes. It never gets a root file system that can be written."""
+    """A program that makes sandboxes. It never gets a writable root file system."""
 
     name: str
 
     def command(self, box: Box) -> list[str]:
-        """Prepare, and return the command to execute. Called in the process that becomes the engine, with private
-        mounts.
+        """Prepare, and return the command to execute.
 
-        The engine ends when the sandbox exists, or is killed then; the first process goes on in both cases.
+        Called in the process that becomes the engine, with private mounts. The engine ends once the sandbox exists, or
+        is killed then; the first process goes on in both cases.
         """
 
     def first(self, box: Box) -> int:

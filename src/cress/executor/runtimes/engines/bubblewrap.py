@@ -1,6 +1,6 @@
 """bubblewrap: a small engine.
 
-It would stay as the parent of the first process, which is not needed, so it is killed.
+It would stay as the parent of the first process, which does not need one, so it is killed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from cress.executor.runtimes import linux, seccomp
 from cress.executor.runtimes.engines.base import FIXED, HIDDEN, PAUSE, Box, Mount
 
-# Devices that every program may count on, by their numbers (Documentation/admin-guide/devices.txt).
+# Devices that every program may rely on, by their numbers (Documentation/admin-guide/devices.txt).
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 
@@ -66,7 +66,7 @@ def _filter() -> int:
 
 
 def _devices(box: Box) -> str:
-    """Make a private /dev: bubblewrap's would bind the files of the node, whose permissions root could change."""
+    """Make a private /dev, since bubblewrap's binds the files of the node, whose permissions root could change."""
     dev = Path(box.folder, "dev")
     dev.mkdir(exist_ok=True)
     Path(box.folder, "nothing").touch(mode=0o444)

@@ -16,7 +16,7 @@ class Crun:
 
     def command(self, box: Box) -> list[str]:
         """See ``Engine``."""
-        # It refuses hosts with control groups of both versions, also when it is told to leave them alone.
+        # It refuses hosts with control groups of both versions, even if told to leave them alone.
         linux.mount("tmpfs", CGROUPS, "tmpfs", 0)
         bundle = oci.write_bundle(box)
         command = ["crun", "--root", f"{box.folder}/state", "--cgroup-manager=disabled", "run", "--detach"]

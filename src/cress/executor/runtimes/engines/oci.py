@@ -1,4 +1,4 @@
-"""Bundles in the form of the Open Container Initiative (runtime-spec 1.0.2), which crun and runc share."""
+"""Bundles in the format of the Open Container Initiative (runtime-spec 1.0.2), for crun and runc."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def write_bundle(box: Box) -> str:
 
 
 def first(box: Box) -> int:
-    """Return the pid that the engine has written; 0 if it has not yet."""
+    """Return the pid written by the engine; 0 if there is none yet."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path(box.folder, "pid").read_text())
     return 0

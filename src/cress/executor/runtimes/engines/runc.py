@@ -9,9 +9,9 @@ from cress.executor.runtimes.engines.base import Box
 
 
 class Runc:
-    """See ``Engine``.
+    """Engine ``runc``; see ``Engine``.
 
-    It makes control groups in every hierarchy, in the same places as ours, and they are removed with ours.
+    It makes control groups in every hierarchy, at the same paths as the executor, and they are removed together.
     """
 
     name = "runc"
