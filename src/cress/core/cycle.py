@@ -22,9 +22,11 @@ from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
 from cress.model.decisions import (
+    Claim,
     Decision,
     Decisions,
     LeaseReduced,
+    Start,
     Stop,
 )
 from cress.model.options import Options
@@ -42,6 +44,8 @@ class Cycle(MakingRoom):
         self._expired_at = -1
         # The pass in which groups were served that may take room.
         self._served = -1
+        # The groups that are held to their rights in this pass.
+        self._held: list[GroupState] = []
         # Whether units of several queues, or of one whose order changes, take turns in this pass.
         self._takes_turns = False
         # What is to be decided first: moves of running tasks, as claims and stops.
@@ -74,6 +78,7 @@ class Cycle(MakingRoom):
             self.reservations.expire(now)
             self._expired_at = now
         self.gates.begin()
+        self.preempted = None
         more = True
         while more and budget > 0:
             budget -= 1
@@ -142,9 +147,7 @@ class Cycle(MakingRoom):
         self.pass_number += 1
         self.gates.guarantees.begin_pass()
         self._follow_heads(ahead)
-        for group in self.groups:
-            cools = group.kept.preempted_at is not None and self.gates.must_cool(group)
-            group.held_to = Rights.ABOVE if cools else Rights.ANY
+        self._hold_those_that_cool()
         groups = self.groups
         groups.tree.settle()
         several = bool(groups.order) and groups.several_wait()
@@ -170,6 +173,16 @@ class Cycle(MakingRoom):
             if self._consider(group, ahead, blocked, now):
                 return True
         return False
+
+    def _hold_those_that_cool(self) -> None:
+        """Hold the groups to their rights that were preempted a short time ago while others wait for room."""
+        for group in self._held:
+            group.held_to = Rights.ANY
+        if self.preempted is None:
+            self.preempted = [group for group in self.groups if group.kept.preempted_at is not None]
+        self._held = [group for group in self.preempted if self.gates.must_cool(group)]
+        for group in self._held:
+            group.held_to = Rights.ABOVE
 
     def _consider(self, group: GroupState, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
         """Steps d to h for one group: return whether anything was decided; a unit that is ``blocked`` is added, and put
@@ -213,18 +226,25 @@ class Cycle(MakingRoom):
                 if self._may_be_owed(group, rights, now):
                     group.visited, before = self.pass_number, group.held_to
                     group.held_to = rights
-                    head = group.policy.head()
+                    head, begun = group.policy.head(), len(self._decided)
                     decided = self._consider(group, ahead, blocked, now)
                     group.held_to = before
                     if decided:
-                        if head is not None and head.queued and may_be_within_quota(head, self.cluster):
-                            # Others of its group started before it: it would never be the first blocked one of a pass.
+                        if head is not None and self._is_overtaken(head, begun):
+                            # It would never be the first blocked one of a pass.
                             self._wake_at(self.turns.note(head, now))
                         return True
                 elif by_share and not group.below_quota:
                     # No later one is below its quota.
                     break
         return False
+
+    def _is_overtaken(self, head: JobEntry, begun: int) -> bool:
+        """Return whether others of its group started instead of a head that fits into the quota; ``begun`` is the
+        number of decisions before.
+        """
+        own = any(fact.job == head.job.id for fact in self._decided[begun:] if isinstance(fact, Start | Claim))
+        return not own and head.queued and may_be_within_quota(head, self.cluster)
 
     def _may_be_owed(self, group: GroupState, rights: Rights, now: int) -> bool:
         """Return whether a group may take room for some unit, as far as that is known without looking at it."""

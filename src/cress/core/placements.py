@@ -59,6 +59,8 @@ class Placements(Ledger):
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
         self.gates = Gates(self)
+        # The groups that were preempted and may cool off; ``None`` if a claim was made since they were looked up.
+        self.preempted: list[GroupState] | None = None
 
     def _do(self, fact: Decision) -> None:
         """Apply a proposal: it is decided."""
@@ -349,6 +351,7 @@ class Placements(Ledger):
         tasks = tuple(job.next_tasks(sum(count for _, count in nodes)))
         expected = now + max(self._grace_of(victim) for victim in victims)
         self._do(Claim(job.job.id, tasks, nodes, tuple(victim.id for victim in victims), expected, eviction.leased))
+        self.preempted = None
         for each in victims:
             grace = self._grace_of(each)
             self._do(Preempt(each.id, each.job.job.id, each.task, names[each.node], grace, job.job.id))
