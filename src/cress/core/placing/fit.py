@@ -312,7 +312,11 @@ class Fit:
         return cluster.is_large(f, shape.request_array) and devices.copies_on(cluster, shape.ask, f, empty=True) > 0
 
     def _would_do(self, shape: Shape, *, clauses: bool) -> int:
-        """Return the first node that could hold a unit when empty; NONE without one, or if a gang is too large for all."""
+        """Return the first node that could hold a unit when empty.
+
+        NONE without one, or if all of them together are too small for a gang. ``clauses``: only nodes that clauses
+        allow.
+        """
         if shape.kinds:
             return self._kinds_would_do(shape, clauses=clauses)
         copies = self._copies_that_would_do(shape, clauses=clauses)
