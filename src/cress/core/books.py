@@ -138,7 +138,7 @@ class Books:
                 self.look_at(job)
 
     def end_reservations(self, ended: list[tuple[Kept, int, int]]) -> None:
-        """Mark the tasks to stop that must end with an occurrence of an advance reservation.
+        """Mark for a stop the tasks that must end with an occurrence of an advance reservation.
 
         The next ``decide`` proposes their stops.
         """

@@ -100,9 +100,7 @@ class Cycle(MakingRoom):
                 self._start_claimed(claim)
 
     def _keep_reservations(self) -> None:
-        """Make room for advance reservations: move claims to other nodes, and clear the nodes of those that are in
-        force.
-        """
+        """Replace lost nodes of advance reservations, and clear the nodes of those in force."""
         for moved in replaced(self):
             self._do(moved)
         for fact in cleared(self):

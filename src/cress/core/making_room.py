@@ -36,7 +36,7 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER, SECOND
 
-# Victims for an urgent unit also depend on time: after a failed search the next one follows in so many µs.
+# Victims for an urgent unit also depend on time: after a failed search the next one waits for this time (µs).
 LOOK_AGAIN = 30 * SECOND
 # The number of jobs of a group that are considered for loans.
 _LOOKED_AT = 100

@@ -93,7 +93,7 @@ class Openings:
     def _write(self, attempts: Collection[Attempt]) -> None:
         leases = self._cluster.leases
         columns = np.zeros((5, len(leases)), np.int64)
-        # A holder that is no task may end at once, and is planned until the end of its lease.
+        # A holder other than a task may end at once, and is planned until the end of its lease.
         columns[4] = leases[:, END]
         slots = [attempt.slot for attempt in attempts]
         columns[:, slots] = np.array([_times(attempt) for attempt in attempts], np.int64).reshape(-1, 5).T

@@ -133,7 +133,7 @@ class Placements(Ledger):
         return placed
 
     def _place_preferring(self, job: JobEntry) -> bool:
-        """Start the next task of a job on the best node for it, return True if there was one.
+        """Start the next task of a job on the best node for it; return False if no node fits.
 
         Nodes in an advance reservation of its group that is in force come first.
         """

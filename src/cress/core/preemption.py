@@ -155,7 +155,7 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
 def _beyond_their_share(core: Books, job: JobEntry) -> list[Attempt]:
     """Return the tasks of lower priority without which every job of the workload keeps its equal share.
 
-    None if ``job`` would exceed its own share.
+    Empty if ``job`` would exceed its own share.
     """
     tasks = [each for each in job.group.attempts.values() if each.job.workload == job.workload]
     jobs = {each.job.job.id for each in tasks} | {job.job.id}

@@ -37,7 +37,7 @@ def urgency(deadline, longest, shortest, late, now):
 def passes_at(deadline, longest, first_deadline, first_longest, now):
     """Return the time (µs) at which a job becomes more urgent than a ``first`` one that is at least as urgent now.
 
-    NEVER if one of them reaches urgency 1 before.
+    NEVER if it does not, or if the urgency of the first one is already 1.
     """
     faster = first_longest - longest
     if faster <= 0 or deadline >= NEVER or first_deadline - first_longest <= now:

@@ -242,7 +242,7 @@ def _take(
     order, here, amounts, level, need, victims, above, spare, left, loss, going, chosen, f, copies, ask, nodes, leases,
     node, beyond, base,
 ):  # fmt: skip
-    """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1.
+    """Take victims in ``order`` until ``need`` fits, then spare needless ones in reverse; return their number, or -1.
 
     ``node`` is the future row of node ``f`` if devices matter, else empty.
     """
