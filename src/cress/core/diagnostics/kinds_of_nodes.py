@@ -17,7 +17,7 @@ _MOST_TOLD = 2
 
 
 def has_of_kinds(core: Books, job: JobEntry) -> tuple[str, ...]:
-    """Return the use of a unit's group in each guaranteed kind of node to which the unit may go.
+    """Return a sentence about the use of a unit's group for each guaranteed kind of node to which the unit may go.
 
     If the group lacks some of a kind, groups with more than their guarantee are named.
     """

@@ -131,7 +131,7 @@ def _blocker(core: Books, job: JobEntry) -> JobEntry | None:
 def closed_nodes(core: Books, job: JobEntry) -> tuple[tuple[str, int], ...]:
     """Return the closed nodes that are large enough and satisfy the lasting clauses, as counts by reason.
 
-    Empty if an open node is among them, or if all nodes are closed.
+    Empty if an open node is also suitable, or if all nodes of the cluster are closed.
     """
     cluster = core.cluster
     if not cluster.usable_count:

@@ -77,7 +77,7 @@ class _PlaceSearch:
 
     def place(self) -> Place | None:
         """Run the search; see ``make_place``."""
-        # The nodes and their present copies; all of them are needed.
+        # Nodes with room for copies take no moved tasks, because the unit needs all of these copies.
         trial, mark = self.trial, self.trial.mark
         closed = trial.closed.copy()
         trial.closed |= self.copies > 0
