@@ -25,7 +25,9 @@ def tree(tmp_path: Path) -> Path:
         (tmp_path / name).write_text(CODE if name.endswith("one.py") else "class Plan:\n    x = 1\n" + "#" * 121)
     central = tmp_path / "src" / "cress" / "core"
     central.mkdir(parents=True)
-    (central / "cycle.py").write_text("if job.gang and size: pass\nassert [x for x in y if x.ports] or x\nif job: pass\n")
+    (central / "cycle.py").write_text(
+        "if job.gang and size: pass\nassert [x for x in y if x.ports] or x\nif job: pass\n"
+    )
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "over_budget.txt").write_text("# slow ones\ntests/a.py::test_a\n")
     return tmp_path

@@ -1,1 +1,1 @@
-"""The scheduler: pure, compiled where it counts, and used alike by the live center and the simulator."""
+"""The scheduler: pure code, compiled where speed matters, shared by the live center and the simulator."""

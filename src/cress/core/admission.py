@@ -1,4 +1,4 @@
-"""Admission: a batch of events is checked as a whole before the first of them changes anything."""
+"""Admission: the check of a whole batch of events before the first of them changes anything."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
 def check_events(core: Books, events: Sequence[Event]) -> None:
-    """Raise ``InputError`` if one of these events cannot be applied after those before it; changes nothing.
+    """Raise ``InputError`` if one of these events cannot be applied after those before it.
 
-    Ends of unknown attempts and events of unknown jobs are accepted: reports come twice, and late. The caller checks
-    who may submit to a group.
+    Nothing changes. Ends of unknown attempts and events of unknown jobs are accepted, because reports come late or
+    twice. The caller checks the right of the user to submit to a group.
     """
     groups: Container[str] = core.groups.by_name
     jobs: set[int] = set()
     asking: list[Job] = []
-    # Nodes that come or go by this batch, and whether they are present after it.
+    # Nodes that join or leave in this batch; True if the node is present after it.
     there: dict[str, bool] = {}
-    # Attempts that are adopted by this batch, with their jobs and tasks.
+    # Attempts that this batch adopts, with their jobs and tasks.
     adopted: dict[int, tuple[int | None, int]] = {}
     for event in events:
         match event:
@@ -114,7 +114,7 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
 
 
 def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int], asking: list[Job]) -> None:
-    """Add the job to ``jobs``, and to those ``asking`` for more than amounts."""
+    """Add the job to ``jobs``, and to ``asking`` if it asks for more than amounts."""
     if check_job(job, core.dimensions):
         asking.append(job)
     if (job.group or DEFAULT_GROUP) not in groups:
@@ -128,7 +128,7 @@ def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int],
 
 
 def _check_times(event: ZoneSet | AdvanceReserved | AdvanceReservationRemoved, core: Books) -> None:
-    """Check a time zone, or what is reserved in advance."""
+    """Check a time zone or an advance reservation."""
     if isinstance(event, ZoneSet):
         zone_of(event.zone)
     elif isinstance(event, AdvanceReserved):
@@ -142,7 +142,7 @@ def _check_node_event(
     core: Books,
     there: dict[str, bool],
 ) -> None:
-    """Check an event of a node, and mark a lost one in ``there``."""
+    """Check an event of a node, and mark a lost node in ``there``."""
     name = event.node.name if isinstance(event, NodeChanged) else event.name
     if name not in core.cluster.index and name not in there:
         raise InputError(f"there is no node {name!r}", hint="a registered node")
@@ -190,7 +190,7 @@ def _is_there(core: Books, name: str) -> bool:
 
 
 def check_job(job: Job, dimensions: Dimensions) -> bool:
-    """Raise ``InputError`` unless the job is valid; return whether it asks for anything besides amounts."""
+    """Raise ``InputError`` unless the job is valid; return True if it asks for anything besides amounts."""
     _amounts(job.request, dimensions, "request")
     if job.tasks < 1:
         raise InputError(f"{job.tasks} tasks", hint="at least 1", field="tasks")
@@ -236,7 +236,7 @@ def _constraints(job: Job) -> None:
 
 
 def check_licences(core: Books, job: Job) -> None:
-    """Raise ``InputError`` for a licence that the cluster does not know, if it knows any."""
+    """Raise ``InputError`` for an unknown licence, unless the cluster has no licences at all."""
     known = core.relations.licences.counts
     for name, _ in job.licences:
         if known and name not in known:

@@ -1,6 +1,7 @@
-"""Facts from outside: tasks that were found running, amounts that others use, nodes that changed under their tasks.
+"""Facts from outside: adopted tasks, foreign use, and nodes that change under their tasks.
 
-All of them may leave a node with less than is held there. Such a node takes no tasks until enough of it has ended.
+Each of them may leave a node with less than its leases hold. Such a node takes no tasks until enough leases have
+ended.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from cress.model.times import NEVER
 
 
 def adopt(core: Books, fact: TaskAdopted) -> None:
-    """Enter a task that runs already, so that its job does not start it."""
+    """Enter a task that already runs, so that its job does not start it."""
     f = core.cluster.index[fact.node]
     mask, alone = devices.mask_for(core.cluster, f, fact.devices)
     amounts = fact.amounts
     if alone:
-        # All of its disks, and what it was found to use if that is more.
+        # It holds its disks as a whole, and the use that was found if that is more.
         whole = devices.widened(core.cluster, f, amounts, mask)
         amounts = tuple(max(has, used) for has, used in zip(whole, amounts, strict=True))
     job = None if fact.job is None else core.jobs[fact.job]
@@ -51,7 +52,7 @@ def adopt(core: Books, fact: TaskAdopted) -> None:
 
 
 def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, end: int) -> None:
-    """Enter the attempt of a job that is known."""
+    """Enter the attempt of a known job."""
     if not job.cancelled:
         _take_out(core, job, fact.task)
     group = job.group
@@ -82,7 +83,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     elif job.queued:
         core.refit(job)
     core.groups.reorder(group)
-    # It took a place of a limit, whether one was left or not.
+    # It counts for a limit even if the limit was reached.
     drop_claims_beyond(core)
 
 
@@ -128,7 +129,7 @@ def leave(core: Books, stranger: Stranger) -> None:
 
 
 def released(core: Books, f: int) -> None:
-    """Check a node again that had too little, or removed devices, after something on it has ended."""
+    """Check a node again that had too little room or removed devices, after a lease on it has ended."""
     if f in core.cluster.gone:
         core.cluster.drop_gone(f)
     if f in core.cluster.overdrawn:
@@ -136,8 +137,10 @@ def released(core: Books, f: int) -> None:
 
 
 def _coming(core: Books, holder: Holder) -> Ints | None:
-    """Return what a claim may rely on of what a holder has: of a task that was told to stop, not of one that is
-    expected to end and may go on.
+    """Return the amounts of a holder on which a claim may rely.
+
+    A task that was told to stop will free its amounts. A task that is only expected to end may go on, and does not
+    count.
     """
     if isinstance(holder, Attempt):
         return core.freed_by(holder) if holder.stopping else None
@@ -152,10 +155,10 @@ def _coming(core: Books, holder: Holder) -> Ints | None:
 
 
 def check_room(core: Books, f: int) -> None:
-    """Close a node that has less than its leases hold, or open it again; drop claims that will not find their room."""
+    """Close a node that has less than its leases hold, or open it again; drop the claims that lose their room."""
     cluster = core.cluster
     if np.any(cluster.left_on(f) < 0):
-        # Nobody misses what is idle, but the holder of a lease.
+        # Only the holder of a lease needs its idle parts.
         core.pool.free_idle_on(f)
     cluster.set_overdrawn(f, bool(np.any(cluster.left_on(f) < 0)))
     core.void_claims(f)

@@ -72,11 +72,11 @@ class Books:
         self.jobs: dict[int, JobEntry] = {}
         self.relations = self.matching.relations
         self.relations.jobs = self.jobs
-        # Both are empty while no job asks for more than amounts.
+        # Both are empty while every job asks for amounts only.
         self.live, self.counts = self.matching.live, self.relations.counts
         self.loads = Loads(self.cluster, options)
         self.attempts: dict[int, Attempt] = {}
-        # The holders of leases, by slot.
+        # The holder of the lease in each slot.
         self.holders: list[Holder | None] = []
         # Foreign tasks by attempt, and other foreign use by node.
         self.strangers: dict[int, Stranger] = {}
@@ -85,23 +85,25 @@ class Books:
         self.openings = Openings(self.cluster)
         self.pool = Pool(self.cluster, self.leases, self.groups, options, self.running, self.set_holder)
         self.expected = ExpectedEnds()
-        # While the head of a group is overdue, limits count instead of estimates.
+        # True while the head of a group is overdue: then time limits count in place of estimates.
         self.limits_count = False
         # Attempts that were told to stop and still hold their leases.
         self.leaving: dict[int, Attempt] = {}
-        # Of these, those for which ``decide`` has not proposed a stop yet, and when it became due.
+        # The attempts among them whose stop ``decide`` has not proposed yet, with the time at which it became due.
         self.to_stop: dict[int, int] = {}
         self.claims: list[ClaimEntry] = []
+        # The groups that were preempted once; ``None`` until they are looked up, after a claim or a change of groups.
+        self.preempted: list[GroupState] | None = None
         self.timeline.claims = self.claims
         self.next_attempt = 1
         self.pass_number = 0
-        # How often a job was put into its queue.
+        # The number of times that jobs were put into queues.
         self.arrivals = 0
-        # Tasks that are queued again at a time: a heap of time, job, task.
+        # Tasks in backoff: a heap of time, job and task.
         self.later: list[tuple[int, int, int]] = []
-        # Whether something changed since the last check which tasks of several jobs must start together.
+        # True if a change may have formed or dissolved units of several jobs since the last check.
         self.units_in_doubt = False
-        # Jobs that lead units of several jobs, and those of them some of whose companions still run.
+        # Jobs that lead units of several jobs; below, the leaders with companions that still run.
         self.leaders: dict[int, JobEntry] = {}
         self.rejoining: dict[int, JobEntry] = {}
         self.wake = NEVER
@@ -113,7 +115,9 @@ class Books:
     # --- time --------------------------------------------------------------------------------------------------
 
     def advance(self, now: int) -> None:
-        """Advance the time to ``now``, and do all that is due by then: quotas, queue keys, backoffs, relaxations."""
+        """Advance the time to ``now`` (µs), and apply everything due by then: quotas, queue keys, backoffs,
+        relaxations.
+        """
         if now < self.now:
             raise went_back(self.now, now)
         self.now = now
@@ -136,8 +140,9 @@ class Books:
                 self.look_at(job)
 
     def end_reservations(self, ended: list[tuple[Kept, int, int]]) -> None:
-        """Let tasks stop that have to end with an occurrence of an advance reservation that is over; the next
-        ``decide`` proposes their stops.
+        """Mark for a stop the tasks that must end with an occurrence of an advance reservation.
+
+        The next ``decide`` proposes their stops.
         """
         for kept, start, _ in ended:
             group = self.groups.by_name.get(kept.spec.group)
@@ -155,19 +160,19 @@ class Books:
         self.number_groups()
 
     def number_groups(self) -> None:
-        """Give the groups with advance reservations the numbers by which they ask the timeline."""
+        """Number the groups with advance reservations, as the timeline needs it."""
         for group in self.groups:
             group.asker = self.advance_reservations.number_of(group)
 
     def forget_foreseen(self) -> None:
-        """Drop reservations and plans; they are made again when they are needed."""
+        """Drop reservations and plans; they are made again when needed."""
         self.reservations.forget()
         self.plans.keep([])
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
     def first_shape(self, job: Job, constraints: Constraints | None) -> Shape:
-        """Return the shape of a job that does not wait yet, without its constraints."""
+        """Return the shape of a job that does not wait yet, its own constraints left out."""
         size = job.tasks if job.gang else 1
         return self.fit.shape(job.request, size) if constraints is None else Shape(job.request, size)
 
@@ -180,19 +185,19 @@ class Books:
             self._ask_others()
 
     def forget_relations(self, job: JobEntry) -> None:
-        """Drop the index entries of a job that is over, or that leaves its group."""
+        """Drop the index entries of a job that has ended or leaves its group."""
         if self._is_related(job):
             self.relations.remove_job(job)
             self._ask_others()
 
     def _is_related(self, job: JobEntry) -> bool:
-        """Return whether relations have to know of a job: it asks for others, or others may ask for it."""
+        """Return True if relations concern a job: it refers to other jobs, or other jobs may refer to it."""
         relations = self.relations
         related = job.constraints is not None or job.job.application or relations.dependencies.followed
         return bool(related or relations.selections)
 
     def _ask_others(self) -> None:
-        """Match waiting jobs anew from which others began, or ceased, to keep away."""
+        """Match the waiting jobs again whose conflicts with other jobs have changed."""
         if not self.relations.selections.touched:
             return
         for number in self.relations.selections.take_touched():
@@ -203,7 +208,7 @@ class Books:
                 self._refit(other)
 
     def drop_if_over(self, job: JobEntry) -> None:
-        """Drop a job if none of its tasks waits or runs any more."""
+        """Drop a job with no waiting and no running task."""
         if job.over:
             del self.jobs[job.job.id]
             job.group.jobs -= 1
@@ -228,14 +233,15 @@ class Books:
         self.holders[slot] = holder
 
     def mark_leaving(self, attempt: Attempt) -> None:
-        """Add the attempt to those that were told to stop."""
+        """Add an attempt to those that were told to stop."""
         attempt.stopping = True
         self.leaving[attempt.id] = attempt
         attempt.job.group.add_leaving(attempt.charge)
 
     def freed_by(self, attempt: Attempt) -> Ints:
-        """Return what the end of an attempt frees on its node: its row but for what stays in leases that are held, and
-        what is idle in a lease that ends with it.
+        """Return the amounts that the end of an attempt frees on its node.
+
+        That is its row without the amounts that stay in held leases, plus the idle parts of a lease that ends with it.
         """
         free: Ints = self.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self.cluster.k_count].copy()
         for lease, (_, amounts) in attempt.inside:
@@ -248,8 +254,9 @@ class Books:
         return free
 
     def charge_ending_with(self, attempt: Attempt) -> tuple[int, ...]:
-        """Return what a group is charged less when an attempt ends: with the holder of a lease, also for what is idle
-        in it.
+        """Return the charge that a group saves when an attempt ends.
+
+        For the holder of a lease this includes the idle parts of the lease.
         """
         lease = self.pool.leases.get(attempt.id)
         if lease is None or lease.holder is not attempt:
@@ -257,7 +264,7 @@ class Books:
         return tuple(map(int.__add__, attempt.charge, lease.charge))
 
     def add_claim(self, claim: ClaimEntry) -> None:
-        """Add a claim of a unit whose tasks have left their queue."""
+        """Add the claim of a unit whose tasks have left their queue."""
         if (claim.job.constraints is not None or self.is_asked) and not claim.job.queued:
             self.reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size, claim.tasks))
         self.claims.append(claim)
@@ -272,7 +279,7 @@ class Books:
             self.relaxing.note(claim.job, self.now)
 
     def remove_claim(self, claim: ClaimEntry) -> None:
-        """Remove a claim: its unit starts, or it is void."""
+        """Remove a claim because its unit starts or its room is lost."""
         self.timeline.drop(claim.reservation)
         self.cluster.loosened += 1
         self.claims.remove(claim)
@@ -287,7 +294,7 @@ class Books:
         self.groups.reorder(claim.job.group)
 
     def drop_claim(self, claim: ClaimEntry, again: bool) -> None:
-        """Remove a claim whose room is lost; its tasks wait again unless the job is cancelled."""
+        """Remove a claim that lost its room; its tasks wait again unless the job is cancelled."""
         self.remove_claim(claim)
         if again:
             for task in claim.tasks:
@@ -298,8 +305,9 @@ class Books:
                 self.enqueue(claim.job)
 
     def void_claims(self, f: int) -> None:
-        """Drop the claims on node ``f`` if it takes no tasks any more; all wait for one that is only away, and what is
-        moved there unless it is lost.
+        """Drop the claims on node ``f`` if it takes no tasks any more.
+
+        All claims survive on a node that is only away. Claims for moved tasks survive unless the node is lost.
         """
         if self.cluster.nodes[f, USABLE] or self.cluster.is_only_away(f):
             return
@@ -308,14 +316,14 @@ class Books:
                 self.drop_claim(claim, again=True)
 
     def expect_last_end(self, attempt: Attempt) -> None:
-        """Expect an attempt that outlived its estimate to take all of its time limit."""
+        """Expect an attempt that outlived its estimate to run to its time limit."""
         self.expected.move(attempt, attempt.last_end, attempt.last_end)
-        # While limits count it ends there already.
+        # While limits count, this end is entered already.
         if int(self.cluster.leases[attempt.slot, END]) != attempt.last_end:
             self.leases.set_end(attempt.slot, attempt.last_end)
 
     def count_limits(self, count: bool) -> None:
-        """Let the limits count instead of estimates, or estimates again: for what runs, and for what starts."""
+        """Switch between time limits and estimates as the expected ends, for running and for starting tasks."""
         if count is self.limits_count:
             return
         self.limits_count = count
@@ -329,20 +337,22 @@ class Books:
         self.cluster.loosened += 1
 
     def expected_end(self, job: JobEntry) -> int:
-        """Return the end that is expected of a task that starts now, whether estimates count at this moment or not."""
+        """Return the expected end (µs) of a task that starts now, by its estimate even while limits count."""
         run = job.run if job.group.predicts else job.limit
         return NEVER if run >= NEVER else self.now + run
 
     def deadline_of(self, job: JobEntry) -> int:
-        """Return the deadline of a job on the clock of the core; NEVER without one, and while the wall clock is not
-        known.
+        """Return the deadline of a job on the clock of the core (µs).
+
+        NEVER if it has none, or while the wall clock is unknown.
         """
         offset = self.groups.wall_offset
         return NEVER if not job.job.deadline or offset is None else job.job.deadline - offset
 
     def overdue_at(self, job: JobEntry) -> int:
-        """Return when a job that is submitted now will be overdue: ``overdue_after``, and the work ahead of it and its
-        own, from now.
+        """Return the time (µs) at which a job submitted now becomes overdue.
+
+        That is now plus ``overdue_after`` plus the time for the work ahead of it and its own work.
         """
         group = job.group
         if not group.policy.timed:
@@ -352,21 +362,22 @@ class Books:
         return self.now + group.options.overdue_after + running + self.time_for(group, work)
 
     def time_for(self, group: GroupState, work: int, quotas: int | None = None) -> int:
-        """Return how long (µs) a group takes for ``work`` (µs of a millicore) with its share of the cluster.
+        """Return the time (µs) that a group needs for ``work`` (µs × millicores) with its share of the cluster.
 
-        Of ``quotas``, by default those of all groups.
+        The share is the part of ``quotas`` that its quota is, by default of the sum over all groups.
         """
         quotas = sum(each.quota[0] for each in self.groups) if quotas is None else quotas
         return work // max(1, self.cluster.total_of(0) * group.quota[0] // max(1, quotas))
 
     def end_of(self, job: JobEntry) -> int:
-        """The predicted end of a task that starts now: start + time limit, or what it is expected to run; none given =
-        no known end.
+        """Return the predicted end (µs) of a task that starts now: its expected end, or now plus its time limit.
+
+        NEVER if neither is known.
         """
         return NEVER if job.duration >= NEVER else self.now + job.duration
 
     def charge_of(self, job: JobEntry, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
-        """Return the charge of so many tasks of the job on these nodes."""
+        """Return the charge of a number of tasks of the job on each of these nodes."""
         total = [0] * len(job.group.quota)
         kinds = job.shape.copies(nodes) if job.shape.kinds else ((None, f, count) for f, count in nodes)
         for kind, f, count in kinds:
@@ -378,8 +389,9 @@ class Books:
     # --- groups ------------------------------------------------------------------------------------------------
 
     def _follow_timetables(self, now: int) -> None:
-        """Set every quota as the timetables say; where it counts what was borrowed, each change takes effect at its own
-        time.
+        """Set every quota by its timetable.
+
+        If past borrowing counts, each change takes effect at its own time.
         """
         if self.groups.tree.clock is not None:
             while self.groups.next_quota_change < now:
@@ -390,12 +402,12 @@ class Books:
         self.refresh_quotas_now()
 
     def refresh_quotas_now(self) -> None:
-        """Set every quota as the timetables say at this moment."""
+        """Set every quota to the value of its timetable now."""
         self.cluster.loosened += 1
         self.recharge(self.groups.refresh_quotas(self.now))
 
     def recharge(self, groups: list[GroupState]) -> None:
-        """Count the use of these groups again: their measures or policies have changed."""
+        """Compute the use of these groups again after a change of their measures or policies."""
         wanted = {group.name for group in groups}
         if not wanted:
             return
@@ -428,7 +440,9 @@ class Books:
             self.groups.reorder(group)
 
     def recharge_node(self, f: int) -> None:
-        """Work out again what tasks and claims on node ``f`` are charged: shares of its capacity, which has changed."""
+        """Compute the charges of tasks and claims on node ``f`` again: they are shares of its capacity, which has
+        changed.
+        """
         capacity = self.cluster.capacity_of(f)
         for attempt in self.holders_on(f):
             if isinstance(attempt, LeaseRow) and attempt.lease is not None:
@@ -462,7 +476,7 @@ class Books:
         self.queue(job)
 
     def queue(self, job: JobEntry) -> None:
-        """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
+        """Put a job into its queue; neither its waiting time nor its soft clauses change."""
         job.queued = True
         self.arrivals += 1
         size = job.unit_size if job.job.gang else job.shape.size
@@ -482,7 +496,7 @@ class Books:
             self.groups.reorder(group)
 
     def dequeue(self, job: JobEntry) -> None:
-        """Take a job out of its queue."""
+        """Remove a job from its queue."""
         job.queued = False
         if self.turns.since:
             self.turns.forget(job)
@@ -499,18 +513,18 @@ class Books:
             self.groups.reorder(group)
 
     def cancel_backoff(self, job: JobEntry, task: int) -> None:
-        """Forget a task that is to be queued again at a time."""
+        """Remove a task from the backoff."""
         time = job.later.pop(task)
         self.later.remove((time, job.job.id, task))
         heapify(self.later)
 
     def _queue_again(self, job: JobEntry, task: int) -> None:
-        """Put a task whose backoff is over into the queue of its job."""
+        """Move a task whose backoff is over into the queue of its job."""
         del job.later[task]
         self.wait_again(job, task)
 
     def queue_again(self, job: JobEntry) -> None:
-        """Let a job be offered if it may be, after one of its tasks began to wait or ended."""
+        """Offer a job again if possible, after one of its tasks began to wait or ended."""
         if job.queued:
             if self.relations.dependencies.in_use and self.concerned(job):
                 self.units_in_doubt = True
@@ -518,7 +532,7 @@ class Books:
                 self.look_at(job)
         elif out_of_queue(job) is None:
             if job.job.gang:
-                # It waits as a whole, from now on.
+                # A gang waits as a whole, from now on.
                 job.queued_at = self.now
             self.enqueue(job)
 
@@ -528,7 +542,7 @@ class Books:
         self.queue_again(job)
 
     def wait_elsewhere(self, job: JobEntry, task: int) -> None:
-        """Remove a task that was queued again from the queue of its job."""
+        """Remove a task that waits again from the queue of its job."""
         job.take_out(task)
         if job.queued and (not job.waiting or job.full):
             self.dequeue(job)
@@ -538,14 +552,15 @@ class Books:
     # --- constraints -------------------------------------------------------------------------------------------
 
     def shape_of(self, job: JobEntry, size: int, tasks: Sequence[int] = ()) -> Shape:
-        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints; ``tasks``:
-        of a gang with parts these.
+        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints.
+
+        ``tasks``: the tasks meant, for a gang with parts.
         """
         request, wants = self.asked_by(job, size, tasks)
         return self.fit.shape(request, size, wants)
 
     def asked_by(self, job: JobEntry, size: int = 1, tasks: Sequence[int] = ()) -> tuple[ResourceVector, Wants]:
-        """Return the amounts and the current constraints of that shape."""
+        """Return the amounts and the current constraints of the same unit."""
         companions = job.unit()
         if companions:
             home = job.foreseen.homes.get(job.upcoming)
@@ -571,12 +586,13 @@ class Books:
 
     @property
     def is_asked(self) -> bool:
-        """The answer whether nodes that choose, or jobs that keep away, ask anything of jobs."""
+        """True if nodes with choices, or jobs that exclude others, restrict any job."""
         return bool(self.relations.choices or self.relations.selections.repelling)
 
     def as_asked(self, jobs: Iterable[Job], wants: Wants) -> Wants:
-        """Return the wants of a unit of these jobs with what others ask of them, if they do: nodes that choose, jobs
-        that keep away.
+        """Return the wants of a unit of these jobs, with the conditions of others added.
+
+        Others are nodes with choices and jobs that exclude others.
         """
         choices, selections = self.relations.choices, self.relations.selections
         jobs = tuple(jobs)
@@ -590,13 +606,13 @@ class Books:
         return replace(wants, askers=tuple(dict.fromkeys(asker_of(choices, job, self.dimensions) for job in jobs)))
 
     def _kinds_as_asked(self, job: Job, wants: Wants) -> Wants:
-        """Return ``as_asked`` for a gang of several kinds of tasks: others see each kind as a job by itself."""
+        """Return ``as_asked`` for a gang of several kinds of tasks; each kind counts as a job by itself."""
         kinds = kinds_of(job, self.dimensions)
         asked = (each._replace(wants=self.as_asked((kinds[each.number].job,), each.wants)) for each in wants.kinds)
         return replace(wants, kinds=tuple(asked))
 
     def _group_of(self, job: Job) -> str:
-        """Return the name of the group of a job, which may have moved, or will be submitted to it."""
+        """Return the group of a job, also if the job has moved or is not submitted yet."""
         live = self.jobs.get(job.id)
         return live.group.name if live is not None else job.group or DEFAULT_GROUP
 
@@ -605,7 +621,7 @@ class Books:
         return self.as_asked((job.job, *(other.job for other, _ in job.unit())), wants)
 
     def ask_again(self) -> None:
-        """Match all shapes again, since nodes choose by other conditions or names than before."""
+        """Match all shapes again, because the choices of nodes have changed."""
         self.relations.choices.changed = False
         self.fit.rematch()
         for job in list(self.jobs.values()):
@@ -616,11 +632,11 @@ class Books:
         self.cluster.loosened += 1
 
     def concerned(self, job: JobEntry) -> bool:
-        """Return whether a job depends on others, or others on it."""
+        """Return True if a job depends on others, or others on it."""
         return self.relations.dependencies.concern(job.job.id, JobKey(job.group.name, job.job.name))
 
     def look_at(self, job: JobEntry) -> None:
-        """Bring the shape of a waiting job up to date: clauses may have changed sides."""
+        """Update the shape of a waiting job: clauses may have become soft or hard."""
         if job.companions:
             self.units_in_doubt = True
         if (job.constraints is not None and self._weigh(job)) or job.companions:
@@ -628,7 +644,7 @@ class Books:
         self.relaxing.note(job, self.now)
 
     def refit(self, job: JobEntry) -> None:
-        """Bring the shape of a job up to date after its next unit has changed."""
+        """Update the shape of a job after its next unit has changed."""
         if job.queued:
             if job.constraints is not None:
                 self._weigh(job)
@@ -645,12 +661,12 @@ class Books:
             self.fit.want(job.shape)
             self.fit.unwant(old)
             job.group.policy.reshaped(job)
-        # Earlier failures, reservations and plans were those of another shape.
+        # Earlier failures, reservations and plans belong to another shape.
         self.plans.forget(job)
         self.cluster.loosened += 1
 
     def _weigh(self, job: JobEntry) -> bool:
-        """Make every clause of a job hard or soft as it is now due; return whether one has changed."""
+        """Make every clause of a job hard or soft as due now; return True if one has changed."""
         assert job.constraints is not None
         load = self.balance.utilisation() if job.constraints.by_load else 0.0
         soft = job.constraints.soft_now(self.now - job.since, load)
@@ -659,7 +675,7 @@ class Books:
         return changed
 
     def reshape(self, job: JobEntry, shape: Shape) -> None:
-        """Give a job, and its claims, another shape."""
+        """Give a job and its claims another shape."""
         if shape is job.shape:
             return
         job.shape = shape
@@ -671,7 +687,7 @@ class Books:
                 claim.shape = own
 
     def _claimed_shape(self, job: JobEntry) -> Shape:
-        """Return the shape of a claimed unit of the job: it never starts with others, as the next unit may."""
+        """Return the shape of a claimed unit of the job, which never starts together with other jobs."""
         if not job.companions or not job.unit():
             return job.shape
         wants = NO_WANTS
@@ -682,28 +698,28 @@ class Books:
     # --- questions ---------------------------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[JobEntry]:
-        """Yield all jobs with a waiting task, by id."""
+        """Yield all jobs with a waiting task, in the order of their ids."""
         return (
             job for _, job in sorted(self.jobs.items()) if job.waiting or job.has_claimed or job.later or job.carried
         )
 
     def needs_estimate(self, job: Job) -> bool:
-        """Return whether the group of a job works with estimates, as loans and forecasts do.
+        """Return True if an estimate of a job counts: for the policy of its group, for loans or for its deadline.
 
-        False if there is no such group (any more).
+        False if the group does not exist (any more).
         """
         group = self.groups.by_name.get(job.group or DEFAULT_GROUP)
         return group is not None and (group.policy.timed or self.pool.lends or bool(job.deadline))
 
     def settled(self, jobs: Iterable[int]) -> list[int]:
-        """Return those of these jobs of which no task waits (any more)."""
+        """Return the jobs among these that have no waiting task."""
         entries = self.jobs
         return [number for number in jobs if (entry := entries.get(number)) is None or entry.waiting <= 0]
 
     def never_fits(self, job: Job) -> bool:
-        """Return whether no present node could ever hold a task of ``job``, or not all nodes together its gang.
+        """Return True if no present node could ever hold a task of ``job``, or all nodes together its gang.
 
-        Of the clauses that never relax, those about nodes count; running tasks do not.
+        Only static clauses that never relax count; running tasks are ignored.
         """
         wants = self.as_asked((job,), lasting_wants(job, self.dimensions))
         if not self.fit.ever_fits(job.request, wants):
@@ -713,9 +729,9 @@ class Books:
         return job.gang and not self.fit.holds_when_empty(job.request, tasks, wants)
 
     def never_within_bounds(self, job: Job) -> Bound | None:
-        """Return the bound within which a task of ``job``, or its gang, cannot run even alone.
+        """Return the bound that ``job``, or its gang, exceeds even when it runs alone; ``None`` if there is none.
 
-        That is a MaxQuota, or what other groups keep for themselves.
+        A bound is a MaxQuota, or the capacity that other groups keep for themselves.
         """
         constraints = constraints_of(job, self.dimensions)
         shape = self.first_shape(job, constraints)
@@ -726,10 +742,10 @@ class Books:
         return never_within_max(*asked) or never_lent(*asked)
 
     def fits_now(self, request: tuple[int, ...]) -> bool:
-        """Return whether one task of ``request`` fits into what is free on some node."""
+        """Return True if one task of ``request`` fits into the free amounts of some node."""
         return self.fit.fits_now(request)
 
 
 def went_back(before: int, now: int) -> InputError:
-    """Return the error for a time that is earlier than the last one."""
+    """Return the error for a time before the last one."""
     return InputError(f"time went back from {before} to {now} µs", hint="a clock that never does")

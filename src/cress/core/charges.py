@@ -1,4 +1,4 @@
-"""Charges: the cores that a task counts for in its group, or the share of the dimension that it needs most."""
+"""Charges: the cores that a task counts for in its group, or its share of its dominant dimension."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MILLION = 1_000_000
 
 @lru_cache(maxsize=4096)
 def core_share(request: ResourceVector, capacity: ResourceVector) -> int:
-    """Return the cores (in thousandths) that a task takes of a node: those it asks for, or as large a part of them as
-    of what it asks most of.
+    """Return the cores (millicores) that a task takes of a node, rounded up.
 
-    A task with all of the memory leaves nothing of the node, however few cores it has (design note 0014). Rounded up.
+    That is its request, or if larger, the share of its dominant resource applied to the cores of the node. A task with
+    all of the memory leaves nothing of the node, however few cores it asks for (design note 0014).
     """
     cores = capacity[0]
     shares = (-(-amount * cores // total) for amount, total in zip(request, capacity, strict=True) if amount and total)

@@ -1,10 +1,10 @@
-"""Combined restart (source E §3.2 (3), §3.4 step 4): a task and those that depend on it on its node stay together.
+"""Combined restart (source E §3.2 (3), §3.4 step 4): a task restarts together with its dependants on the same node.
 
-A task of a job that others depend on, the *leader*, takes along the tasks of its dependants that are on its node, or
-were there when they ended, unless another task there serves them. They are its ``companions``: the amounts are added,
-the clauses joined, the rank is the leader's. Those that wait are taken out of their queues (``carried``). Those that
-still run (``beside``) go on until a node has room for all of them (``unit_homes``). Each starts as an attempt of its
-own job.
+The *leader* is a task of a job on which others depend. Its ``companions`` are the tasks of its dependants that are on
+its node, or were there when they ended, unless another task there serves them. The unit has the sum of the amounts,
+the clauses of all members and the rank of the leader. Waiting companions leave their queues (``carried``). Running
+ones (``beside``) go on until a node has room for the whole unit (``unit_homes``). Each member starts as an attempt of
+its own job.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from cress.core.tables.dependencies import JobKey, key_of
 from cress.language.clauses import MOST_CLAUSES, Kind
 from cress.model.decisions import UnitDissolved, UnitFormed
 
-# Tasks by job, each list in order.
+# Tasks by job, in ascending order.
 Members: TypeAlias = "dict[int, list[int]]"
 
 # --- proposals -------------------------------------------------------------------------------------------------
 
 
 def changed_units(core: Books) -> Iterator[UnitFormed | UnitDissolved]:
-    """Yield the units that no longer belong together, then the new ones; each must be applied before the next is asked
-    for.
+    """Yield the units that no longer belong together, then the new ones.
+
+    The caller applies each before it asks for the next.
     """
     for number, job in sorted(core.leaders.items()):
         for task, others in sorted(job.companions.items()):
@@ -38,7 +39,7 @@ def changed_units(core: Books) -> Iterator[UnitFormed | UnitDissolved]:
 
 
 def _new_units(core: Books, key: JobKey) -> Iterator[UnitFormed | UnitDissolved]:
-    """Yield a unit for each node on which tasks depend on jobs of this name, if one of them may start."""
+    """Yield a unit for each node with tasks that depend on jobs of this name, if a task of these jobs may start."""
     taken: set[int] = set()
     while leaders := [job for job in _named(core, key) if _may_lead(core, job)]:
         places = {f for other in _behind(core, key) for f, _ in _tasks_of(other)} - taken
@@ -61,14 +62,14 @@ def _new_units(core: Books, key: JobKey) -> Iterator[UnitFormed | UnitDissolved]
 
 
 def _may_lead(core: Books, job: JobEntry) -> bool:
-    """Return whether a task of the job may start next: not while what the job depends on itself does not run."""
+    """Return True if a task of the job may start next: every job on which it depends runs."""
     if not job.queued or job.job.gang or job.claims or job.carried:
         return False
     return all(core.relations.nodes_of(key) for key in _keys_of(core, job, waited=core.now - job.since))
 
 
 def _next_task(job: JobEntry, f: int) -> int | None:
-    """Return the waiting task that leads the unit of node ``f``: one that was there, else any without a unit."""
+    """Return the waiting task that leads the unit of node ``f``: one that ran there, else any task without a unit."""
     free = [task for task in sorted(job.again) if task not in job.companions]
     there = [task for task in free if job.was_on.get(task) == f]
     fresh = [job.next_task] if job.next_task < job.job.tasks else []
@@ -78,7 +79,7 @@ def _next_task(job: JobEntry, f: int) -> int | None:
 def members_on(core: Books, job: JobEntry, f: int, led: int | None = None) -> Members:
     """Return the tasks on node ``f`` that must stay with a task of the job, which is about to start.
 
-    ``led``: the task whose companions count as well; those of other units do not.
+    ``led``: the task whose companions are included; companions in other units are not.
     """
     own = set() if led is None else set(job.companions[led])
     found: Members = {}
@@ -105,7 +106,7 @@ def members_on(core: Books, job: JobEntry, f: int, led: int | None = None) -> Me
 
 
 def _served(core: Books, key: JobKey, f: int, members: Members) -> bool:
-    """Return whether a task of that name runs on node ``f`` and stays there."""
+    """Return True if a task with this job name runs on node ``f`` and stays there."""
     return any(
         attempt.node == f and not attempt.stopping
         for job in _named(core, key)
@@ -125,7 +126,7 @@ def _behind(core: Books, key: JobKey) -> list[JobEntry]:
 
 
 def _tasks_of(job: JobEntry) -> Iterator[tuple[int, int]]:
-    """Yield the nodes and tasks of a job that run, or that wait and ran before."""
+    """Yield node and task for each task of a job that runs, or waits and ran before."""
     for attempt in job.attempts.values():
         yield attempt.node, attempt.task
     claimed = {task for claim in job.claims for task in claim.tasks}
@@ -135,19 +136,19 @@ def _tasks_of(job: JobEntry) -> Iterator[tuple[int, int]]:
 
 
 def _node_of(job: JobEntry, task: int) -> int:
-    """Return the node that a task is on or was on; -1 if there is none."""
+    """Return the node of a task, or its last one; -1 if it has none."""
     return next((f for f, each in _tasks_of(job) if each == task), -1)
 
 
 def _waited(core: Books, leader: JobEntry, job: JobEntry, task: int) -> int:
-    """Return how long (µs) a task has waited as a companion of the leader: not at all while it runs."""
-    # A unit forms by the clock by which it lasts. By its own clock a task joined units whose time had passed: its
-    # clause was soft there, no later time would have dissolved the unit, and it waited for ever.
+    """Return how long (µs) a task has waited as a companion of the leader; 0 while it runs."""
+    # A unit forms and lasts by the same clock. By its own clock a task joined units whose time had passed: its clause
+    # was soft there, no later time dissolved the unit, and the task waited for ever.
     return core.now - leader.since if task in job.was_on else 0
 
 
 def _keys_of(core: Books, job: JobEntry, waited: int) -> list[JobKey]:
-    """Return the names that a task of the job must share its node with, once it has waited so long."""
+    """Return the names of the jobs whose node a task of the job must share after waiting ``waited`` µs."""
     if job.constraints is None or not job.constraints.grouped:
         return []
     load = core.balance.utilisation() if job.constraints.by_load else 0.0
@@ -167,7 +168,7 @@ def _as_members(companions: list[tuple[JobEntry, int]]) -> Members:
 
 
 def _matchable(core: Books, job: JobEntry, found: Members) -> bool:
-    """Return whether the unit has few enough clauses to be matched."""
+    """Return True if the matcher can take all clauses of the unit."""
     members = [job, *(core.jobs[number] for number, tasks in found.items() for _ in tasks)]
     return sum(len(each.constraints.requirement.clauses) for each in members if each.constraints) <= MOST_CLAUSES
 
@@ -176,10 +177,10 @@ def _matchable(core: Books, job: JobEntry, found: Members) -> bool:
 
 
 def join(core: Books, fact: UnitFormed) -> None:
-    """Take the companions that wait out of their queues; they wait with the leader's task."""
+    """Take the waiting companions out of their queues; they wait with the task of the leader."""
     job = core.jobs[fact.job]
     if fact.task not in job.again:
-        # A task that never started waits from now on like those that did.
+        # A task that never started waits from now on like a task that did.
         job.take(fact.task)
         job.put_back(fact.task, job.queued_at)
     companions = [(core.jobs[number], task) for number, task in fact.companions]
@@ -199,7 +200,7 @@ def join(core: Books, fact: UnitFormed) -> None:
 
 
 def dissolve(core: Books, job: JobEntry, task: int) -> None:
-    """Let the members of the unit that ``task`` of the job leads wait, or run, alone again."""
+    """Separate the members of the unit that ``task`` of the job leads; each waits or runs alone again."""
     for each in job.companions.pop(task):
         _let_go(core, job, *each)
     _settle(core, job, task)
@@ -207,7 +208,7 @@ def dissolve(core: Books, job: JobEntry, task: int) -> None:
 
 
 def start_unit(core: Books, job: JobEntry, task: int) -> bool:
-    """Release the companions that still run from the unit of a task that starts; return whether it led a unit."""
+    """Release the running companions from the unit of a task that starts; return True if it led a unit."""
     others = job.companions.pop(task, None)
     for other, its_task in others or ():
         other.beside.pop(its_task, None)
@@ -216,7 +217,7 @@ def start_unit(core: Books, job: JobEntry, task: int) -> bool:
 
 
 def has_ended(core: Books, job: JobEntry, task: int, again: bool) -> None:
-    """Let a companion that has ended wait with its leader, if it runs again; else it leaves the unit."""
+    """Let an ended companion wait with its leader if it runs again; else remove it from the unit."""
     leader = job.beside.pop(task)
     led = next(each for each, others in leader.companions.items() if (job, task) in others)
     if again:
@@ -228,8 +229,9 @@ def has_ended(core: Books, job: JobEntry, task: int, again: bool) -> None:
 
 
 def _settle(core: Books, job: JobEntry, task: int) -> None:
-    """Bring a leader up to date after its unit changed: forget the unit without companions, and its home without ones
-    that run.
+    """Update a leader after its unit changed.
+
+    A unit without companions is dropped; one without running companions loses its home.
     """
     if not job.companions.get(task, True):
         del job.companions[task]
@@ -242,7 +244,7 @@ def _settle(core: Books, job: JobEntry, task: int) -> None:
 
 
 def _let_go(core: Books, leader: JobEntry, job: JobEntry, task: int) -> None:
-    """Let a companion run, or wait, alone again; it has waited since the unit has."""
+    """Let a companion run or wait alone again; it has waited for as long as its unit."""
     if task in job.beside:
         del job.beside[task]
     else:
@@ -253,8 +255,9 @@ def _let_go(core: Books, leader: JobEntry, job: JobEntry, task: int) -> None:
 
 
 def leave_units(core: Books, job: JobEntry) -> None:
-    """Dissolve the units that the job leads, and remove it from those of other leaders: it is cancelled, held or
-    moved.
+    """Dissolve the units that a job leads, and remove it from the units of other leaders.
+
+    Called for a job that is cancelled, held or moved to another group.
     """
     core.units_in_doubt = core.units_in_doubt or core.relations.dependencies.in_use
     for task in sorted(job.companions):

@@ -1,6 +1,4 @@
-"""The cycle: ``decide`` runs passes (source G, figure 3), each of which works out one proposal and applies it as a
-fact.
-"""
+"""The cycle: ``decide`` runs passes (source G, figure 3); a pass makes one proposal and applies it as a fact."""
 
 from __future__ import annotations
 
@@ -35,25 +33,23 @@ from cress.model.times import NEVER
 
 
 class Cycle(MakingRoom):
-    """The ledger and what to do next: proposals only read it, and are applied one by one."""
+    """The ledger and the choice of the next decision: a proposal only reads the ledger, and is then applied."""
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
-        # The unit that ended the last pass (``quota_only``), or because of which other groups were held to their quota.
+        # The unit that ended the last pass (``quota_only``), or that held other groups to their quota.
         self.last_blocked: JobEntry | None = None
         self._expired_at = -1
-        # The pass in which groups were served that may take room.
+        # The number of the last pass that served the groups which may take room.
         self._served = -1
-        # The groups that are held to their rights in this pass.
-        self._held: list[GroupState] = []
-        # Whether units of several queues, or of one whose order changes, take turns in this pass.
+        # True if units take turns in this pass: they are in several queues, or in one queue whose order changes.
         self._takes_turns = False
-        # What is to be decided first: moves of running tasks, as claims and stops.
+        # Decisions to apply first: moves of running tasks, as claims and stops.
         self._proposed: list[Decision] = []
         self._order = {"urgency": by_urgency, "deadline": by_deadline}.get(options.order)
 
     def decide(self, now: int, budget: int = 2**31) -> Decisions:
-        """Run passes until one places nothing, at most ``budget`` of them; return what was decided, in order."""
+        """Run passes until one places nothing, at most ``budget`` of them; return the decisions in order."""
         self.advance(now)
         decided: list[Decision] = []
         self._decided = decided
@@ -74,17 +70,15 @@ class Cycle(MakingRoom):
                 self._do(changed)
             self.units_in_doubt = False
         if now != self._expired_at:
-            # Once at a time: what is decided must not depend on the number of calls.
+            # Once for each time, because decisions must not depend on the number of calls.
             self.reservations.expire(now)
             self._expired_at = now
-        self.gates.begin()
-        self.preempted = None
         more = True
         while more and budget > 0:
             budget -= 1
             more = self._pass(now)
         if self.to_stop:
-            # A lease is over because of what was decided.
+            # A decision may have ended a lease.
             self._stop_attempts()
         self.gates.rest()
         if self.live:
@@ -92,12 +86,13 @@ class Cycle(MakingRoom):
         return Decisions(decided, more=more)
 
     def propose(self, facts: Iterable[Decision]) -> None:
-        """Have the next ``decide`` begin with these decisions, which were checked against the state as it is."""
+        """Let the next ``decide`` begin with these decisions, which were checked against the present state."""
         self._proposed += facts
 
     def _start_moved(self) -> None:
-        """Start tasks that are moved and whose attempts have ended: they take nothing that they did not have, so they
-        wait for no turn.
+        """Start the moved tasks whose attempts have ended.
+
+        They wait for no turn, because they take no more than they had.
         """
         if self.live:
             self._follow()
@@ -106,7 +101,7 @@ class Cycle(MakingRoom):
                 self._start_claimed(claim)
 
     def _keep_reservations(self) -> None:
-        """Let advance reservations have their nodes, and those that hold now their room."""
+        """Replace lost nodes of advance reservations, and clear the nodes of those in force."""
         for moved in replaced(self):
             self._do(moved)
         for fact in cleared(self):
@@ -116,25 +111,25 @@ class Cycle(MakingRoom):
         ending = self.advance_reservations.ending
         for number, due in list(self.to_stop.items()):
             attempt = self.attempts[number]
-            # A borrower gives back to the owner.
+            # A borrower returns its loan to the owner.
             grace = self._grace_of(attempt) if attempt.parts else attempt.job.job.stop_grace
             end = due + grace
             name, of = self.cluster.names[attempt.node], ending.get(number, "")
             self._do(Stop(number, attempt.job.job.id, attempt.task, name, end, of))
 
     def _pass(self, now: int) -> bool:
-        """One pass of the cycle: place one unit, or make room for one. Returns whether it did.
+        """Run one pass of the cycle: place one unit, or make room for one. Return True if it did.
 
         1. nothing was tried yet;          2. groups in the order of used / quota;
         3. for each group in that order:
-           a. while it cools off and others wait for room, nothing of it beyond its quota is offered;
-           b. skip it if nothing of it waits (it has no place in the order then);
-           c. behind a blocked unit, only groups below their quota go on (``quota_only``), or anyone beside the
+           a. while it cools off and others wait for room, it is offered nothing beyond its quota;
+           b. skip it if none of its jobs waits (then it has no place in the order);
+           c. behind a blocked unit, only groups below their quota go on (``quota_only``), or every group beside the
               reservations of the units ahead (``reserve``);
-           d. its policy offers units;     e. the first one that fits starts, and the pass ends;
-           f. else it may be made of fragments;
-           g. else it may take room from other groups, or from lower priorities of its own, which ends the pass; one
-              that is passed over for the MaxQuota of a group above its own may take it from others in that group;
+           d. its policy offers units;     e. the first unit that fits starts, and the pass ends;
+           f. else fragments may make room for the blocked unit;
+           g. else it may take room from other groups, or from lower priorities of its own, which ends the pass; a unit
+              passed over for the MaxQuota of an ancestor group may take room from others in that group;
            h. else it is one more blocked unit ahead of the next group.
         4. nothing placed: wait for an event.
         """
@@ -147,7 +142,8 @@ class Cycle(MakingRoom):
         self.pass_number += 1
         self.gates.guarantees.begin_pass()
         self._follow_heads(ahead)
-        self._hold_those_that_cool()
+        if self.preempted != []:
+            self._hold_those_that_cool()
         groups = self.groups
         groups.tree.settle()
         several = bool(groups.order) and groups.several_wait()
@@ -157,8 +153,7 @@ class Cycle(MakingRoom):
         if not groups.order:
             return False
         first = groups.first()
-        # Alone in the order, the first unit of one queue keeps its turn anyway, unless others of the queue may take its
-        # room.
+        # A single queue keeps the turn of its first unit anyway, unless other units of the queue may take its room.
         takes_turns = several or first.policy.overtakes or first.options.preempt_within != "off"
         self._takes_turns = takes_turns
         blocked: list[JobEntry] = []
@@ -176,17 +171,15 @@ class Cycle(MakingRoom):
 
     def _hold_those_that_cool(self) -> None:
         """Hold the groups to their rights that were preempted a short time ago while others wait for room."""
-        for group in self._held:
-            group.held_to = Rights.ANY
         if self.preempted is None:
             self.preempted = [group for group in self.groups if group.kept.preempted_at is not None]
-        self._held = [group for group in self.preempted if self.gates.must_cool(group)]
-        for group in self._held:
-            group.held_to = Rights.ABOVE
+        for group in self.preempted:
+            group.held_to = Rights.ABOVE if self.gates.must_cool(group) else Rights.ANY
 
     def _consider(self, group: GroupState, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
-        """Steps d to h for one group: return whether anything was decided; a unit that is ``blocked`` is added, and put
-        ``ahead``.
+        """Run steps d to h for one group; return True if something was decided.
+
+        A blocked unit is added to ``blocked``, and may be put ``ahead`` of others.
         """
         group.beyond = None
         if self._offer(group, ahead, now):
@@ -199,7 +192,7 @@ class Cycle(MakingRoom):
         blocked.append(offered)
         if self._make_room(group, offered, ahead, now):
             return True
-        # Only units of other groups are asked whether they would be stopped for it.
+        # Only units of other groups must check whether they would be stopped for this one.
         if self.groups.several_wait() and offered not in self.owed and self._is_owed(group, offered, now):
             self.owed.append(offered)
         if self._may_be_ahead(offered, ahead, now):
@@ -209,11 +202,10 @@ class Cycle(MakingRoom):
         return False
 
     def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
-        """Let groups that may take room have what they are guaranteed before others start anything above their quotas;
-        return whether anything was decided.
+        """Serve the groups that may take room, before other groups start anything above their quotas.
 
-        Else the very next step would take that back. Units within quotas come first, as what goes beyond one can be
-        taken too.
+        Return True if something was decided. Without this, the next step would take back what those groups started.
+        Units within quotas come first, because room beyond a quota can be taken too.
         """
         if self._served == self.pass_number or not self.groups.several_wait():
             return False
@@ -235,7 +227,7 @@ class Cycle(MakingRoom):
                             self._wake_at(self.turns.note(head, now))
                         return True
                 elif by_share and not group.below_quota:
-                    # No later one is below its quota.
+                    # All groups behind it are above their quotas.
                     break
         return False
 
@@ -247,7 +239,7 @@ class Cycle(MakingRoom):
         return not own and head.queued and may_be_within_quota(head, self.cluster)
 
     def _may_be_owed(self, group: GroupState, rights: Rights, now: int) -> bool:
-        """Return whether a group may take room for some unit, as far as that is known without looking at it."""
+        """Return True if a group may take room for some unit, before the unit itself is examined."""
         if group.options.preemption != "on":
             return False
         if group.kinds is not None or group.needs_preemption():
@@ -258,18 +250,19 @@ class Cycle(MakingRoom):
         return head is not None and self._may_take_as_urgent(group, head, now)
 
     def others_may_be_below_quota(self) -> bool:
-        """Return whether groups below their quotas may come after one that is not: in a tree, where deadlines order the
-        groups, and where quotas name kinds of nodes.
+        """Return True if groups below their quotas may come after a group above its own.
+
+        So it is in a tree, where deadlines order the groups, and where quotas name kinds of nodes.
         """
         return bool(self.groups.tree.inner) or self._order is not None or bool(self.groups.kinds)
 
     def _is_held_to_quota(self, group: GroupState, blocked: list[JobEntry]) -> bool:
-        """Return whether blocked units let only groups below their quotas go on, and this one is not."""
+        """Return True if blocked units let only groups below their quotas go on, and this group is above its own."""
         if not self._quota_only:
             return False
         head = head_of(group) if self.groups.kinds else None
         shape = None if head is None else head.shape
-        # In a flat list all of them say the same.
+        # In a flat list every blocked unit gives the same answer.
         behind = next((each for each in reversed(blocked) if not below_quota_against(group, each.group, shape)), None)
         if behind is None:
             return False
@@ -286,15 +279,16 @@ class Cycle(MakingRoom):
         return groups
 
     def _owed_first(self, groups: Iterable[GroupState]) -> list[GroupState]:
-        """Put the groups first that are guaranteed their next unit: where quotas name kinds of nodes, used / quota
-        alone does not say so.
+        """Return the groups, those first whose next unit is guaranteed.
+
+        Where quotas name kinds of nodes, used / quota alone does not give this order.
         """
         heads = ((group, head_of(group)) for group in groups)
         owed = [(head is not None and not is_guaranteed(group, head.shape), group) for group, head in heads]
         return [group for _, group in sorted(owed, key=lambda each: each[0])]
 
     def _follow_heads(self, ahead: Ahead) -> None:
-        """Bring what depends on heads that are overdue, and on units that move, up to date."""
+        """Update everything that depends on overdue heads and on moving units."""
         if self.groups.timed:
             self._follow_overdue()
         if self.rejoining:
@@ -305,13 +299,13 @@ class Cycle(MakingRoom):
         overdue = False
         for group in self.groups.timed:
             late = group.policy.head_is_overdue()
-            # One that its group's limits keep from starting is not late for a wrong estimate.
+            # A unit kept back by a limit of its group is not late because of a wrong estimate.
             overdue = overdue or (late and (not group.counters or head_of(group) is group.policy.head()))
         self.count_limits(overdue)
 
     def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Return whether a blocked unit may hold up others; if it is the first that may, note its turn where turns are
-        taken.
+        """Return True if a blocked unit may delay others; note the turn of the first such unit, where units take
+        turns.
         """
         if not self._takes_turns:
             return True
@@ -324,8 +318,10 @@ class Cycle(MakingRoom):
         return True
 
     def _start_before_others(self, ahead: Ahead, now: int) -> bool:
-        """Start a unit in what is reserved for its group, whatever the order of groups is, or the due unit; return
-        whether one started.
+        """Start a unit in the advance reservation of its group or in its leases, in any order of groups, or the due
+        unit.
+
+        Return True if one started.
         """
         if self.advance_reservations:
             for group in self._groups_in_order(now):
@@ -336,14 +332,14 @@ class Cycle(MakingRoom):
         return bool(self.turns.since) and self._start_due(ahead, now)
 
     def _start_due(self, ahead: Ahead, now: int) -> bool:
-        """Start the due unit if it fits; else put it ahead of all others. Return whether it started."""
+        """Start the due unit if it fits, else put it ahead of all others; return True if it started."""
         for job in self.turns.due(self.jobs, now):
             group = job.group
             gates = self.gates
             if self._passed_over(job) or gates.guarantees.find(job) is not None:
                 continue
-            # Only others take from a group what it has beyond its quota. Where quotas name kinds of nodes, it may be
-            # owed another kind.
+            # Only other groups can take the room of a group beyond its quota. Where quotas name kinds of nodes, another
+            # kind may be owed to the group.
             if group.jobs < len(self.jobs) and group.kinds is None and may_be_within_quota(job, self.cluster):
                 gates.keep_quota_for(job)
             if not is_within_quota(self, job) and self._serve_owed(ahead, [], now):
@@ -359,22 +355,23 @@ class Cycle(MakingRoom):
         return False
 
     def _is_planned(self, job: JobEntry) -> bool:
-        """Return whether a unit may have a planned start: no gate refuses it, and it has room now where the guarantees
-        of others forbid it.
+        """Return True if a unit may have a planned start.
+
+        No gate refuses it. If the guarantees of others forbid its start, it must have room now.
         """
         if self._passed_over(job):
             return False
         return self.gates.guarantees.find(job) is None or self.fit.copies_free(job.shape) >= job.shape.size
 
     def _follow_units(self, ahead: Ahead) -> None:
-        """Choose the homes of units, and keep the room of those whose companions are being stopped."""
+        """Choose the homes of units, and keep the room of units whose companions are being stopped."""
         choose_homes(self)
         for job in self.rejoining.values():
             if job.moving and job.queued:
                 ahead.append(job)
 
     def _follow(self) -> None:
-        """Bring jobs that depend on the load, clauses and claims up to date before a pass."""
+        """Update jobs that depend on the load, and clauses and claims, before a pass."""
         if self.relaxing.by_load:
             self.relaxing.follow(self.balance.utilisation(), self.look_at)
         self.matching.flush()
@@ -382,9 +379,9 @@ class Cycle(MakingRoom):
             self._drop(claim)
 
     def _offer(self, group: GroupState, ahead: Ahead, now: int) -> bool:
-        """Step d and e: start the first unit of the group that fits.
+        """Steps d and e: start the first unit of the group that fits; return True if one started.
 
-        Without one, ``group.offered`` is the unit that is blocked, or ``None`` if all are passed over.
+        Else ``group.offered`` is the blocked unit, or ``None`` if every unit was passed over.
         """
         if group.claims and self._start_claim(group, now):
             return True
@@ -398,7 +395,7 @@ class Cycle(MakingRoom):
             head = next(free, None)
         if head is None:
             return False
-        # The due unit was tried already.
+        # The due unit was already tried.
         due = ahead.jobs[0] if ahead.jobs else None
         if head is not due and self._try(head, ahead, now):
             return True
@@ -412,7 +409,7 @@ class Cycle(MakingRoom):
         if not policy.offers_more:
             return False
         beside = ahead.beside(head)
-        # The answer of the balance gate changes with time, so no failure is remembered.
+        # The balance gate changes its answer with time, so no failure is remembered.
         memo = None if self.gates.timed else (self.cluster.loosened, beside.sign)
         for job in policy.later(head, memo):
             if job is due or job is head or self._passed_over(job):
@@ -425,12 +422,13 @@ class Cycle(MakingRoom):
     def _offer_behind(
         self, first: JobEntry, behind: Iterator[JobEntry], ahead: Ahead, due: JobEntry | None, now: int
     ) -> tuple[bool, JobEntry | None]:
-        """Start the next unit behind ``first`` that fits, as if that did not wait; return whether one started, else the
-        one that waits for room.
+        """Start the next unit behind ``first`` that fits, as if ``first`` did not wait.
+
+        Return True if one started; else False and the unit that waits for room, or ``None``.
         """
         failed = {first.shape: first.duration}
         for job in behind:
-            # One that is like another and runs as long fails as well.
+            # A unit with the shape and at least the duration of a failed one fails as well.
             if job is first or (job.shape in failed and failed[job.shape] <= job.duration):
                 continue
             if job is not due and self._try(job, ahead, now):
@@ -441,11 +439,11 @@ class Cycle(MakingRoom):
         return False, None
 
     def _waits_for_no_room(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Return whether a unit that was tried in vain waits for something else than room: it holds up nobody of its
+        """Return True if a unit that failed to start waits for something other than room; then it delays no job of its
         group.
 
-        That is open nodes, that others need less of their guarantees, or the end of advance reservations, after which
-        what is foreseen for it binds others.
+        It waits for nodes to open, for the guarantees of others to shrink, or for advance reservations to end. In the
+        last case its foreseen reservation binds others.
         """
         gate = self.gates.refused_without_room(job)
         if gate is self.gates.reserved_nodes and self._may_be_ahead(job, ahead, now):
@@ -453,7 +451,7 @@ class Cycle(MakingRoom):
         return gate is not None
 
     def _try(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Match one unit, beside the reservations of the units ahead, and start it if it fits."""
+        """Match one unit beside the reservations of the units ahead, and start it if it fits."""
         group = job.group
         cluster = self.cluster
         if self.pool.leases and self._start_in_own(job):
@@ -489,14 +487,14 @@ class Cycle(MakingRoom):
         return False
 
     def _maybe_drain(self, job: JobEntry, ahead: Ahead, now: int) -> None:
-        """Keep nodes free for a unit that no known end frees, once it has waited long enough."""
+        """Keep nodes free for a unit without a known start, once it has waited for ``drain_after``."""
         if drain_due(job, now):
             self.reservations.heed(self._heeded(job.group, ahead, now), now)
         else:
             self._wake_at(job.since + job.group.options.drain_after)
 
     def _is_void(self, claim: ClaimEntry) -> bool:
-        """Return whether the victims are gone, and a clause keeps the unit off one of its nodes."""
+        """Return True if all victims are gone and a clause excludes one of the nodes of the unit."""
         return (
             claim.shape.match is not None
             and not any(victim in self.leaving for victim in claim.victims)
@@ -511,7 +509,7 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
-        # A planned start that comes late may run into what is reserved in advance.
+        # A delayed start may run into an advance reservation.
         beside_others = bool(self.reservations.kept) or bool(self.advance_reservations)
         unit = self.plans.due(group, now, beside_others=beside_others, passes=self._is_planned)
         if unit is not None and self.owed and self.taken_back_by(unit.job) is not None:
@@ -524,7 +522,7 @@ class Cycle(MakingRoom):
             elif self._gather(unit.job, now):
                 return True
         if unit is None:
-            # One that has no plan, as too many wait before it, must not hold up others either.
+            # A unit without a plan, because too many wait before it, must not delay others either.
             jobs = within(group, group.policy.looked_at())
             group.offered = next((job for job in jobs if self._is_planned(job)), None)
             group.verdict = Verdict.PLANNED
@@ -545,7 +543,9 @@ class Cycle(MakingRoom):
         return unit is not None
 
     def next_wakeup(self) -> int | None:
-        """Return the earliest time at which something changes by itself, as known after the last ``decide``."""
+        """Return the earliest time (µs) at which something changes by itself, as known after the last ``decide``;
+        ``None`` if there is none.
+        """
         retry = self.later[0][0] if self.later else NEVER
         wake = min(
             self.wake, self.groups.next_quota_change, retry, self.relaxing.next() if self.relaxing.times else NEVER
@@ -555,7 +555,7 @@ class Cycle(MakingRoom):
         wake = min(wake, self.advance_reservations.next_change)
         self.groups.tree.settle()
         if self.groups.order:
-            # Only what waits cares how long others go on, and who borrowed.
+            # Expected ends and past borrowing matter only to waiting jobs.
             wake = min(wake, self.expected.next(), self.groups.tree.next_tick(self.groups))
         for group in self.groups.timed:
             wake = min(wake, group.policy.next_change())

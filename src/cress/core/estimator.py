@@ -1,7 +1,7 @@
-"""Estimates of the runs of waiting jobs, as their users' earlier runs end (design note 0022).
+"""Estimates of the runs of waiting jobs, updated as runs of their users end (design note 0022).
 
-The shells around the core own one: estimates reach the core with the job, and as events when the history tells more, so
-that a log replays without the history.
+Each shell around the core owns one estimator. An estimate reaches the core with its job, and as an event when the
+history changes it, so a log replays without the history.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.times import NEVER
 
-# Waiting jobs of a user, the oldest ones, that are estimated again when one of his runs ends.
+# The number of waiting jobs of a user, oldest first, that are estimated again when a run of the user ends.
 MOST_AGAIN = 20
 
 
-# What an estimate depends on: user, job name and group; request; time limit (NEVER without one).
+# The inputs of an estimate: user, job name and group; request; time limit (µs, NEVER without one).
 Kind: TypeAlias = tuple[Key, Request, int]
 
 
 class Estimator:
-    """Estimates jobs when they are submitted, and again when a run of their user ends; ``settled`` returns those of
-    these jobs that wait no more.
+    """Estimates of jobs at their submission, and again when a run of their user ends.
+
+    ``settled`` returns the jobs among the given ones that no longer wait.
     """
 
     def __init__(self, settled: Callable[[Iterable[int]], list[int]]) -> None:
         self._settled = settled
         self._history = RunHistory()
-        # By user and group, in the order of submission.
+        # Waiting jobs by user and group, in the order of submission.
         self._waiting: dict[tuple[str, str], dict[int, Kind]] = {}
-        # The number of jobs that it keeps, and kept after it last looked through all of them.
+        # The number of jobs in this table; below, the number after the last sweep.
         self.kept = 0
         self._swept = MOST_AGAIN
 
     def submitted(self, job: Job) -> RunEstimate:
-        """Return the estimate of a job that is submitted now."""
+        """Return the estimate of a job that is submitted now, and keep the job for later updates."""
         kind = _kind(job)
         self._waiting.setdefault(_owner(kind), {})[job.id] = kind
         self.kept += 1
@@ -49,11 +50,11 @@ class Estimator:
         return self._history.estimate(*kind)
 
     def expected(self, job: Job) -> RunEstimate:
-        """Return the estimate that a job would get if it was submitted now."""
+        """Return the estimate that a job would get if it were submitted now."""
         return self._history.estimate(*_kind(job))
 
     def _sweep(self) -> None:
-        """Forget jobs that do not wait any more, of users of whom no run ends."""
+        """Drop the jobs that no longer wait, also of users whose runs never end."""
         for key, jobs in list(self._waiting.items()):
             for number in self._settled(jobs):
                 del jobs[number]
@@ -63,13 +64,11 @@ class Estimator:
         self._swept = max(MOST_AGAIN, self.kept)
 
     def recall(self, key: Key, request: Request, limit: int | None, run: int) -> None:
-        """Learn from a run of earlier days; ``key`` is its user, job name and group."""
+        """Add a past run of ``run`` µs; ``key`` is its user, job name and group."""
         self._history.add(key, request, NEVER if limit is None else limit, run)
 
     def ended(self, job: Job, run: int) -> list[RunEstimated]:
-        """Learn from a task that ran for ``run`` µs until it ended by itself or at its limit; return what that
-        changes.
-        """
+        """Add a task that ran for ``run`` µs until it ended by itself or at its limit; return the new estimates."""
         kind = _kind(job)
         self._history.add(*kind, run)
         waiting = self._waiting.get(_owner(kind))
@@ -81,7 +80,7 @@ class Estimator:
         if not waiting:
             del self._waiting[_owner(kind)]
             return []
-        # Jobs of one user ask for the same again and again.
+        # Jobs of one user often have the same request.
         alike: dict[Kind, list[int]] = {}
         for number, (key, request, limit) in islice(waiting.items(), MOST_AGAIN):
             alike.setdefault((self._history.known(key), request, limit), []).append(number)
@@ -89,7 +88,7 @@ class Estimator:
 
 
 def _owner(kind: Kind) -> tuple[str, str]:
-    """Return the user and group of jobs of a kind."""
+    """Return the user and the group of jobs of a kind."""
     (user, _, group), _, _ = kind
     return user, group
 

@@ -1,6 +1,4 @@
-"""Expected ends of running tasks: which of them will outlive an estimate, and how much work is left (design note
-0022).
-"""
+"""Expected ends of running tasks: the tasks that will outlive their estimate, and the work left (design note 0022)."""
 
 from __future__ import annotations
 
@@ -10,51 +8,51 @@ from heapq import heapify, heappop, heappush
 from cress.core.jobs import Attempt
 from cress.model.times import NEVER
 
-# Entries of attempts that are over may be as many as those that run, and so many more.
+# Stale entries may exceed the number of running attempts by this many.
 _SPARE = 64
 
 
 class ExpectedEnds:
-    """The attempts that are running, by the ends that are expected of them.
+    """The running attempts, by their expected ends.
 
-    Sums are kept instead of being counted: a submission asks for the work that is left, whatever runs.
+    Sums are maintained, because every submission needs the work that is left, with any number of running tasks.
     """
 
     def __init__(self) -> None:
-        # A heap of (expected end, attempt) of those that may go on after it; entries of attempts that are over stay.
+        # A heap of (expected end, attempt) of attempts that may go on after it; entries of ended attempts stay.
         self._heap: list[tuple[int, int]] = []
         self._running: dict[int, Attempt] = {}
-        # Millicores of those with a known end, and the sum of millicores × end.
+        # Millicores of attempts with a known end, and the sum of millicores × end.
         self._cores = 0
         self._ends = 0
 
     def add(self, attempt: Attempt) -> None:
-        """Add an attempt that runs from now on."""
+        """Add an attempt that starts to run."""
         self._running[attempt.id] = attempt
         self._enter(attempt)
 
     def remove(self, attempt: Attempt) -> None:
-        """Remove an attempt that is over."""
+        """Remove an attempt that has ended."""
         if self._running.pop(attempt.id, None) is None:
             return
         self._count(attempt, -1)
-        # Their own time may come only in days.
+        # The expected end of a stale entry may be days away.
         if self.kept > 2 * len(self._running) + _SPARE:
             self._heap = [entry for entry in self._heap if self._counts(*entry)]
             heapify(self._heap)
 
     @property
     def kept(self) -> int:
-        """The number of entries, with those of attempts that are over."""
+        """The number of entries, including those of ended attempts."""
         return len(self._heap)
 
     def _counts(self, end: int, number: int) -> bool:
-        """Return whether an entry is of an attempt that runs and is expected to end at this time."""
+        """Return True if an entry belongs to a running attempt that is expected to end at this time."""
         attempt = self._running.get(number)
         return attempt is not None and attempt.expected == end < attempt.last_end
 
     def move(self, attempt: Attempt, expected: int, last_end: int) -> None:
-        """Expect the end of an attempt at another time."""
+        """Move the expected end of an attempt."""
         self._count(attempt, -1)
         attempt.expected, attempt.last_end = expected, last_end
         self._enter(attempt)
@@ -71,11 +69,11 @@ class ExpectedEnds:
             self._ends += cores * attempt.expected
 
     def work_left(self, now: int) -> int:
-        """Return the work that running tasks are expected to do from now on, in µs of a millicore."""
+        """Return the work that running tasks are expected to do from now on (µs × millicores)."""
         return max(0, self._ends - self._cores * now)
 
     def outlived(self, now: int) -> Iterable[Attempt]:
-        """Return the attempts that run although their estimate says that they ended by now, each once."""
+        """Return the running attempts whose estimated end is past, each once."""
         return self._outlived(now) if self._heap and self._heap[0][0] <= now else ()
 
     def _outlived(self, now: int) -> Iterator[Attempt]:
@@ -83,7 +81,7 @@ class ExpectedEnds:
             yield self._running[heappop(self._heap)[1]]
 
     def next(self) -> int:
-        """Return the time at which the next attempt outlives its estimate; NEVER if none will."""
+        """Return the time (µs) at which the next attempt outlives its estimate; NEVER if none will."""
         heap = self._heap
         while heap:
             if self._counts(*heap[0]):

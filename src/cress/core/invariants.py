@@ -1,4 +1,4 @@
-"""Invariants, one check a line of the list; tests run them after every event."""
+"""Invariants, one check per line of the list; tests run them after every event."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ from cress.core.tables.devices import allocated, device_use, mask_of
 from cress.model.node import DISK_KIND, Device
 from cress.model.times import NEVER
 
-# The devices of a node, the free part of each, the number of its users.
+# The devices of a node, with the free part and the number of users of each.
 Use: TypeAlias = "list[tuple[Device, tuple[int, ...], int]]"
 
 
 def broken_invariants(core: Cycle) -> list[str]:
-    """Return every invariant that does not hold, with its name and place."""
+    """Return the broken invariants, each with its name and place."""
     return [f"{name}: {what}" for name, check in INVARIANTS.items() for what in check(core)]
 
 
@@ -68,7 +68,7 @@ def _capacity(core: Cycle) -> Iterator[str]:
         held[holder.node] += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
     for f in range(cluster.node_count):
         node = cluster.nodes[f]
-        # Tasks are adopted, and nodes change under their tasks: then the node is closed.
+        # Adopted tasks and changes of a node may exceed its capacity; then the node is closed.
         if bool(np.any(cluster.left_on(f) < 0)) != (f in cluster.overdrawn):
             yield f"node {cluster.names[f]} holds more than it has, or is closed as if it did"
         if not np.array_equal(node[FREE : FREE + k] + held[f], node[FREE + k : FREE + 2 * k]):
@@ -84,7 +84,7 @@ def _holders(core: Cycle) -> list[Holder]:
 
 
 def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
-    """Return whether a lease holds what its task requests; of exclusive disks it holds all."""
+    """Return True if a lease holds the request of its task; of an exclusive disk it holds the whole."""
     lease = cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + cluster.k_count].tolist()
     for part in attempt.parts:
         lease = list(map(int.__add__, lease, part.amounts))
@@ -97,8 +97,9 @@ def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
 
 
 def _without_devices(cluster: Cluster, ask: list[int], uses: list[Use], *, empty: bool) -> npt.NDArray[np.bool_]:
-    """Return, per node and dimension, whether its devices do not suffice, with these ``uses`` or if the node were
-    empty.
+    """Return, per node and dimension, True where the devices do not suffice.
+
+    They count with these ``uses``, or as if the node were ``empty``.
     """
     lacks = np.zeros((len(uses), cluster.k_count), np.bool_)
     must, shared, each = ask[MUST], ask[SHARED:EACH], ask[EACH:PARTS]
@@ -165,7 +166,7 @@ def _fit_rows(core: Cycle) -> Iterator[str]:
             short |= _without_devices(cluster, ask, uses, empty=False)
             narrow = np.asarray(np.any(_without_devices(cluster, ask, uses, empty=True), axis=1), np.bool_)
         excluded = cluster.lack[r, :n] & EXCLUDED
-        # What nodes lack that are excluded one by one is not kept.
+        # The missing amounts of nodes that are excluded one by one are not kept.
         alone = excluded & CLAUSES != 0
         short[alone] = False
         bits = (short * (1 << np.arange(k))).sum(axis=1)
@@ -206,7 +207,7 @@ def _sides(core: Cycle) -> Iterator[str]:
             if not job.constraints.by_load and job.foreseen.soft != soft:
                 yield f"clauses of job {job.job.id} are on the wrong side"
             if job.unit() and any(each.by_load for each in job.asked()):
-                # A unit of several jobs asks the load itself, and has its sides as of the last pass.
+                # A unit of several jobs checks the load itself, and its soft clauses are those of the last pass.
                 continue
             if job.shape is not core.shape_of(job, job.shape.size):
                 yield f"job {job.job.id} waits with another shape than it has"
@@ -320,7 +321,7 @@ def _devices(core: Cycle) -> Iterator[str]:
             parts = held.get(key, [])
             has = device.bandwidth if device.kind == DISK_KIND else (WHOLE,)
             expected = tuple(amount - sum(part[i] for part in parts) for i, amount in enumerate(has))
-            # What is left beside devices that are gone follows from the amounts of whole leases.
+            # The rest beside removed devices follows from the amounts of whole leases.
             wrong = f not in cluster.gone and expected != left
             wrong |= min(left) < 0 and f not in cluster.overdrawn
             if wrong or users != len(parts) or (key in alone and users > 1):

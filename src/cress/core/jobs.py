@@ -1,4 +1,4 @@
-"""Jobs, attempts, leases of workloads, reservations, claims and groups: the records that point to each other."""
+"""Jobs, attempts, leases of workloads, reservations, claims and groups: records that refer to each other."""
 
 from __future__ import annotations
 
@@ -46,33 +46,35 @@ MILLI = 1_000
 _SIZE_EXPONENT = 0.3
 _LEAST_MEAN = 10 * SECOND
 _MOST_MEAN = 1000 * DAY
-# The shortest estimate (µs). What is booked by now counts from the next microsecond: a task that ended then would seem
+# The shortest estimate (µs). A booking made now counts from the next microsecond, so a task that ended then would seem
 # to fit before it.
 _LEAST_RUN = 2
 
-# The place of a device on its node; NO_DEVICE: a part of the other amounts.
+# The index of a device on its node; NO_DEVICE: a piece without a device.
 NO_DEVICE = -1
 # The first character of the name of a built-in workload.
 _BUILT_IN = "/"
 _BUILT_IN_OF = {type_: _BUILT_IN + type_.value for type_ in JobType}
 
-# What a part has: the place of its device or NO_DEVICE, and its amounts.
+# A piece of a part: the index of its device or NO_DEVICE, and its amounts.
 Piece: TypeAlias = tuple[int, ResourceVector]
-# The state in which something was tried: the job, and numbers that grow whenever something changes that counts.
+# The state of a failed try: the job, and counters that grow with every change that could help.
 _State = TypeVar("_State", bound=tuple[object, ...])
 
 
 class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
-    """A job with tasks that wait or run. An array is one object, whatever its length, until its tasks start.
+    """A job with tasks that wait or run. An array of any length is one object until its tasks start.
 
-    ``constraints`` are those beside amounts; the clauses that are soft now are until one changes by itself at
-    ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that start together with it;
-    ``carried`` are its tasks that are companions, with the leading job, ``beside`` those of them that still run.
+    ``constraints`` are those besides amounts; the present soft clauses hold until one changes by itself at
+    ``relaxes_at``. ``companions`` are the tasks of other jobs that start together with a task in ``again``.
+    ``carried`` are the job's own tasks that are companions, with the leading job; ``beside`` are the running ones
+    among them.
 
-    By its ``estimate`` a task is expected to take ``run`` µs; ``cost`` is its weight in the order by expansion factor,
-    ``work`` what it counts in the work ahead of jobs that are submitted later. ``deadline`` is that of all its tasks,
-    on the clock of the core. ``cpu_charge`` is its charge per task in the accounting ``cpu`` if that is the same on
-    every node: it asks for cores only. The name of a built-in ``workload`` begins with a character that no other has.
+    A task is expected to run for ``run`` µs by the ``estimate``; ``cost`` is its weight in the order by expansion
+    factor, ``work`` its part of the work ahead of jobs submitted later. ``deadline`` holds for all tasks together, on
+    the clock of the core. ``cpu_charge`` is the charge of a task in the accounting ``cpu`` if it is the same on every
+    node, because the job asks for cores only. The name of a built-in ``workload`` begins with a character that no
+    other has.
     """
 
     job: Job
@@ -103,7 +105,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         cls, job: Job, group: GroupState, shape: Shape, submitted: int, *, behind: int | None = None,
         constraints: Constraints | None = None, estimate: RunEstimate | None = None,
     ) -> JobEntry:  # fmt: skip
-        """Return a job that is submitted now; it waits ``behind`` another one."""
+        """Return a job that is submitted now; it waits ``behind`` another job."""
         return cls(
             job=job, group=group, shape=shape, constraints=constraints, submitted=submitted, queued_at=submitted,
             waiting=job.tasks, held=job.hold, behind=behind, estimate=estimate,
@@ -111,7 +113,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     def __post_init__(self) -> None:
         job = self.job
-        # A reservation of no duration would hold nothing.
+        # A reservation with duration 0 would hold nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         self.most = job.max_running
         self.workload = job.workload or _BUILT_IN_OF[job.type]
@@ -121,7 +123,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         self.expect(self.estimate)
 
     def expect(self, estimate: RunEstimate | None) -> None:
-        """Take over an estimate; without one, its tasks are expected to run to their limits."""
+        """Take over an estimate; without one, tasks are expected to run to their limits."""
         self.estimate = estimate
         self.run = self.limit if estimate is None else max(_LEAST_RUN, min(self.limit, estimate.run))
         mean = min(self.limit if estimate is None else estimate.mean, _MOST_MEAN)
@@ -129,18 +131,18 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     @property
     def duration(self) -> int:
-        """For how long a unit that starts now is planned: the limit, or the estimate while its group trusts
+        """The planned duration (µs) of a unit that starts now: the limit, or the estimate while its group trusts
         estimates.
         """
         return self.run if self.group.trusts else self.limit
 
     @property
     def is_predicted(self) -> bool:
-        """True while its duration is an estimate."""
+        """True while the duration is an estimate."""
         return self.group.trusts
 
     def waiting_work(self) -> int:
-        """Return the work of its waiting tasks, in µs of a millicore; 0 if nothing is known of how long they run."""
+        """Return the work of the waiting tasks (µs × millicores); 0 if the length of their runs is unknown."""
         mean = self.limit if self.estimate is None else min(self.limit, self.estimate.mean)
         if mean >= NEVER:
             return 0
@@ -150,10 +152,10 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     @property
     def upcoming(self) -> int:
-        """The task that starts next: those queued again come first; if its clauses change with time, the one that waits
-        longest.
+        """The task that starts next: first the tasks queued again; if clauses change with time, the longest waiting
+        task.
 
-        So no task that is retried keeps the clauses hard for those that have waited longer.
+        Otherwise a retried task would keep clauses hard for tasks that have waited longer.
         """
         if not self.again:
             return self.next_task
@@ -167,31 +169,34 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     @property
     def since(self) -> int:
-        """The time since which its next task waits, or the unit that it has claimed."""
+        """The time (µs) since which the next task, or the claimed unit, waits."""
         if self.again and not self.job.gang:
             return self.waits.get(self.upcoming, self.queued_at)
         return self.claims[0].since if self.claims and not self.waiting else self.queued_at
 
     def wait_anew(self, now: int) -> None:
-        """Let all its waiting tasks wait from now on."""
+        """Let all waiting tasks of the job wait from now on."""
         self.queued_at = now
         for task in self.waits:
             self.waits[task] = now
 
     def next_unit(self) -> list[int] | None:
-        """Return the tasks of a gang that wait, or of its claim if none does; ``None``: all of them, or all run."""
+        """Return the waiting tasks of a gang, or those of its claim if none waits; ``None`` means all, or that all
+        run.
+        """
         if not self.waiting:
             return list(self.claims[0].tasks) or None if self.claims else None
         return None if self.waiting == self.job.tasks else self.next_tasks(self.waiting)
 
     def by_kind(self, tasks: Iterable[int]) -> list[int]:
-        """Return tasks of a gang in the order of their kinds, as places of its shape are."""
+        """Sort tasks of a gang by kind, like the places of its shape."""
         assert isinstance(self.constraints, KindsConstraints)
         return self.constraints.by_kind(tasks)
 
     def unit_requests(self) -> Iterable[tuple[ResourceVector, int]]:
-        """Return the requests of the tasks of its next unit, and how many ask for each; of a unit of several jobs, of
-        its own.
+        """Return the requests of the tasks of the next unit, with the number of tasks for each.
+
+        Companions of other jobs are not included.
         """
         if not self.job.parts:
             return ((self.job.request, self.shape.size),)
@@ -199,7 +204,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         return self.job.requests if tasks is None else Counter(map(self.job.request_of, tasks)).items()
 
     def wants_of(self, task: int) -> Wants:
-        """Return what a task of it wants now."""
+        """Return the wants of one task now."""
         if self.constraints is None:
             return NO_WANTS
         asked = (self.foreseen.soft, self.job.counted_as, self.group.name)
@@ -208,7 +213,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         return self.constraints.wants(*asked)
 
     def next_tasks(self, number: int) -> list[int]:
-        """Return the next ``number`` waiting tasks, in the order in which they start; there must be as many."""
+        """Return the next ``number`` waiting tasks in the order in which they start; at least as many must wait."""
         if number == 1:
             return [self.upcoming]
         again = nsmallest(number, self.again)
@@ -228,14 +233,16 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
             self.again.remove(task)
             heapify(self.again)
         else:
-            # Tasks that are passed over wait like those that were tried before.
+            # Skipped tasks wait like tasks that already had an attempt.
             for skipped in range(self.next_task, task):
                 self._wait(skipped, self.queued_at)
             self.next_task = task + 1
         self._recount()
 
     def may_adopt(self, task: int) -> bool:
-        """True if a task that runs already can be this one: it waits, or the job is cancelled and it does not run."""
+        """True if a running task can be adopted as this one: it waits, or the job is cancelled and the task does not
+        run.
+        """
         if not 0 <= task < self.job.tasks or any(attempt.task == task for attempt in self.attempts.values()):
             return False
         claimed = any(task in claim.tasks for claim in self.claims)
@@ -257,11 +264,11 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     @property
     def owned(self) -> Owned:
-        """The number under which its tasks count for limits, and its user."""
+        """The number under which the job counts for limits, and its user."""
         return self.job.counted_as, self.job.user
 
     def still_running(self) -> list[Attempt]:
-        """Return the attempts of the companions of its next unit that still run, by job and task."""
+        """Return the attempts of running companions of the next unit, by job and task."""
         return [
             attempt
             for other, task in self.unit()
@@ -272,22 +279,22 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     @property
     def moving(self) -> bool:
-        """True if companions of its next unit are being stopped, to start again with it."""
+        """True if companions of the next unit are being stopped to start again with it."""
         return any(attempt.stopping for attempt in self.still_running())
 
     def asked(self) -> list[Constraints]:
-        """Return the constraints of the members of its next unit."""
+        """Return the constraints of the members of the next unit."""
         members = (self, *(job for job, _ in self.unit()))
         return [member.constraints for member in members if member.constraints is not None]
 
     def put_back(self, task: int, since: int) -> None:
-        """Let a task wait again, at the job's place in the order; it waits since then."""
+        """Let a task wait again since ``since``; the place of the job in the order stays."""
         self.waiting += 1
         self._wait(task, since)
         self._recount()
 
     def _recount(self) -> None:
-        """Tell its queue, if that counts work, how much of it waits."""
+        """Update the waiting work in the queue of the job, if the queue counts work."""
         if self.queued and self.group.policy.timed:
             self.group.policy.revalued(self)
 
@@ -301,20 +308,18 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     @property
     def starts_in_part(self) -> bool:
-        """True if it is a gang that need not start as a whole now: its f(x) is true, or some of its tasks run alone
-        already.
-        """
+        """True if this gang may start in part now: its f(x) is true, or some of its tasks already run alone."""
         if self.constraints is None or not self.constraints.whole or not self.job.gang:
             return False
         if self.later or any(attempt.stopping for attempt in self.attempts.values()):
-            # It starts again as a whole.
+            # The gang starts again as a whole.
             return False
         return bool(self.foreseen.soft & self.constraints.whole or self.attempts)
 
     @property
     def unit_size(self) -> int:
-        """Return the number of tasks of its next unit: all that wait of a gang, or the least number of one that may
-        start in part.
+        """The number of tasks of the next unit: all waiting tasks of a gang, or the least number if it may start in
+        part.
         """
         if not self.job.gang:
             return 1
@@ -324,12 +329,12 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     @property
     def full(self) -> bool:
-        """True if as many of its tasks run, or are about to, as may run at once."""
+        """True if the job has reached the number of tasks that may run at once."""
         return bool(self.most) and self._busy() >= self.most
 
     @property
     def startable(self) -> int:
-        """Return the number of its waiting tasks that may start now."""
+        """The number of waiting tasks that may start now."""
         return min(self.waiting, max(0, self.most - self._busy())) if self.most else self.waiting
 
     def _busy(self) -> int:
@@ -337,12 +342,12 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     @property
     def has_claimed(self) -> bool:
-        """True if tasks of it are claimed; those that are moved and still run are not."""
+        """True if tasks of the job are claimed; tasks that are moved and still run do not count."""
         return any(claim.tasks for claim in self.claims)
 
     @property
     def over(self) -> bool:
-        """True if none of the job's tasks waits or runs any more."""
+        """True if no task of the job waits or runs."""
         return not (self.waiting or self.attempts or self.claims or self.later or self.carried)
 
     def __repr__(self) -> str:
@@ -350,10 +355,10 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
 
 class Attempt(KeptAttempt, kw_only=True, eq=False):
-    """One try to run a task on one node, inside the lease in ``slot``.
+    """One try to run a task on one node, with the lease in ``slot``.
 
-    It is expected to end at ``expected``: by its estimate, and once it has outlived that at ``last_end``. ``parts`` are
-    what it holds beside its row, the most of it borrowed; ``inside`` is what of its row belongs to leases of its own
+    Its estimated end is ``expected``, and once it has outlived that, ``last_end``. ``parts`` are the amounts that it
+    holds beside its row, most of them borrowed. ``inside`` are the amounts of its row that belong to leases of its own
     workload.
     """
 
@@ -368,7 +373,7 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
         cls, job: JobEntry, *, id: int, task: int, node: int, slot: int, start: int, charge: tuple[int, ...],
         expected: int, amounts: ResourceVector | None = None, ports: tuple[int, ...] = (), due: bool = False,
     ) -> Attempt:  # fmt: skip
-        """Return an attempt that starts, or was found running; its limit ends it if nothing else does."""
+        """Return an attempt that starts, or was found running; at the latest its time limit ends it."""
         return cls(
             job=job, id=id, task=task, node=node, slot=slot, start=start, charge=charge, expected=expected,
             last_end=max(expected, NEVER if job.limit >= NEVER else start + job.limit),
@@ -377,8 +382,9 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
 
     @property
     def keeps_until(self) -> int:
-        """The time until which it yields to no priority in its own group: ``min_runtime``, and of one that was due as
-        long as it had to wait for that.
+        """The time (µs) until which it yields to no priority in its own group.
+
+        It has then run for ``min_runtime``; if it started as a due unit, for at least ``drain_after``.
         """
         options = self.job.group.options
         return self.start + max(options.min_runtime, options.drain_after if self.due else 0)
@@ -391,15 +397,14 @@ class Stranger(KeptStranger, kw_only=True, eq=False):
 
 
 class LeaseRow:
-    """The holder of a row of the table of leases beside the tasks: an idle part of ``lease``, or what ``borrower`` has
-    beside its own row.
+    """A row of the lease table beside the rows of tasks: an idle part of ``lease``, or a part held by ``borrower``.
 
-    Without a lease, a part is given back to the cluster when its borrower ends.
+    Without a lease, the part returns to the cluster when its borrower ends.
     """
 
     __slots__ = ("amounts", "borrower", "device", "lease", "node", "slot")
 
-    # As a holder among tasks: it has no attempt and no ports.
+    # For use among the other holders: a part has neither attempt nor ports.
     id = 0
     ports = ()
 
@@ -414,10 +419,10 @@ class LeaseRow:
 
 
 class WorkloadLease(KeptLease, kw_only=True, eq=False):
-    """A lease of a workload on one node: tasks of its own, idle parts by their device, and lent parts.
+    """A lease of a workload on one node: with tasks of the workload, idle parts by device, and lent parts.
 
-    ``charge`` is what its idle parts cost its group. A lease with a ``holder``, a task of a job that is a lease, is
-    kept as long as that runs; the holder's row has what it uses itself.
+    ``charge`` is the charge of the idle parts to its group. A lease with a ``holder``, which is a task of a job that
+    is a lease, exists for as long as the holder runs; the amounts that the holder uses itself are in the holder's row.
     """
 
     workload: GroupWorkload
@@ -429,23 +434,21 @@ class WorkloadLease(KeptLease, kw_only=True, eq=False):
 
     @property
     def is_held(self) -> bool:
-        """True while it has a holder that goes on: what it has stays in it then, whatever ends inside."""
+        """True while it has a holder that goes on: then its amounts stay in it, even if tasks inside end."""
         return self.holder is not None and not self.holder.stopping
 
     @property
     def is_ending(self) -> bool:
-        """True while its holder is being stopped: what is idle in it is free with its end, and starts nothing
-        before.
-        """
+        """True while its holder is being stopped: the idle parts then start nothing, and become free when it ends."""
         return self.holder is not None and self.holder.stopping
 
     def idle_amounts(self) -> ResourceVector:
-        """Return the sum of its idle parts; empty if there is none."""
+        """Return the sum of the idle parts; empty without any."""
         return tuple(map(sum, zip(*(part.amounts for part in self.idle.values()), strict=True)))
 
 
 class GroupWorkload:
-    """The leases of one workload of a group; ``declared``: its jobs name it, and it keeps idle leases for a while."""
+    """The leases of one workload of a group; ``declared``: jobs name it, and its idle leases are kept for a while."""
 
     __slots__ = ("awaited", "declared", "group", "idle_on", "idle_sum", "leases", "lent_on", "name", "no_room", "stamp")
 
@@ -454,25 +457,25 @@ class GroupWorkload:
         self.name = name
         self.declared = not name.startswith(_BUILT_IN)
         self.leases: dict[int, WorkloadLease] = {}
-        # Those with idle and with lent parts, by node, and the sum of the idle parts there.
+        # Leases with idle and with lent parts, by node, and the sum of the idle parts on each node.
         self.idle_on: dict[int, dict[int, WorkloadLease]] = {}
         self.idle_sum: dict[int, list[int]] = {}
         self.lent_on: dict[int, dict[int, WorkloadLease]] = {}
         # The jobs for which tasks left its leases, by node.
         self.awaited: dict[int, int] = {}
-        # Grows with every change of its idle parts; and for which shape they had no room then.
+        # A counter of changes of the idle parts; and the shape that had no room at its value.
         self.stamp = 0
         self.no_room = (-1, -1, -1, -1)
 
 
-# The holder of a row of the table of leases.
+# A holder of a row in the lease table.
 Holder: TypeAlias = Attempt | Stranger | LeaseRow
 
 
 class Reservation(KeptReservation, kw_only=True, eq=False):
     """Amounts kept for a unit of a job from ``start`` on; ``rows`` are its bookings, empty while no start is known.
 
-    ``stamp`` is the cluster's when it was last known to hold; ``view`` says for which units it counts
+    ``stamp`` is that of the cluster when the reservation was last confirmed; ``view`` selects the units that it binds
     (``timeline.ALL``, or the view of one plan).
     """
 
@@ -486,8 +489,8 @@ class ClaimEntry(KeptClaim, kw_only=True, eq=False):
     """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
 
     Its bookings are in force from the beginning and include the amounts that the victims still hold. ``shape`` is that
-    of its job, or if the next unit of that is one of several jobs, that of the claimed tasks; ``tried`` is
-    ``cluster.loosened`` when it was last tried.
+    of the claimed tasks, which differs from the shape of the job if the next unit of the job has tasks of several
+    jobs. ``tried`` is the value of ``cluster.loosened`` at the last try.
     """
 
     job: JobEntry
@@ -497,7 +500,7 @@ class ClaimEntry(KeptClaim, kw_only=True, eq=False):
     tried: int = -1
 
     def needs(self) -> dict[int, Ints]:
-        """Return the amounts that its tasks need, by node."""
+        """Return the amounts that the claimed tasks need, by node."""
         found: dict[int, Ints] = {}
         for shape, f, count in self.shape.copies(self.reservation.nodes):
             found[f] = found.get(f, 0) + shape.request_array * count
@@ -505,9 +508,7 @@ class ClaimEntry(KeptClaim, kw_only=True, eq=False):
 
 
 class InVain(Generic[_State]):
-    """Something that was tried for a unit of a group in vain: it is in vain as long as the state is the same, and no
-    longer than ``until`` (µs).
-    """
+    """The state of a failed try for a unit of a group: the try would fail again in this state, until ``until`` (µs)."""
 
     __slots__ = ("state", "until")
 
@@ -516,17 +517,19 @@ class InVain(Generic[_State]):
         self.until = NEVER
 
     def still(self, state: _State, now: int) -> bool:
-        """Return whether it is in vain in this state, at this time."""
+        """Return True if the try would still fail in this state at this time."""
         return self.state == state and now < self.until
 
     def note(self, state: _State, until: int = NEVER) -> None:
-        """Note that it was in vain."""
+        """Note a failed try."""
         self.state, self.until = state, until
 
 
 class Tries:
-    """Tries in vain for the units of a group: to start one, to find victims for it or, below a MaxQuota, in
-    the same group, and to make room of fragments.
+    """Failed tries for the units of a group.
+
+    They are: to start a unit, to find victims for it, to exchange room within the same group below a MaxQuota, and to
+    make room of fragments.
     """
 
     def __init__(self) -> None:
@@ -541,8 +544,8 @@ class Rights(Enum):
 
     ANY = "any"  # anything
     QUOTA = "quota"  # units within its quota
-    OWN = "own"  # units for which it may take room itself, too
-    ABOVE = "above"  # units for which a group that it is in may take room, too
+    OWN = "own"  # units for which the group itself may take room
+    ABOVE = "above"  # units for which a group above it may take room
 
 
 class GroupState(Amounts):
@@ -551,42 +554,41 @@ class GroupState(Amounts):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.policy: Policy[JobEntry]
-        # What follows from its amounts in a tree, or by memory; None where nothing does.
+        # Derived from its amounts in a tree, or by memory; None where neither applies.
         self.tree: Tree | None = None
-        # Whether it, or one that it is in, has a MaxQuota, or others keep capacity for themselves.
+        # True if it or a group above it has a MaxQuota, or if others keep capacity for themselves.
         self.limited = False
         self.kept = KeptGroup()
-        # What it may start at this step of a pass: it cools off and others wait, or groups that may take room come
-        # first.
+        # The units that it may start at this step of a pass: it cools off while others wait, or groups that may take
+        # room come first.
         self.held_to = Rights.ANY
         self.jobs = 0
         self.claims: list[ClaimEntry] = []
         self.attempts: dict[int, Attempt] = {}
         # The result of the last pass that considered the group.
         self.visited = 0
-        # The blocked unit because of which it was not considered, if it was held to its quota.
+        # The blocked unit that held it to its quota in that pass.
         self.held_behind: JobEntry | None = None
         self.verdict = Verdict.UNVISITED
         self.offered: JobEntry | None = None
-        # The first unit of the present pass that a MaxQuota keeps from starting, if it is that of a group above its
-        # own, and the name of that.
+        # The first unit of this pass that the MaxQuota of a group above its own refuses, and the name of that group.
         self.beyond: tuple[JobEntry, str] | None = None
         self.tried = Tries()
-        # Whether ends are predicted by estimates at all, and at this moment.
+        # True if estimates predict ends at all; below, at this moment.
         self.predicts = False
         self.trusts = False
-        # Its number among the groups with advance reservations, by which it asks the timeline.
+        # Its number among the groups with advance reservations, for questions to the timeline.
         self.asker = 0
-        # The running jobs that count for its limits, of each group on the way to the root that has any; and its queue
+        # Counters of running jobs for its limits, one for each group with limits on the way to the root; and its queue
         # by user.
         self.counters: tuple[RunningJobs, ...] = ()
         self.own_counter: RunningJobs | None = None
-        # The other groups for which jobs of this one count, as they are in the same group with a limit.
+        # The other groups whose jobs share a limit with its jobs.
         self.count_alike: tuple[GroupState, ...] = ()
         self.waiting_jobs = QueuedJobs()
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
-        """Take over a configuration; the waiting jobs move to the policy if it is a new one."""
+        """Take over a configuration; the waiting jobs move to a new policy."""
         before = getattr(self, "policy", None)
         if not hasattr(self, "spec") or self.spec.limits != spec.limits:
             self.own_counter = counter_of(spec)
@@ -603,13 +605,13 @@ class GroupState(Amounts):
             counter.begin(attempt.job.owned)
 
     def leave(self, attempt: Attempt) -> None:
-        """Remove an attempt that is over."""
+        """Remove an attempt that has ended."""
         del self.attempts[attempt.id]
         for counter in self.counters:
             counter.end(attempt.job.owned)
 
     def cools_until(self) -> int:
-        """Return the end of its cooling-off; 0 if it takes part in scheduling."""
+        """The end of its cooling-off (µs); 0 if it takes part in scheduling."""
         if self.kept.preempted_at is None:
             return 0
         if self.above_quota:
@@ -617,8 +619,9 @@ class GroupState(Amounts):
         return self.kept.preempted_at + self.options.cooling
 
     def charge(self, request: ResourceVector, capacity: ResourceVector, f: int | None) -> tuple[int, ...]:
-        """Return the charge of one task of ``request`` on node ``f`` of ``capacity``, in the measures of the group;
-        without a node in its base measures alone.
+        """Return the charge of one task of ``request`` on node ``f`` with ``capacity``, in the measures of the group.
+
+        Without a node, only in its base measures.
         """
         if self.vector:
             base: tuple[int, ...] = tuple(request[k] for k in self.dims)
@@ -629,7 +632,7 @@ class GroupState(Amounts):
         return base if self.kinds is None or f is None else base + self.kinds.charge(request, f)
 
     def add_used(self, job: JobEntry, charge: tuple[int, ...]) -> None:
-        """Add a charge, which may be negative, to the group's use."""
+        """Add a charge to the use of the group; it may be negative."""
         used = self.used
         if len(used) == 1:
             used[0] += charge[0]
@@ -641,25 +644,25 @@ class GroupState(Amounts):
         self.policy.charged(job, charge)
 
     def add_idle(self, charge: tuple[int, ...]) -> None:
-        """Add the charge of idle parts of leases, which may be negative: no job of the group has them."""
+        """Add the charge of idle parts of leases, which belong to no job; it may be negative."""
         add_amounts(self.used, charge)
         if self.tree is not None:
             self.tree.used(self, charge)
 
     def add_leaving(self, charge: tuple[int, ...]) -> None:
-        """Add the charge of tasks that were told to stop, which may be negative."""
+        """Add the charge of tasks that were told to stop; it may be negative."""
         add_amounts(self.leaving, charge)
         if self.tree is not None:
             self.tree.leaving(self, charge)
 
     def add_claimed(self, charge: tuple[int, ...]) -> None:
-        """Add the charge of claims, which may be negative."""
+        """Add the charge of claims; it may be negative."""
         add_amounts(self.claimed, charge)
         if self.tree is not None:
             self.tree.claimed(self, charge)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
-        """Take over a quota; returns whether the measures changed, so that used amounts must be counted again."""
+        """Take over a quota; return True if the measures changed, so that use must be computed again."""
         changed = super().set_quota(quota, dimensions)
         self.policy.set_quota(self.quota)
         return changed
@@ -667,6 +670,6 @@ class GroupState(Amounts):
 
 @lru_cache(maxsize=4096)
 def _size(cores: int) -> int:
-    """Return what a unit with so many millicores weighs in the order by expansion factor, in thousandths."""
+    """Return the weight of a unit of ``cores`` millicores in the order by expansion factor, in thousandths."""
     weight: int = round(MILLI * max(1.0, cores / MILLI) ** _SIZE_EXPONENT)
     return weight

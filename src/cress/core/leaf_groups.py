@@ -1,4 +1,4 @@
-"""Groups that take jobs: those without groups below them."""
+"""Leaf groups: groups without groups below them, which take jobs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from cress.core.books import Books
 from cress.model.errors import InputError
 from cress.model.groups.tree import leaves_below
 
-# Groups that one hint names.
+# The most groups that one hint names.
 _MOST_TOLD = 8
 
 
 def check_takes_jobs(core: Books, name: str, wanted: str = "") -> None:
-    """Raise ``InputError`` for a group with groups below it: it takes no jobs; ``wanted`` begins the hint."""
+    """Raise ``InputError`` for a group with groups below it, which takes no jobs; ``wanted`` begins the hint."""
     if name in core.groups.tree.inner:
         leaves = leaves_below(core.groups.configured, name)
         more = f" and {len(leaves) - _MOST_TOLD:,} more" * (len(leaves) > _MOST_TOLD)

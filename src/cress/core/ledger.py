@@ -1,7 +1,7 @@
-"""The ledger: ``apply_fact`` is the only function that changes the books, by events and by decisions alike.
+"""The ledger: ``apply_fact`` is the only function that changes the books, for events and for decisions.
 
-A fact contains all that it changes. Applied to another ledger in the same state it leads to the same state: the same
-node, devices, ports, task, charge, claims and cooling-off.
+A fact contains its whole change: node, devices, ports, task, charge, claims and cooling-off. Two ledgers in the same
+state are in the same state after the same fact.
 """
 
 from __future__ import annotations
@@ -81,9 +81,10 @@ class Ledger(Books):
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
-        # Whether nodes came or went in the batch: the consequences for the whole cluster are computed once, at its end.
+        # True if nodes joined or left in the batch: the consequences for the whole cluster are computed once, at its
+        # end.
         self._nodes_moved = False
-        # Whether the order of the nodes asks for the mix of likely shapes.
+        # True if the order of nodes needs the mix of likely shapes.
         self._learns = options.node_order == "fragmentation"
         self._appliers: dict[type[Any], Callable[[Any], None]] = {
             JobSubmitted: self._submitted,
@@ -125,7 +126,7 @@ class Ledger(Books):
     def apply_fact(self, fact: Fact, slot: int = NONE) -> None:
         """Change the books by one fact.
 
-        ``slot`` is the lease of a start if it is held already: the kernel that chooses a node also holds the lease.
+        ``slot`` is the lease of a start if it is already held: the kernel that chooses a node also holds the lease.
         """
         if type(fact) is Start:
             if self._nodes_moved:
@@ -136,7 +137,10 @@ class Ledger(Books):
             self._appliers[type(fact)](fact)
 
     def observe(self, now: int, events: Sequence[Event]) -> None:
-        """Apply events in this order, all at time ``now``; raises ``InputError`` before anything changes."""
+        """Apply events in this order, all at time ``now`` (µs).
+
+        Raises ``InputError`` before anything changes.
+        """
         if now < self.now:
             raise went_back(self.now, now)
         check_events(self, events)
@@ -147,8 +151,9 @@ class Ledger(Books):
             self.settle_batch()
 
     def settle_batch(self) -> None:
-        """Compute the consequences of a batch of facts for the whole cluster: thousands of nodes may register
-        together.
+        """Compute the consequences of a batch of facts for the whole cluster.
+
+        Once for each batch, because thousands of nodes may register together.
         """
         if self._nodes_moved:
             self._nodes_moved = False
@@ -189,14 +194,14 @@ class Ledger(Books):
                 continue
             before = job.duration
             job.expect(event.estimate)
-            # It may be short enough for a loan now.
+            # It may now be short enough for a loan.
             self.pool.stamp += 1
             if job.attempts:
                 self.running.forget()
             if job.queued:
                 job.group.policy.revalued(job)
                 if job.duration != before:
-                    # Earlier failures and reservations were those of another duration.
+                    # Earlier failures and reservations belong to another duration.
                     self.cluster.loosened += 1
 
     def _cancelled(self, event: JobCancelled) -> None:
@@ -220,7 +225,7 @@ class Ledger(Books):
         self.drop_if_over(job)
 
     def _stop_all(self, job: JobEntry) -> None:
-        """Let all running tasks of a job count as stopping; the next ``decide`` proposes their stops."""
+        """Count all running tasks of a job as stopping; the next ``decide`` proposes their stops."""
         for attempt in job.attempts.values():
             if not attempt.stopping:
                 self.mark_leaving(attempt)
@@ -261,7 +266,7 @@ class Ledger(Books):
         self.pool.close_on(f)
         for attempt in sorted(self.holders_on(f), key=lambda holder: holder.id):
             if isinstance(attempt, LeaseRow):
-                # It goes with the task that has it.
+                # It leaves together with its task.
                 continue
             if isinstance(attempt, Stranger):
                 adoption.leave(self, attempt)
@@ -281,7 +286,7 @@ class Ledger(Books):
     def _node_changed(self, event: NodeChanged) -> None:
         f = self.cluster.index[event.node.name]
         if self.pool.leases and self.cluster.differs(event.node):
-            # Its devices may have other places.
+            # The indexes of its devices may change.
             leave_node(self, f)
         kinds = self.groups.kinds.on(f) if self.groups.kinds else ()
         changed = self.cluster.change_node(event.node)
@@ -309,7 +314,7 @@ class Ledger(Books):
         self.relations.set_distances(event.distances)
         self.matching.redo_racks()
         self.plans.reconsider()
-        # The room for gangs may grow although no clause changes on any node.
+        # Gangs may have more room although no clause changes on any node.
         self.cluster.loosened += 1
 
     def _load_seen(self, event: LoadSeen) -> None:
@@ -351,7 +356,8 @@ class Ledger(Books):
         self.refresh_quotas_now()
 
     def _groups_applied(self, event: GroupsApplied) -> None:
-        # Their options may change, by which what runs was held.
+        self.preempted = None
+        # A change of their options may affect the ends of running tasks.
         self.count_limits(False)
         kept = leaf_names(event.groups)
         moves = dict(event.moves)
@@ -375,7 +381,7 @@ class Ledger(Books):
             self.add_job(job)
             touched.append(job.group)
         if targets:
-            # Names of jobs refer to other jobs when jobs change groups.
+            # Job names refer to other jobs once jobs change groups.
             self.relations.forget_counts()
             self.fit.rematch()
         for job, _ in targets:
@@ -387,7 +393,7 @@ class Ledger(Books):
         recount(self)
         drop_claims_beyond(self)
         for f in list(self.cluster.overdrawn):
-            # Leases of groups that are gone have ended.
+            # The leases of removed groups have ended.
             adoption.check_room(self, f)
 
     # --- attempts ----------------------------------------------------------------------------------------------
@@ -425,7 +431,7 @@ class Ledger(Books):
             if group.key is not None or group.count_alike:
                 self.groups.reorder(group)
         elif not (job.job.gang and job.waiting) or job.starts_in_part:
-            # A gang starts as a whole: its last task takes it out of the queue.
+            # A gang starts as a whole, so its last task takes it out of the queue.
             self._after_start(job, changed=leads or job.job.gang or (retried and job.constraints is not None))
         if self.relations.dependencies.in_use:
             self._doubt_units(job, fact.task, None)
@@ -433,7 +439,7 @@ class Ledger(Books):
             self._check_room(claim, f)
 
     def _enter(self, fact: Start, job: JobEntry, f: int, slot: int) -> Attempt:
-        """Enter an attempt, and charge its group for it."""
+        """Enter an attempt and charge its group."""
         group = job.group
         fixed = self._by_cpu and job.cpu_charge
         charge = fixed or group.charge(job.job.request_of(fact.task), self.cluster.specs[f].capacity, f)
@@ -454,19 +460,21 @@ class Ledger(Books):
         return attempt
 
     def _check_room(self, claim: ClaimEntry | None, f: int) -> None:
-        """Check the room after a start: a whole device beside one that is gone, or smaller than it was, may be more
-        than the amounts that the node has left.
+        """Check the room on a node after a start.
+
+        A whole device, beside a removed one or reduced since, may exceed the amounts left on the node.
         """
         if claim is None:
             adoption.check_room(self, f)
         elif not claim.tasks:
-            # Before its last task has started, its nodes hold what has started and what is booked for it.
+            # Until its last task has started, its nodes hold both the started tasks and the bookings for it.
             for node, _ in claim.reservation.nodes:
                 adoption.check_room(self, node)
 
     def _after_start(self, job: JobEntry, *, changed: bool) -> None:
-        """Take a job whose unit has started out of its queue, or look at its next unit; ``changed``: it may be of
-        another shape.
+        """Remove a job from its queue after its unit has started, or update its next unit.
+
+        ``changed``: the next unit may have another shape.
         """
         if not job.waiting or job.full:
             self.dequeue(job)
@@ -484,7 +492,7 @@ class Ledger(Books):
             licence_use.take(self.matching, attempt.job.job.licences)
 
     def _hold(self, fact: Start, job: JobEntry, f: int) -> int:
-        """Hold the lease of a start that was decided elsewhere."""
+        """Hold the lease of a start that was decided by another scheduler."""
         mask, alone = devices.mask_for(self.cluster, f, fact.devices)
         row = row_beside_loan(self, fact, job, f, mask)
         if row is not None:
@@ -499,10 +507,10 @@ class Ledger(Books):
             stranger = self.strangers.get(event.attempt)
             if stranger is not None:
                 adoption.leave(self, stranger)
-            # Else it was reported twice, or its node was declared lost before.
+            # The end was reported twice, or the node had been declared lost.
             return
         again, after = event.again, event.after
-        # A victim is always queued again, whatever its outcome; a task of a cancelled job is not.
+        # A victim is queued again whatever its outcome; a task of a cancelled job is not.
         victim = attempt.stopping and event.outcome is not Outcome.SUCCEEDED
         lost = event.outcome is Outcome.LOST and (attempt.job.job.job_failure or again)
         if victim or lost or event.outcome is Outcome.PREEMPTED:
@@ -510,9 +518,7 @@ class Ledger(Books):
         self._give_back(attempt, again, after)
 
     def _give_back(self, attempt: Attempt, again: bool, after: int = 0) -> None:
-        """Give back lease and charge of an attempt that is over; its task is done, or waits again after ``after``
-        µs.
-        """
+        """Release lease and charge of an ended attempt; its task is done, or waits again after ``after`` µs."""
         job = attempt.job
         group = job.group
         del self.attempts[attempt.id]
@@ -553,9 +559,7 @@ class Ledger(Books):
             self.groups.reorder(group)
 
     def _arrives(self, attempt: Attempt, again: bool) -> bool:
-        """Return whether an attempt that has ended was moved: its task is claimed now, unless it does not run
-        ``again``.
-        """
+        """Return True if the ended attempt was moved and its task runs ``again``: the task is claimed now."""
         claim = next((each for each in attempt.job.claims if attempt.id in each.victims and not each.tasks), None)
         if claim is None:
             return False
@@ -578,7 +582,9 @@ class Ledger(Books):
                 self.dequeue(job)
 
     def _doubt_units(self, job: JobEntry, task: int, f: int | None) -> None:
-        """Note that a task has started, has ended, or waits again after it ran on node ``f``: units may change."""
+        """Mark the units for a check, because a task has started, has ended, or waits again after it ran on node
+        ``f``.
+        """
         if self.concerned(job):
             self.units_in_doubt = True
             if f is None:
@@ -594,7 +600,7 @@ class Ledger(Books):
             self._leave(attempt, fact.end)
 
     def _leave(self, attempt: Attempt, end: int) -> None:
-        """Count an attempt as stopping; its lease is expected back at ``end``."""
+        """Count an attempt as stopping; its lease is expected back at ``end`` (µs)."""
         if not attempt.stopping:
             self.mark_leaving(attempt)
         if attempt.last_end > end:
@@ -629,15 +635,16 @@ class Ledger(Books):
         elif out_of_queue(job) is not None:
             self.dequeue(job)
         elif job.constraints is not None or job.companions:
-            # Its next task may have waited for less long, or starts with others.
+            # Its next task may have waited for a shorter time, or may start with others.
             self.refit(job)
         if job.group.count_alike:
             self.groups.reorder(job.group)
         self.timeline.reserve(reservation, NEVER, claim.shape)
         giving_back = give_to_claim(self, fact, job, nodes[0][0])
+        self.preempted = None
         for number in fact.victims:
             victim = self.attempts[number]
-            # Its amounts are booked for the unit from now on, whenever they become free.
+            # From now on its amounts are booked for the unit, whenever they become free.
             self._leave(victim, self.now)
             if victim.job.group is not job.group and number not in giving_back and not fact.moves:
                 victim.job.group.kept.preempted_at, victim.job.group.kept.preempted_for = self.now, job.job.id
@@ -668,8 +675,8 @@ class Ledger(Books):
         self.jobs[fact.by].would_preempt = True
 
     def _preempted(self, fact: Preempt) -> None:
-        """Count an attempt as stopping that leaves a lease to another task of its workload; the victims of a claim do
-        already.
+        """Count an attempt as stopping that leaves a lease to another task of its workload; victims of a claim already
+        count.
         """
         attempt = self.attempts[fact.attempt]
         if not attempt.stopping:

@@ -1,6 +1,4 @@
-"""Changes of limits on running jobs: what runs and waits is counted again, and claims beyond them are dropped (design
-note 0031).
-"""
+"""Changes of limits on running jobs (design note 0031): everything is counted again, and excess claims are dropped."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from cress.core.running_jobs import QueuedJobs
 
 
 def recount(core: Books) -> None:
-    """Count all that runs and waits again, after groups or their limits have changed."""
+    """Count all running and waiting jobs again, after a change of groups or limits."""
     if not any(group.counters for group in core.groups):
         return
     for group in core.groups:
@@ -28,7 +26,7 @@ def recount(core: Books) -> None:
 
 
 def drop_claims_beyond(core: Books) -> None:
-    """Drop the newest claims with which more jobs would start than the limits allow now: nothing starts beyond them."""
+    """Drop the newest claims beyond the present limits on running jobs; no start exceeds a limit."""
     for claim in reversed(list(core.claims)):
         job = claim.job
         if not any(counter.is_over(job.job.user) for counter in job.group.counters) or claim.moved is not None:

@@ -1,23 +1,19 @@
-"""The limit of how long a task that borrows is predicted to run; it adapts to how much work is lost by loans
-(algorithms.md §12).
-"""
+"""The limit on the predicted run of a borrowing task; it adapts to the work that loans lose (algorithms.md §12)."""
 
 from __future__ import annotations
 
 from cress.model.times import HOUR, MINUTE, SECOND
 
 _FIRST, _LEAST, _MOST = 5 * MINUTE, 10 * SECOND, HOUR
-# Loans that ended between two looks.
+# The number of ended loans between two adjustments.
 _ROUND = 20
-# The shares of all work that loans may lose, in thousandths: above the first the limit falls, below the second it
+# Bounds for the share of all work that loans lose, in thousandths: above the first the limit falls, below the second it
 # rises.
 _MUCH, _LITTLE = 15, 7
 
 
 class LoanLimit:
-    """The limit (µs), and what became of the tasks that ended since it was looked at last: loans, all work, and work of
-    loans to be run again.
-    """
+    """The limit (µs), and counts since its last adjustment: ended loans, all work, and work of loans that was lost."""
 
     def __init__(self) -> None:
         self.limit = _FIRST
@@ -41,7 +37,7 @@ class LoanLimit:
         self._ended = self._work = self._again = 0
 
     def export(self) -> tuple[int, int, int, int]:
-        """Return its state as numbers."""
+        """Return the state as numbers."""
         return self.limit, self._ended, self._work, self._again
 
     def restore(self, state: tuple[int, int, int, int]) -> None:

@@ -1,4 +1,4 @@
-"""Room for a unit that is blocked: of fragments (source F), or by preemption (sources G and S)."""
+"""Room for a blocked unit: from fragments (source F), or by preemption (sources G and S)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER, SECOND
 
-# Victims of an urgent unit depend on times too: where none was found, after so long they are looked for again.
+# Victims for an urgent unit also depend on time: after a failed search the next one waits for this time (µs).
 LOOK_AGAIN = 30 * SECOND
-# Jobs of a group that are looked at for loans.
+# The number of jobs of a group that are considered for loans.
 _LOOKED_AT = 100
 
 
@@ -47,27 +47,28 @@ class MakingRoom(Placements):
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
-        # The blocked units of the present pass that may take room from other groups, and found none to take.
+        # The blocked units of this pass that may take room from other groups, but found none.
         self.owed: list[JobEntry] = []
-        # What the last search of this kind found: its state, and the unit that would take a start back.
+        # The result of the last ``taken_back_by``: its state, and the unit that would take a start back.
         self._taken_back: tuple[object, JobEntry | None] = (), None
 
     def _make_room(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Make room for the group's blocked unit: of fragments, else by preemption; return whether anything was
-        decided.
+        """Make room for the blocked unit of the group, from fragments or else by preemption; return True if something
+        was decided.
         """
         if self.pool.leases and not group.policy.plans:
             if self._use_fragments(group, job, ahead, now):
                 return True
             if self._find_leaving(job, ()) == []:
-                # It starts inside a lease of its workload as soon as those have left that are being stopped.
+                # It starts inside a lease of its workload as soon as the stopping tasks there have ended.
                 group.verdict = Verdict.VICTIMS
                 return False
         return self._preempt_for(group, job, ahead, now)
 
     def _start_inside_leases(self, now: int) -> bool:
-        """Start a task, whatever the order of groups is, for which others left leases of its workload, or whose group
-        cools off.
+        """Start a task inside a lease, in any order of groups.
+
+        Other tasks left leases of its workload for it, or its group cools off.
         """
         for workload in self.pool.workloads.values():
             for f in workload.awaited:
@@ -77,8 +78,9 @@ class MakingRoom(Placements):
         return any(self._start_while_cooling(group, now) for group in self.groups)
 
     def _start_while_cooling(self, group: GroupState, now: int) -> bool:
-        """Start one of the first jobs of a group that cools off in the leases that it holds anyway: it takes nothing
-        from others.
+        """Start one of the first jobs of a group that cools off, inside the leases that the group holds.
+
+        It takes no room from others.
         """
         if group.kept.preempted_at is None or now >= group.cools_until():
             return False
@@ -100,13 +102,14 @@ class MakingRoom(Placements):
         return False
 
     def _find_leaving(self, job: JobEntry, may: Container[int]) -> list[Attempt] | None:
-        """Return those that have to leave leases which the workload of a blocked unit holds (see ``find_leaving``)."""
+        """Return the tasks that have to leave held leases of the workload of a blocked unit (see ``find_leaving``)."""
         workload = self.pool.workload(job)
         return None if workload is None or not may_use(job) else find_leaving(self, job, workload, may)
 
     def _have_leave(self, job: JobEntry, attempts: list[Attempt]) -> bool:
-        """Stop those that have to leave leases of the unit's workload; what they had stays there, so there is nothing
-        to claim.
+        """Stop the tasks that have to leave leases of the unit's workload.
+
+        Their amounts stay in the leases, so no claim is needed. Return True if there are any.
         """
         for each in attempts:
             name = self.cluster.names[each.node]
@@ -132,8 +135,10 @@ class MakingRoom(Placements):
         return True
 
     def _use_fragments(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Step f: let borrowers give back to the workload of the blocked unit, or groups above their quotas what they
-        do not use; else lend to it, or to a unit behind it.
+        """Step f: use fragments for the blocked unit; return True if something was decided.
+
+        Borrowers return room to its workload, or groups above their quotas return idle parts. Else it borrows, or a
+        unit behind it does.
         """
         state = (job.job.id, self.arrivals, self.pool.stamp, self.cluster.loosened, ahead.sign)
         tried = group.tried.fragments
@@ -162,8 +167,9 @@ class MakingRoom(Placements):
         return True
 
     def _start_behind(self, group: GroupState, head: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Start one of the first jobs behind the head in idle parts of its own workload, or lend to it, beside the
-        reservation of the head; of equal ones only the first is tried.
+        """Start one of the first jobs behind the head in idle parts of its own workload, or as a borrower.
+
+        Beside the reservation of the head. Of similar jobs only the first is tried.
         """
         if self.pool.lends:
             self.reservations.heed(self._heeded(group, ahead.beside(head), now), now)
@@ -178,7 +184,7 @@ class MakingRoom(Placements):
         return False
 
     def _reclaim(self, job: JobEntry, now: int) -> bool:
-        """Stop borrowers of the unit's workload if it fits then on one of its nodes."""
+        """Stop borrowers from the unit's workload if the unit then fits on one of its nodes."""
         workload = self.pool.workload(job)
         if workload is None or not workload.lent_on:
             return False
@@ -190,8 +196,9 @@ class MakingRoom(Placements):
         return True
 
     def _return_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then,
-        beside what is kept for others.
+        """Let groups above their quotas return idle parts at once, if the unit of a group that may preempt then fits.
+
+        It must fit beside the amounts that are kept for others.
         """
         takers = takers_for(self, job, 1)
         if not takers:
@@ -222,7 +229,7 @@ class MakingRoom(Placements):
         entitled = takers_for(self, job, job.shape.size) if group.jobs < len(self.jobs) else []
         if not (entitled or within or urgent):
             return False
-        # It may fit into what is free, and that is kept for units ahead.
+        # It may fit into free room that is kept for units ahead.
         fits = bool(self.cluster.rows[job.shape.row, FITTING])
         # A unit that becomes urgent looks again; no job has the id 0.
         beside = (0, *ahead.sign) if urgent else ahead.sign if within or fits else ()
@@ -257,11 +264,10 @@ class MakingRoom(Placements):
         return True
 
     def _may_preempt(self, job: JobEntry) -> bool:
-        """Return whether a unit may have victims: one of several jobs has none, except a leader alone that starts
-        beside its companions.
+        """Return True if a unit may have victims.
 
-        Nor has one whose claim was made and dropped at this moment: its victims would start and be stopped again
-        without end.
+        A unit of several jobs may not, except for a single leader that starts beside its companions. Neither may a
+        unit whose claim was made and dropped at this time: its victims would start and be stopped again without end.
         """
         if self.dropped_at.get(job.job.id) == self.now:
             self._wake_at(self.now + SECOND)
@@ -269,8 +275,10 @@ class MakingRoom(Placements):
         return not (job.companions and job.unit() and (job.upcoming not in job.foreseen.homes or job.shape.wants.parts))
 
     def _exchange(self, group: GroupState, job: JobEntry, bounded: str, now: int) -> bool:
-        """Let a unit that the MaxQuota of a group above its own keeps from starting take what it is guaranteed from
-        others in that group: these have the less for it.
+        """Let a unit that the MaxQuota of a group above its own refuses take its guaranteed room from others in that
+        group.
+
+        They then have less in its place. Return True if something was decided.
         """
         if group.options.preemption != "on" or job.companions:
             return False
@@ -297,7 +305,7 @@ class MakingRoom(Placements):
         return True
 
     def _keeps_bounds(self, job: JobEntry, eviction: Eviction) -> bool:
-        """Return whether no group of a unit has more than its MaxQuota with it in place of its victims."""
+        """Return True if every group of a unit keeps to its MaxQuota with the unit in place of its victims."""
         charge = self.charge_of(job, eviction.nodes)
         for node in job.group.path():
             lost = [0] * len(charge)
@@ -314,21 +322,22 @@ class MakingRoom(Placements):
         return True
 
     def _evict(self, job: JobEntry, find: Callable[[list[Taker], bool], Eviction | None]) -> Eviction | None:
-        """Return victims for a unit, of groups above quota × B.
+        """Return victims for a unit, from groups above quota × B.
 
-        If these make no room: of those furthest above their quota, while the groups of the unit stay within theirs.
+        If these make too little room: from groups furthest above their quota, while the groups of the unit stay within
+        theirs.
         """
         for to_quota in (False, True):
             takers = takers_for(self, job, job.shape.size, to_quota=to_quota)
             found = find(takers, to_quota) if takers else None
-            # On these nodes it may cost more than where it costs least.
+            # On these nodes the unit may cost more than on the cheapest ones.
             if found is not None and self._may_take(job, found):
                 return found
         return None
 
     def _may_take(self, job: JobEntry, eviction: Eviction) -> bool:
-        """Return whether the groups for which others yield may take the unit on the nodes found, without the victims of
-        its own group.
+        """Return True if the groups for which others yield may take the unit on these nodes, less its victims in its
+        own group.
         """
         charge = self.charge_of(job, eviction.nodes)
         for victim in eviction.attempts:
@@ -337,8 +346,9 @@ class MakingRoom(Placements):
         return all(taker.may_take(charge) for taker in eviction.takers)
 
     def _is_urgent(self, group: GroupState, job: JobEntry, now: int) -> bool:
-        """Return whether a blocked unit may take room from less urgent tasks (source S); if not yet, wake up when it
-        may.
+        """Return True if a blocked unit may take room from less urgent tasks (source S).
+
+        If not yet, wake up when it may.
         """
         if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
             return False
@@ -351,8 +361,9 @@ class MakingRoom(Placements):
         return False
 
     def _evict_by_urgency(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> Eviction | None:
-        """Return less urgent victims, beside the reservations of the units ahead: of groups above their quota if the
-        group is not, then its own.
+        """Return less urgent victims, beside the reservations of the units ahead.
+
+        They come from groups above their quota if the unit's group is not above its own, and then from its own group.
         """
         self.reservations.heed(self._heeded(group, ahead, now), now)
         if self._must_wait(group, job):
@@ -382,8 +393,8 @@ class MakingRoom(Placements):
         return find_eviction_in_workload(self, job)
 
     def _is_owed(self, group: GroupState, job: JobEntry, now: int) -> bool:
-        """Return whether a unit may take room from other groups: for what its group is guaranteed, or as an urgent
-        one.
+        """Return True if a unit may take room from other groups: room guaranteed to its group, or room for an urgent
+        unit.
         """
         if group.options.preemption != "on" or not self._may_preempt(job):
             return False
@@ -397,8 +408,10 @@ class MakingRoom(Placements):
         )
 
     def taken_back_by(self, job: JobEntry) -> JobEntry | None:
-        """Return a blocked unit of this pass that finds victims once this one has started above the quota of its group:
-        it would be stopped at once, or an older task in its place.
+        """Return a blocked unit of this pass that would find victims once ``job`` has started above the quota of its
+        group.
+
+        Either this start or an older task would then be stopped at once. ``None`` if there is no such unit.
         """
         if not self.owed or is_within_quota(self, job):
             return None
@@ -413,12 +426,12 @@ class MakingRoom(Placements):
         return self._taken_back[1]
 
     def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
-        """Return whether a unit would find victims if a group had so much more; the room that this takes is still
-        counted as free.
+        """Return True if a unit would find victims if the use of a group grew by ``charge``.
+
+        The room of that use is still counted as free.
         """
         if self.fit.copies_free(owed.shape) >= owed.shape.size:
-            # It has room, and is kept from it by what is reserved for others: without the room it would look for
-            # victims.
+            # It has room, but reservations for others keep it out; without the room it would look for victims.
             return True
         nodes = list(group.path())
         for node in nodes:
@@ -434,7 +447,7 @@ class MakingRoom(Placements):
                 add_amounts(node.used, tuple(-amount for amount in charge))
 
     def _leaving_by_priority(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> list[Attempt]:
-        """Return the tasks of lower priority that have to leave leases which the unit's workload holds so that it fits
+        """Return the tasks of lower priority that must leave held leases of the unit's workload, so that the unit fits
         inside.
         """
         workload = self.pool.workload(job)
@@ -447,14 +460,14 @@ class MakingRoom(Placements):
         return found if self._within_round(len(found)) else []
 
     def _within_round(self, number: int) -> bool:
-        """Return whether ``number`` more victims may stop at the same time: up to a share of the running tasks, or
-        those of one unit.
+        """Return True if ``number`` more victims may stop now: up to a share of the running tasks, but always those of
+        one unit.
         """
         under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
         return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
 
     def _next_victim_at(self, own: GroupState, now: int) -> int:
-        """Return the time at which the next running task has run long enough to be a victim of a unit of the group
+        """Return the time (µs) at which the next running task has run long enough to be a victim for a unit of group
         ``own``.
         """
         times = [

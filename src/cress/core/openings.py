@@ -1,6 +1,6 @@
-"""Openings: when what runs leaves room for a task, by one of the estimates of what runs (design note 0023).
+"""Openings: the times at which running tasks leave room for a task, by one of their estimates (design note 0023).
 
-Only amounts count. Devices, domains and bookings can delay a start further; nothing starts before there are amounts.
+Only amounts count. Devices, domains and bookings can delay a start further, but nothing starts without the amounts.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
-# Ends that a search looks at; it returns the last of these if there is no room by then.
+# The number of ends that a search considers; without room by then it returns the last of these ends.
 MOST_ENDS = 5_000
 
 
 class EndsBy(Enum):
-    """Estimates by which what runs ends."""
+    """Estimates for the ends of running tasks."""
 
     OPTIMISTIC = 0
     MEAN = 1
@@ -30,16 +30,16 @@ class EndsBy(Enum):
 
 
 class Openings:
-    """The running tasks as columns, by the slots of their leases; written again when the cluster has changed."""
+    """The running tasks as columns, by the slots of their leases; rewritten when the cluster has changed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._stamp = -1
-        # Start, optimistic, mean and pessimistic estimate, and when the task ends at the latest. Slot by slot.
+        # By slot: start, optimistic, mean and pessimistic estimate, and the latest end of the task.
         self._columns: Ints = np.zeros((5, 0), np.int64)
 
     def of(self, shape: Shape, number: int, by: EndsBy, attempts: Collection[Attempt], now: int) -> list[int]:
-        """Return when the first ``number`` tasks of a shape find amounts (µs), ascending.
+        """Return the times (µs) at which the first ``number`` tasks of a shape find amounts, ascending.
 
         Fewer if known ends make no room for more.
         """
@@ -74,9 +74,9 @@ class Openings:
         return times
 
     def _ends(self, by: EndsBy, attempts: Collection[Attempt], now: int) -> Ints:
-        """Return by slot when the task there ends.
+        """Return, by slot, the end of the task there (µs).
 
-        What outlived an estimate ends by the next one, at last by its limit.
+        A task that outlived an estimate ends by the next one, at last by its limit.
         """
         if self._stamp != self._cluster.stamp or self._columns.shape[1] != len(self._cluster.leases):
             self._write(attempts)
@@ -85,7 +85,7 @@ class Openings:
         for estimate in reversed(estimates[by.value :]):
             ends = np.where(now < start + estimate, start + estimate, ends)
         if by is EndsBy.OPTIMISTIC:
-            # It may end at any time once it has run so long.
+            # It may end at any time once it has run for the shortest estimate.
             ends = start + estimates[0]
         found: Ints = np.minimum(np.maximum(ends, now + 1), NEVER)
         return found
@@ -93,7 +93,7 @@ class Openings:
     def _write(self, attempts: Collection[Attempt]) -> None:
         leases = self._cluster.leases
         columns = np.zeros((5, len(leases)), np.int64)
-        # What is no task of a job may end at once, and is planned until the end of its lease.
+        # A holder other than a task may end at once, and is planned until the end of its lease.
         columns[4] = leases[:, END]
         slots = [attempt.slot for attempt in attempts]
         columns[:, slots] = np.array([_times(attempt) for attempt in attempts], np.int64).reshape(-1, 5).T
@@ -102,7 +102,7 @@ class Openings:
 
 
 def _copies(free: Ints, request: Ints, most: int) -> Ints:
-    """Return how many times a request fits into free amounts, at most ``most``."""
+    """Return how many copies of a request fit into free amounts, at most ``most``."""
     if not len(request):
         return np.full(free.shape[:-1], most, np.int64)
     found: Ints = np.clip((free // request).min(axis=-1), 0, most)
@@ -110,7 +110,7 @@ def _copies(free: Ints, request: Ints, most: int) -> Ints:
 
 
 def _times(attempt: Attempt) -> tuple[int, int, int, int, int]:
-    """Return the start, the estimates and the last end of an attempt; one that is told to stop may end at any time."""
+    """Return the start, the estimates and the last end of an attempt; a stopping one may end at any time."""
     job = attempt.job
     shortest = 0 if attempt.stopping else job.shortest
     return attempt.start, shortest, min(job.mean, NEVER), min(job.longest, NEVER), attempt.last_end

@@ -1,8 +1,7 @@
-"""Forecast for jobs with deadlines: by the estimates of them, of what runs and of the queue ahead (note 0023).
+"""Forecasts for jobs with deadlines, from estimates of the job, the running tasks and the queue ahead (note 0023).
 
-A deadline *cannot be met* only if the job ends too late by all optimistic estimates, and it is *fine* only if it ends
-in time by all pessimistic ones. A limit says how long a run can take, not how short it can be: without estimates a run
-may take no time at all.
+A deadline *cannot be met* only if the job ends too late by all optimistic estimates. It is *fine* only if the job ends
+in time by all pessimistic ones. A limit bounds a run from above only: without estimates a run may take no time at all.
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ from cress.model.job import Job
 from cress.model.outlook import Outlook, Promise
 from cress.model.times import NEVER
 
-# The share of outcomes that are in time if the deadline is that of the optimistic, the mean or the pessimistic
-# estimate.
+# The share of outcomes in time if the deadline equals the end by the optimistic, the mean or the pessimistic estimate.
 _EARLY, _HALF, _FINE = 0.1, 0.5, 0.9
 _ALL = 1.0
 
 
 class TimeLeft(NamedTuple):
-    """Estimates of how long something takes (µs): the rest of a job, or the steps of a dag behind it."""
+    """Estimates of a remaining time (µs): of a job, or of the steps of a dag behind it."""
 
     shortest: int
     mean: int
@@ -39,7 +37,7 @@ class TimeLeft(NamedTuple):
 
 
 def left_of(job: Job, estimate: RunEstimate | None) -> TimeLeft:
-    """Return how long a job that has not started takes, by an estimate of one task of it, else by its limit."""
+    """Return the time for a job that has not started, by the estimate of one task, else by its limit."""
     limit = NEVER if job.time_limit is None else job.time_limit
     each = (0, limit, limit) if estimate is None else (estimate.optimistic, estimate.mean, estimate.pessimistic)
     rounds = -(-job.tasks // job.max_running) if job.max_running else 1
@@ -47,9 +45,8 @@ def left_of(job: Job, estimate: RunEstimate | None) -> TimeLeft:
 
 
 class Behind(NamedTuple):
-    """The part of a dag behind a step.
-
-    The deadline of the whole (µs since the epoch), and how long the critical path takes.
+    """The part of a dag behind a step: the deadline of the dag (µs since the epoch), and the time for its critical
+    path.
     """
 
     deadline: int
@@ -57,9 +54,8 @@ class Behind(NamedTuple):
 
 
 class Starts(NamedTuple):
-    """When a job starts at the earliest, probably, and at the latest as far as is known now (µs).
-
-    No ``latest``: that is not known.
+    """The earliest, the likely and the latest start of a job (µs), as far as known now; ``latest`` is ``None`` if
+    unknown.
     """
 
     earliest: int
@@ -68,9 +64,9 @@ class Starts(NamedTuple):
 
 
 def outlook(core: Books, job: JobEntry, now: int, behind: Behind | None = None) -> Outlook | None:
-    """Return the forecast for a job at ``now``, of a step for its dag.
+    """Return the forecast for a job at ``now`` (µs); for a step, that of its dag.
 
-    ``None`` if it has no deadline, or the wall clock is not known.
+    ``None`` if it has no deadline, or if the wall clock is unknown.
     """
     if job.deadline >= NEVER:
         return None
@@ -78,15 +74,12 @@ def outlook(core: Books, job: JobEntry, now: int, behind: Behind | None = None) 
         return _told(core, job, now, Starts(now, now, now), behind)
     if job.queued and limit_reached(job) is None:
         return _told(core, job, now, _starts(core, job, now), behind)
-    # It waits for another job, a release or its own tasks: all that is known is that it does not start before now.
+    # It waits for another job, a release or its own tasks, so only the lower bound of its start is known: now.
     return _if_released(_told(core, job, now, Starts(now, now, now), behind))
 
 
 def _if_released(found: Outlook) -> Outlook:
-    """Return the forecast for a job of which nobody knows when it may start, from that as if it might now.
-
-    It does not become better.
-    """
+    """Return the forecast for a job with an unknown start, from the forecast for a start now, which is never worse."""
     late = found.likely_end is not None and found.likely_end > found.deadline
     if found.promise is Promise.CANNOT or late:
         return found
@@ -96,7 +89,7 @@ def _if_released(found: Outlook) -> Outlook:
 def foreseen(core: Books, job: Job, estimate: RunEstimate | None, behind: Behind | None = None) -> Outlook | None:
     """Return the forecast for a job that is not submitted; ``None`` as in ``outlook``.
 
-    Of its clauses those count that say something about nodes and never relax: it does not end earlier than that.
+    Only static clauses that never relax count, so the job does not end earlier than the forecast says.
     """
     shape = _lasting_shape(core, job)
     entry = JobEntry.of(job, core.groups.get(job.group), shape, core.now, estimate=estimate)
@@ -104,14 +97,14 @@ def foreseen(core: Books, job: Job, estimate: RunEstimate | None, behind: Behind
     if entry.deadline >= NEVER:
         return None
     now = core.now
-    # Numbers below 0 are jobs of the same submit.
+    # Negative numbers are jobs of the same submit.
     if job.hold or any(number < 0 or number in core.jobs for number, _ in job.after):
         return _if_released(_told(core, entry, now, Starts(now, now, now), behind))
     return _told(core, entry, now, _starts(core, entry, now, asked=True), behind)
 
 
 def _told(core: Books, job: JobEntry, now: int, starts: Starts, behind: Behind | None) -> Outlook:
-    """Return the forecast for a job, by when it starts and how long it and what is ``behind`` it take then."""
+    """Return the forecast for a job from its start times and its remaining time, plus that of steps ``behind`` it."""
     offset = core.groups.wall_offset or 0
     due = job.job.deadline if behind is None else behind.deadline
     deadline = due - offset
@@ -132,7 +125,7 @@ def _told(core: Books, job: JobEntry, now: int, starts: Starts, behind: Behind |
         # A limit holds for all runs, an estimate for nine of ten.
         chance = _FINE if job.longest < job.limit else _ALL
         return Outlook(due, urgent, slack, Promise.FINE, chance, earliest + offset, likely + offset)
-    # Where nothing shows how short a run can be, no share of the runs can be told.
+    # Without a lower bound for a run, the share of outcomes in time is unknown.
     known = job.estimate is not None and job.estimate.optimistic > 0
     if behind is not None and behind.left.mean:
         known = known and behind.left.shortest > 0
@@ -141,9 +134,9 @@ def _told(core: Books, job: JobEntry, now: int, starts: Starts, behind: Behind |
 
 
 def _chance(earliest: int, likely: int, latest: int, deadline: int) -> float:
-    """Return the share of outcomes that are in time for a deadline between the earliest and the latest end.
+    """Return the share of outcomes in time, for a deadline between the earliest and the latest end.
 
-    Straight lines between the three.
+    The share is linear between the three ends.
     """
     if deadline < likely:
         return _EARLY + (_HALF - _EARLY) * (deadline - earliest) / max(1, likely - earliest)
@@ -151,9 +144,9 @@ def _chance(earliest: int, likely: int, latest: int, deadline: int) -> float:
 
 
 def _of_running(job: JobEntry, now: int) -> TimeLeft:
-    """Return what is left of a job of which nothing waits.
+    """Return the remaining time of a job without waiting tasks.
 
-    An estimate that was outlived gives way to the next one, at last to the limit.
+    An estimate that was outlived is replaced by the next one, at last by the limit.
     """
     runs = [now - attempt.start for attempt in job.attempts.values()]
 
@@ -162,7 +155,7 @@ def _of_running(job: JobEntry, now: int) -> TimeLeft:
         return min(NEVER, max(0, *longest, 0))
 
     last = min(NEVER, job.limit)
-    # It may end at any time once it has run for the shortest.
+    # It may end at any time once it has run for the shortest estimate.
     shortest = max((max(0, job.shortest - ran) for ran in runs), default=0)
     mean, longest = left(job.mean, job.longest, last), left(job.longest, last)
     return TimeLeft(shortest, NEVER if job.mean >= NEVER else mean, NEVER if job.longest >= NEVER else longest)
@@ -172,11 +165,11 @@ def _of_running(job: JobEntry, now: int) -> TimeLeft:
 
 
 def _starts(core: Books, job: JobEntry, now: int, *, asked: bool = False) -> Starts:
-    """Return when the rest of a job that is queued, or is ``asked`` about, starts."""
+    """Return the start times of the rest of a queued job, or of a job that is only ``asked`` about."""
     relaxes = job.constraints is not None and bool(job.constraints.by_time or job.constraints.by_load)
     if not asked and not relaxes:
         return _starts_of(core, job, job.shape, now)
-    # Clauses that hold it up now may relax before its room comes.
+    # Clauses that block it now may relax before it gets room.
     shape = job.shape if asked else _lasting_shape(core, job.job)
     core.fit.want(shape)
     try:
@@ -186,9 +179,9 @@ def _starts(core: Books, job: JobEntry, now: int, *, asked: bool = False) -> Sta
 
 
 def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:
-    """Return when a unit of a shape starts for a job.
+    """Return the start times of a unit of a shape for a job.
 
-    Beside what runs and is reserved, behind the queue ahead of it.
+    They account for running tasks, reservations and the queue ahead.
     """
     planned = _planned(core, job, shape)
     if planned is None:
@@ -196,11 +189,11 @@ def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:
     ahead, number = job.group.policy.ahead(job)
     earliest = _earliest(core, job, shape, ahead, now)
     attempts = core.attempts.values()
-    # Two more of the starts that the timeline knows: it plans by limits, or by the median of the estimates.
+    # Two more estimates of the start: the timeline plans by limits, or by the median of the estimates.
     rooms = {by: core.openings.of(shape, shape.size, by, attempts, now) for by in (EndsBy.MEAN, EndsBy.PESSIMISTIC)}
     likely, latest = (room[-1] if len(room) == shape.size else NEVER for room in rooms.values())
     if likely <= now < planned:
-        # Not for a lack of amounts: for what is reserved, or devices.
+        # Reservations or devices delay it, not amounts.
         likely = planned
     latest = max(planned, latest)
     active = sum(each.quota[0] for each in core.groups if each.jobs or each is job.group)
@@ -215,24 +208,24 @@ def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:
 
 
 def _mean_work(core: Books, job: JobEntry, ahead: list[JobEntry], begin: int, quotas: int) -> int:
-    """Return the work of the jobs ahead that a job probably waits for, by their means (µs of a millicore)."""
+    """Return the work (µs × millicores) of the jobs ahead for which a job probably waits, by their means."""
     policy = job.group.policy
     if policy.offers_more and not policy.overtakes:
-        # Who fits beside the head does not wait for those ahead.
+        # A unit that fits beside the head does not wait for the units ahead.
         return 0
     work = 0
     for other in ahead:
         late = begin + core.time_for(job.group, work, quotas) + other.mean_left() > other.deadline
-        # One that would be late comes last.
+        # A job that would be late comes last.
         if not (late and policy.overtakes and not job.late):
             work += other.waiting_work()
     return work
 
 
 def _planned(core: Books, job: JobEntry, shape: Shape) -> int | None:
-    """Return when the timeline has room for a unit of a shape.
+    """Return the time (µs) at which the timeline has room for a unit of a shape; ``None`` if unknown.
 
-    That of its reservation, or the earliest beside what is reserved.
+    That is the start of its reservation, or else the earliest time beside all reservations.
     """
     reservation = core.reservations.of(job)
     if shape is job.shape and reservation is not None and reservation.rows:
@@ -242,7 +235,7 @@ def _planned(core: Books, job: JobEntry, shape: Shape) -> int | None:
 
 
 def _earliest(core: Books, job: JobEntry, shape: Shape, ahead: list[JobEntry], now: int) -> int:
-    """Return before when no unit of a job starts, if nothing ends earlier than by its optimistic estimate."""
+    """Return a lower bound (µs) for the start of a unit: no task ends earlier than by its optimistic estimate."""
     if _may_take_room(core, job, now):
         return now
     first = _surely_first(job, shape, ahead)
@@ -256,14 +249,14 @@ def _earliest(core: Books, job: JobEntry, shape: Shape, ahead: list[JobEntry], n
         for _ in range(min(other.waiting, other.most or other.waiting)):
             end = times[0] + max(1, other.shortest)
             if falls_back:
-                # It makes way by then: it has started, or is late and comes last.
+                # It makes way by then, because it has started, or is late and comes last.
                 end = max(times[0], min(end, other.deadline - max(other.shortest, other.least)))
             heapreplace(times, end)
     return times[0]
 
 
 def _surely_first(job: JobEntry, shape: Shape, ahead: list[JobEntry]) -> list[JobEntry]:
-    """Return those ahead that start before a job wherever it could start: they are alike, and planned for no longer."""
+    """Return the jobs ahead that surely start before a job: they have the same shape and at most its duration."""
     group = job.group
     if shape.size > 1 or shape is not job.shape or not group.policy.keeps_order or group.counters:
         return []
@@ -278,9 +271,9 @@ def _surely_first(job: JobEntry, shape: Shape, ahead: list[JobEntry]) -> list[Jo
 
 
 def _may_take_room(core: Books, job: JobEntry, now: int) -> bool:
-    """Return whether a unit of a job might stop what runs, or borrow of it, so that it need not wait for an end.
+    """Return True if a unit of a job might stop tasks or borrow from them, so that it need not wait for an end.
 
-    When in doubt, it might.
+    True also in doubtful cases.
     """
     group = job.group
     if core.pool.lends:

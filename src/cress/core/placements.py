@@ -1,4 +1,4 @@
-"""Starts of units: on the best node, in room that was chosen before, or in what was claimed for them."""
+"""Starts of units: on the best node, in room chosen before, or in claimed room."""
 
 from __future__ import annotations
 
@@ -40,30 +40,28 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
 
-# Jobs of a group that are looked at for its advance reservations.
+# The number of jobs of a group that are considered for its advance reservations.
 LOOKED_AT = 100
 
 
 class Placements(Ledger):
-    """The ledger, and how what was decided is applied to it."""
+    """The ledger, with the application of decisions to it."""
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
         self._decided: list[Decision] = []
-        # Job → the last time at which a claim of it was made and dropped at once, in this run.
+        # By job, the last time in this run at which a claim was made and dropped at once.
         self.dropped_at: dict[int, int] = {}
         self.timeline.claimed = self._claimed_late
-        # What that returned last, and the state for which.
+        # The last result of ``_claimed_late``, after the state for which it holds.
         self._late: tuple[tuple[int, int, int, int], dict[int, Ints]] = ((-1, -1, 0, 0), {})
-        # What starts now starts because its unit is due.
+        # True while starts happen because their unit is due.
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
         self.gates = Gates(self)
-        # The groups that were preempted and may cool off; ``None`` if a claim was made since they were looked up.
-        self.preempted: list[GroupState] | None = None
 
     def _do(self, fact: Decision) -> None:
-        """Apply a proposal: it is decided."""
+        """Apply a proposal, which makes it a decision."""
         self.apply_fact(fact)
         self._decided.append(fact)
 
@@ -71,16 +69,19 @@ class Placements(Ledger):
         self.wake = min(self.wake, time)
 
     def _must_wait(self, group: GroupState, job: JobEntry | None) -> bool:
-        """Return whether a unit ahead without a known start blocks the group, or this unit of it: then only groups
-        below their quota go on.
+        """Return True if a unit ahead without a known start blocks this group, or this unit of it.
+
+        Then only groups below their quota go on.
         """
         if self._quota_only or group.below_quota:
             return False
         return self.reservations.unknown_below_quota(group, None if job is None else job.shape)
 
     def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobEntry]:
-        """Return the jobs whose reservations count: all ahead; with ``quota_only`` those of the group, and drained
-        nodes.
+        """Return the jobs whose reservations count.
+
+        These are all jobs ahead. With ``quota_only`` they are those of the group, those with drained nodes and moving
+        ones.
         """
         if not self._quota_only:
             return ahead.jobs
@@ -100,8 +101,9 @@ class Placements(Ledger):
         return True
 
     def _start_inside(self, group: GroupState, now: int) -> bool:
-        """Start the first unit of a group that fits into what is left of its advance reservations: it takes nothing
-        that is foreseen for others.
+        """Start the first unit of a group that fits into the rest of its advance reservations.
+
+        It takes no room that is foreseen for others. Return True if a unit started.
         """
         if not self.advance_reservations.active_nodes(group):
             return False
@@ -117,7 +119,7 @@ class Placements(Ledger):
         return False
 
     def _place_inside(self, job: JobEntry, copies: dict[int, int]) -> bool:
-        """Start all tasks of a unit on nodes that have room for so many copies; return whether it did."""
+        """Start the tasks of a unit on nodes with room for ``copies`` by node; return True if they started."""
         blocked = self.cluster.blocked[: self.cluster.node_count]
         before, placed = blocked.copy(), False
         for _ in range(job.shape.size):
@@ -131,8 +133,9 @@ class Placements(Ledger):
         return placed
 
     def _place_preferring(self, job: JobEntry) -> bool:
-        """Start the next task of a job on the best node for it: of those that are reserved for its group now, if one
-        has room.
+        """Start the next task of a job on the best node for it; return False if no node fits.
+
+        Nodes in an advance reservation of its group that is in force come first.
         """
         own = self.advance_reservations.active_nodes(job.group) if job.group.asker else []
         if own:
@@ -171,7 +174,7 @@ class Placements(Ledger):
         return True
 
     def _start_kinds(self, job: JobEntry, now: int) -> bool:
-        """Start a gang of several kinds of tasks if all of them fit together."""
+        """Start a gang of several kinds of tasks if all tasks fit together."""
         self.gates.pending.count()
         room = RoomAt(self.timeline, job.shape, now, job.duration, now, job.group.asker, prefer=self.balance.preferred)
         found = places_in(room)
@@ -184,9 +187,7 @@ class Placements(Ledger):
     def _start_at(
         self, job: JobEntry, nodes: list[tuple[int, int]], kept: Kept | None = None, claim: ClaimEntry | None = None
     ) -> None:
-        """Start all tasks of a gang of several kinds, or of a ``claim``, at these places: in the order of their
-        numbers.
-        """
+        """Start the tasks of a ``claim``, or all tasks of a gang of several kinds, at these places, by task number."""
         end = self.end_of(job)
         asked = tuple(claim.tasks) if claim is not None else job.next_unit()
         tasks = job.by_kind(range(job.job.tasks) if asked is None else asked)
@@ -200,7 +201,7 @@ class Placements(Ledger):
             self._start(job, task, f, slot, kept=kept, claim=claim)
 
     def _place_in(self, job: JobEntry, room: GangRoom, now: int) -> None:
-        """Start all waiting tasks of a gang in its room, one after the other, each on the best open node."""
+        """Start all waiting tasks of a gang in its room, one by one, each on the best open node."""
         blocked = self.cluster.blocked[: self.cluster.node_count]
         for _ in range(job.shape.size):
             self.timeline.screen(job.shape, job.duration, now, job.group.asker)
@@ -211,7 +212,7 @@ class Placements(Ledger):
         blocked[:] = 0
 
     def _place(self, job: JobEntry) -> bool:
-        """Start the next task of the job on the best node for it, if there is one."""
+        """Start the next task of the job on the best node for it; return False if no node fits."""
         self.gates.pending.count()
         end = self.end_of(job)
         slot = self.leases.take_slot(end)
@@ -220,7 +221,7 @@ class Placements(Ledger):
             self.leases.return_slot(slot, end)
             return False
         if job.companions and job.unit():
-            # The node was chosen for the unit as a whole; each member has its own lease.
+            # The node was chosen for the unit as a whole, but each member has its own lease.
             self.leases.release(slot)
             self._start_unit(job, f, chosen=self.balance.choice)
         else:
@@ -240,7 +241,7 @@ class Placements(Ledger):
         chosen: Choice | None = None,
         kept: Kept | None = None,
     ) -> None:
-        """Start a task on node ``f`` in the lease that is held for it already, or in the ``room`` that is not."""
+        """Start a task on node ``f``, in the lease already held for it, or in ``room`` that is not held yet."""
         cluster = self.cluster
         parts = () if room is None else room.parts
         if room is not None:
@@ -287,8 +288,8 @@ class Placements(Ledger):
             self._start(member, its_task, f, slot, leader=leader, chosen=chosen, kept=kept)
 
     def _gather(self, job: JobEntry, now: int) -> bool:
-        """Stop the companions of the job's next unit that still run, unless it starts beside them; return whether it
-        did.
+        """Stop the running companions of the job's next unit, unless it starts beside them; return True if any were
+        stopped.
         """
         running = job.still_running() if job.upcoming not in job.foreseen.homes else []
         for each in running:
@@ -314,7 +315,7 @@ class Placements(Ledger):
         return slots
 
     def _place_all(self, job: JobEntry) -> None:
-        """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""
+        """Start all waiting tasks of a gang that is known to fit, one by one, each on the best node."""
         self.gates.pending.count()
         end = self.end_of(job)
         slots = [self.leases.take_slot(end) for _ in range(job.shape.size)]
@@ -324,7 +325,7 @@ class Placements(Ledger):
             self._start(job, task, f, slot, chosen=chosen)
 
     def _start_on(self, job: JobEntry, task: int, f: int, kept: Kept, claim: ClaimEntry | None = None) -> None:
-        """Start a task on a node that was chosen before."""
+        """Start a task on a chosen node."""
         shape = job.shape if claim is None else claim.shape
         slot = self.leases.hold(f, shape.row, self.end_of(job))
         self._start(job, task, f, slot, claim=claim, kept=kept)
@@ -334,7 +335,7 @@ class Placements(Ledger):
         return (job for job in group.policy if job is not first and not self._passed_over(job))
 
     def _passed_over(self, job: JobEntry) -> bool:
-        """Return whether a gate refuses a unit: every policy passes it over, as if it did not wait."""
+        """Return True if a gate refuses a unit: then every policy passes it over, as if it did not wait."""
         until = self.gates.refuse(job)
         if until is None:
             return False
@@ -342,29 +343,27 @@ class Placements(Ledger):
         return True
 
     def _claim(self, job: JobEntry, eviction: Eviction, now: int) -> None:
-        """Take the unit out of its queue, claim for it the resources that its victims will free, and signal the
-        victims.
-        """
+        """Take the unit out of its queue, claim the resources that its victims will free, and signal the victims."""
         names = self.cluster.names
         victims = eviction.attempts
         nodes = tuple((names[f], count) for f, count in eviction.nodes)
         tasks = tuple(job.next_tasks(sum(count for _, count in nodes)))
         expected = now + max(self._grace_of(victim) for victim in victims)
         self._do(Claim(job.job.id, tasks, nodes, tuple(victim.id for victim in victims), expected, eviction.leased))
-        self.preempted = None
         for each in victims:
             grace = self._grace_of(each)
             self._do(Preempt(each.id, each.job.job.id, each.task, names[each.node], grace, job.job.id))
 
     def _grace_of(self, victim: Attempt) -> int:
-        """Return how long a victim may go on after its signal: the grace of its job, at most that of its group, or of
-        loans.
+        """Return the time (µs) that a victim gets after its signal.
+
+        That is the grace of its job, bounded by the grace of its group, or by that of loans.
         """
         most = self.options.reclaim_grace if victim.parts else victim.job.group.options.grace
         return min(victim.job.job.stop_grace, most)
 
     def _start_claim(self, group: GroupState, now: int) -> bool:
-        """Start a unit whose victims are gone; their resources were booked for it, so no other unit has them."""
+        """Start a unit of the group whose victims have ended; its resources were booked, so no other unit has them."""
         for claim in list(group.claims):
             if claim.tasks and self._start_claimed(claim):
                 group.verdict = Verdict.PLACED
@@ -383,7 +382,7 @@ class Placements(Ledger):
             return False
         if self.advance_reservations and not self._beside_reservations(claim):
             if not any(victim in self.leaving for victim in claim.victims):
-                # Its victims took so long that it would run into a reservation.
+                # Its victims took so long that the unit would run into a reservation.
                 self._give_up(claim)
             return False
         kept = why_kept(claim)
@@ -396,19 +395,20 @@ class Placements(Ledger):
         return True
 
     def _give_up(self, claim: ClaimEntry) -> None:
-        """Drop a claim on the turn of its group: this pass goes on to consider its tasks with all that wait."""
+        """Drop a claim on the turn of its group; this pass then considers its tasks like other waiting ones."""
         self._drop(claim)
         claim.job.foreseen.arrived = self.pass_number - 1
 
     def _drop(self, claim: ClaimEntry) -> None:
-        """Drop a claim; if it was made at this moment, its job makes no other one before the next."""
+        """Drop a claim; if it was made at this time, its job makes no other claim before the time advances."""
         if claim.reservation.start == self.now:
             self.dropped_at[claim.job.job.id] = self.now
         self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
 
     def _claimed_late(self) -> dict[int, Ints]:
-        """Return, per node on which claims wait for tasks that should have ended, what stopping tasks will free less
-        what is claimed.
+        """Return amounts by node, for nodes on which claims wait for overdue tasks.
+
+        They are the amounts that stopping tasks will free, less the claimed amounts.
         """
         state = (self.pass_number, self.now, len(self.claims), len(self.leaving))
         if self._late[0] == state:
@@ -434,7 +434,7 @@ class Placements(Ledger):
         return found
 
     def _beside_reservations(self, claim: ClaimEntry) -> bool:
-        """Return whether a claimed unit that starts now leaves what is reserved in advance for others."""
+        """Return True if a claimed unit that starts now leaves room for the advance reservations of others."""
         job, cluster = claim.job, self.cluster
         kept = self.advance_reservations.kept_from(job.group, self.now + min(job.limit, NEVER))
         for f, needed in claim.needs().items():
@@ -444,7 +444,7 @@ class Placements(Ledger):
         return True
 
     def _may_start(self, claim: ClaimEntry) -> bool:
-        """Return whether no other claim competes for the room: its victims are gone, or no other claim is on its
+        """Return True if no other claim competes for the room: its victims have ended, or no other claim has its
         nodes.
         """
         if not any(victim in self.leaving for victim in claim.victims):
@@ -453,7 +453,7 @@ class Placements(Ledger):
         return not any(f in nodes for other in self.claims if other is not claim for f, _ in other.reservation.nodes)
 
     def _lost_its_devices(self, claim: ClaimEntry) -> bool:
-        """Return whether the victims are gone and other tasks got their devices: bookings keep amounts only."""
+        """Return True if the victims have ended and other tasks got their devices, since bookings keep amounts only."""
         shape = claim.shape
         return (
             any(devices.cares(self.cluster, each.ask) for each in shape.kinds or (shape,))
@@ -466,7 +466,7 @@ class Placements(Ledger):
 
 
 def why_kept(claim: ClaimEntry) -> Kept:
-    """Return why there is room for the tasks of a claim."""
+    """Return why room was kept for the tasks of a claim."""
     if claim.moved is not None:
         return "moved", 0
     return "moves" if claim.moves else "preempted", len(claim.victims)

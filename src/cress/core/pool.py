@@ -1,4 +1,4 @@
-"""The pool: all leases of workloads, and how tasks take of them, borrow of them and give back (source F, design note
+"""The pool: all leases of workloads; tasks take from them, borrow from them and give back (source F, design note
 0024).
 """
 
@@ -56,41 +56,41 @@ class Pool:
         self.lends = options.lending == "on"
         self.workloads: dict[tuple[str, str], GroupWorkload] = {}
         self.leases: dict[int, WorkloadLease] = {}
-        # Those on each node that have idle parts.
+        # Leases with idle parts, by node.
         self.idle_on: dict[int, dict[int, WorkloadLease]] = {}
         # Per node, the sum of the idle parts that are large enough to be lent.
         self.lendable: Ints = np.zeros((len(cluster.nodes), cluster.k_count), np.int64)
         self.limit = LoanLimit()
-        # Grows with every change of an idle part.
+        # A counter of changes of idle parts.
         self.stamp = 0
-        # Leases without a task that are kept for a while, in the order of the times at which they became idle.
+        # Leases without a task that are kept for a while, longest idle first.
         self.waiting: dict[int, WorkloadLease] = {}
 
     # --- questions -----------------------------------------------------------------------------------------
 
     def workload(self, job: JobEntry) -> GroupWorkload | None:
-        """Return the workload of a job if it has leases."""
+        """Return the workload of a job; ``None`` if it has no leases."""
         return self.workloads.get((job.group.name, job.workload))
 
     def parts(self, attempts: Iterable[Attempt]) -> Iterator[LeaseRow]:
-        """Yield all parts: the idle ones, and what tasks borrowed."""
+        """Yield all parts: the idle ones, and those held by borrowers."""
         for lease in self.leases.values():
             yield from lease.idle.values()
         for attempt in attempts:
             yield from attempt.parts
 
     def next_return(self) -> int:
-        """Return when the next idle lease is given back; NEVER if none is."""
+        """Return the time (µs) at which the next idle lease is returned; NEVER without one."""
         first = next(iter(self.waiting.values()), None)
         return NEVER if first is None else first.idle_since + self._options.lease_idle
 
     def due(self, now: int) -> list[int]:
-        """Return the leases that have been idle for long enough."""
+        """Return the ids of the leases that have been idle for ``lease_idle``."""
         last = now - self._options.lease_idle
         return sorted(lease.id for lease in takewhile(lambda lease: lease.idle_since <= last, self.waiting.values()))
 
     def is_lent(self, lease: WorkloadLease) -> bool:
-        """Return whether the idle parts of a lease are large enough to be lent."""
+        """Return True if the idle parts of a lease are large enough to be lent."""
         least = self._options.min_fragment * MILLI
         base = lease.idle.get(NO_DEVICE)
         return (base is not None and base.amounts[0] >= least) or any(
@@ -100,7 +100,7 @@ class Pool:
     # --- pieces --------------------------------------------------------------------------------------------
 
     def pieces(self, f: int, amounts: ResourceVector, mask: int) -> list[Piece]:
-        """Return these amounts on devices of node ``f`` in pieces, each with at most one device."""
+        """Split amounts on devices of node ``f`` into pieces with at most one device each."""
         if not mask:
             return [(NO_DEVICE, amounts)]
         found: list[Piece] = []
@@ -116,13 +116,13 @@ class Pool:
         return [*([(NO_DEVICE, tuple(rest))] if any(rest) else ()), *found]
 
     def dimensions_on(self, f: int, device: int) -> range:
-        """Return the dimensions in which a device of node ``f`` has amounts; none without a device."""
+        """Return the dimensions in which a device of node ``f`` has amounts; none for NO_DEVICE."""
         if device == NO_DEVICE:
             return range(0)
         return devices.dimensions_of(self._cluster, self._cluster.devices[f][device].kind)
 
     def named(self, lease: int, f: int, piece: Piece) -> LeasePart:
-        """Return a piece on node ``f`` as facts have it."""
+        """Return a piece on node ``f`` in the form used by facts."""
         device, amounts = piece
         if device == NO_DEVICE:
             return LeasePart(lease, amounts)
@@ -137,7 +137,7 @@ class Pool:
         return known.index((part.kind, part.device)), part.amounts
 
     def brought(self, attempt: Attempt) -> list[LeasePart]:
-        """Return what the row of a task brings to a claim of its workload when it ends; nothing with exclusive
+        """Return the parts that the row of a task gives to a claim of its workload at its end; none with exclusive
         disks.
         """
         mask, alone = devices.mask_of(self._cluster, attempt.slot)
@@ -148,11 +148,11 @@ class Pool:
     # --- leases --------------------------------------------------------------------------------------------
 
     def found(self, id: int, job: JobEntry, f: int) -> WorkloadLease:
-        """Make a lease of the workload of a job, still empty."""
+        """Make an empty lease for the workload of a job."""
         return self.enter(id, job.group, job.workload, f)
 
     def enter(self, id: int, group: GroupState, name: str, f: int) -> WorkloadLease:
-        """Make a lease of a workload, still empty."""
+        """Make an empty lease of a workload."""
         workload = self.workloads.get((group.name, name))
         if workload is None:
             workload = self.workloads[group.name, name] = GroupWorkload(group, name)
@@ -162,7 +162,7 @@ class Pool:
         return lease
 
     def add_task(self, lease: WorkloadLease, attempt: Attempt, piece: Piece) -> None:
-        """Count amounts that a task holds as used inside the lease: they stay there when it ends."""
+        """Count amounts of a task as used inside the lease, where they stay when the task ends."""
         lease.tasks[attempt.id] = attempt
         lease.idle_since = NEVER
         self.waiting.pop(lease.id, None)
@@ -170,7 +170,7 @@ class Pool:
         self.expect(lease)
 
     def expect(self, lease: WorkloadLease) -> None:
-        """Work out when the idle parts of a lease are expected back."""
+        """Compute the time at which the idle parts of a lease are expected back."""
         kept = self._options.lease_idle if lease.workload.declared and lease.holder is None else 0
         if lease.holder is not None:
             end = lease.holder.expected
@@ -183,7 +183,7 @@ class Pool:
                 self._rows.set_end(part.slot, end)
 
     def put(self, lease: WorkloadLease, piece: Piece) -> None:
-        """Add amounts that are free on the node to the idle part of a lease on this device."""
+        """Add free amounts of the node to the idle part of a lease on this device."""
         device, amounts = piece
         part = lease.idle.pop(device, None)
         if part is not None:
@@ -205,7 +205,7 @@ class Pool:
         self._changed(lease)
 
     def take_for_claim(self, id: int, piece: Piece) -> None:
-        """Free amounts of an idle part for a claim of its workload; a lease of which nothing is left is over."""
+        """Free amounts of an idle part for a claim of its workload; an empty lease ends."""
         lease = self.leases[id]
         self.take(lease, piece)
         self._close_if_empty(lease)
@@ -215,14 +215,14 @@ class Pool:
             self.close(lease)
 
     def lend(self, lease: WorkloadLease, piece: Piece, borrower: Attempt) -> None:
-        """Hold amounts that were taken of the idle part of a lease for a task that borrows them."""
+        """Hold amounts, already taken from the idle part of a lease, for a borrowing task."""
         part = self._hold(lease, borrower, lease.node, piece, lease.end)
         lease.lent.append(part)
         borrower.parts.append(part)
         lease.workload.lent_on.setdefault(lease.node, {})[lease.id] = lease
 
     def hold_beside(self, borrower: Attempt, piece: Piece, end: int) -> None:
-        """Hold unallocated amounts on a device for a task beside its own row."""
+        """Hold unallocated amounts on a device for a task, in a row of their own."""
         borrower.parts.append(self._hold(None, borrower, borrower.node, piece, end))
 
     def _hold(self, lease: WorkloadLease | None, borrower: Attempt | None, f: int, piece: Piece, end: int) -> LeaseRow:
@@ -233,7 +233,7 @@ class Pool:
         return part
 
     def _changed(self, lease: WorkloadLease) -> None:
-        """Bring all that depends on the idle parts of a lease up to date."""
+        """Update everything that depends on the idle parts of a lease."""
         f, workload = lease.node, lease.workload
         self.stamp += 1
         workload.stamp += 1
@@ -255,7 +255,7 @@ class Pool:
         self.charge(lease)
 
     def more_nodes(self) -> None:
-        """Make room for all nodes in ``lendable``."""
+        """Extend ``lendable`` to all nodes."""
         if len(self.lendable) < len(self._cluster.nodes):
             self.lendable = grown(self.lendable, len(self._cluster.nodes))
 
@@ -281,10 +281,10 @@ class Pool:
     # --- ends ----------------------------------------------------------------------------------------------
 
     def ended(self, attempt: Attempt, now: int) -> None:
-        """Give back what a task whose own row is released took of leases: borrowed parts to their owners, its own to
-        its workload.
+        """Return to leases what a task used of them, after its own row is released.
 
-        What it yields to another unit is not kept.
+        Borrowed parts return to their owners, its own amounts to its workload. Amounts that it yields to another unit
+        are not kept.
         """
         for part in attempt.parts:
             self._rows.release(part.slot)
@@ -320,7 +320,7 @@ class Pool:
                 del lease.workload.lent_on[lease.node]
 
     def reduce(self, id: int) -> None:
-        """Give the idle parts of a lease back to the cluster; a lease without a task is over."""
+        """Return the idle parts of a lease to the cluster; a lease without a task ends."""
         lease = self.leases.get(id)
         if lease is None:
             return
@@ -331,7 +331,7 @@ class Pool:
             self.take(lease, (device, part.amounts))
 
     def close(self, lease: WorkloadLease) -> None:
-        """End a lease: its idle parts are free, what it lent becomes the borrowers' own."""
+        """End a lease: idle parts become free, lent parts become the borrowers' own."""
         for device, part in list(lease.idle.items()):
             self.take(lease, (device, part.amounts))
         borrowers = {part.borrower.id: part.borrower for part in lease.lent if part.borrower is not None}
@@ -348,7 +348,7 @@ class Pool:
             self.workloads = {key: each for key, each in self.workloads.items() if each is not lease.workload}
 
     def _join(self, attempt: Attempt) -> None:
-        """Make one row of all that a task holds if nothing of it is borrowed any more."""
+        """Join all rows of a task into one, once none of them is borrowed."""
         if any(part.lease is not None for part in attempt.parts):
             return
         mask, _ = devices.mask_of(self._cluster, attempt.slot)
@@ -363,9 +363,9 @@ class Pool:
         self._running.forget()
 
     def leave_to_borrower(self, part: LeaseRow) -> None:
-        """Let a lent part no longer belong to its lease: it is free once its borrower ends.
+        """Separate a lent part from its lease, so that it becomes free when its borrower ends.
 
-        A lease of which nothing is left is over.
+        An empty lease ends.
         """
         lease = self._leave(part)
         self._close_if_empty(lease)
@@ -377,25 +377,23 @@ class Pool:
         return lease
 
     def free_idle_on(self, f: int) -> None:
-        """Give back the idle parts on a node that has less than is held there, but for those of leases that are
-        held.
-        """
+        """Return the idle parts on a node with less than its leases hold; leases with a holder keep theirs."""
         for lease in list(self.idle_on.get(f, {}).values()):
             if not lease.is_held:
                 self.reduce(lease.id)
 
     def close_on(self, f: int) -> None:
-        """End all leases on a node that is lost, or whose devices change."""
+        """End all leases on a node that is lost or whose devices change."""
         for lease in [lease for lease in self.leases.values() if lease.node == f]:
             self.close(lease)
 
     def close_but_of(self, groups: Container[str]) -> None:
-        """End all leases of the workloads of other groups than these, which are removed."""
+        """End the leases of groups that are not among ``groups``, since they are being removed."""
         for lease in [lease for lease in self.leases.values() if lease.workload.group.name not in groups]:
             self.close(lease)
 
     def recharge(self, groups: Iterable[GroupState]) -> None:
-        """Charge groups, whose use was set to nothing, for the idle parts of their leases."""
+        """Charge groups for the idle parts of their leases, after their use was set to zero."""
         wanted = {group.name for group in groups}
         for lease in self.leases.values():
             if lease.workload.group.name in wanted:

@@ -1,8 +1,8 @@
 """Preemption: the choice of victims for a unit of a group below its quota (source G, steps i to k), or inside its
 group.
 
-Per candidate node: take victims in order until the unit fits, then give back in reverse the victims that are not
-needed; the node with the cheapest set wins. A *claim* keeps the freed resources for the unit.
+For each candidate node: take victims in order until the unit fits, then spare in reverse order the victims that are
+not needed. The node with the cheapest set wins. A *claim* keeps the freed resources for the unit.
 """
 
 from __future__ import annotations
@@ -60,16 +60,17 @@ from cress.model.group import PreemptivePolicy, SchedPolicy
 from cress.model.job import JobType
 from cress.model.times import NEVER
 
-# More than any group may lose.
+# More than any group can lose.
 _ANY = 2**61
-# The urgency 1.
+# Urgency 1.
 _WHOLE = 1_000_000
 
 
 class Eviction:
-    """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes.
+    """The cheapest set of victims, in the order in which they were taken, and the nodes of the unit.
 
-    ``leased`` is what leases of the unit's workload bring. ``takers`` are the groups for which others yield.
+    ``leased`` are the parts that leases of the unit's workload contribute. ``takers`` are the groups that take the
+    room.
     """
 
     __slots__ = ("attempts", "leased", "nodes", "takers")
@@ -88,15 +89,15 @@ class Eviction:
 
 
 def find_eviction(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False) -> Eviction | None:
-    """Return the victims for one unit of ``job`` beside ``takers``, or ``None`` if no allowed set makes it fit.
+    """Return the victims for one unit of ``job`` on behalf of ``takers``, or ``None`` if no allowed set makes it fit.
 
-    Victims are of groups above quota × B, or (``to_quota``) of whoever is above its quota.
+    Victims belong to groups above quota × B, or with ``to_quota`` to any group above its quota.
     """
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
-    # Those of a higher priority are asked only if the others do not suffice.
+    # Victims of groups with a higher priority are considered only if the others do not suffice.
     priorities = sorted({each.group.spec.preempt_priority for each in yielding})
     searches: list[_VictimSearch] = []
-    # Only where nothing else helps, the last victim takes its group below its quota.
+    # Only as a last resort, the last victim takes its group below its quota.
     for beyond in (False, True):
         for i, priority in enumerate(priorities):
             if i == len(searches):
@@ -104,7 +105,7 @@ def find_eviction(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
                 searches.append(_VictimSearch(core, job, asked, to_quota=to_quota))
             found = searches[i].plan(beyond=beyond)
             if found is None and searches[i].has_room:
-                # All that is free is kept for others, so it counts for nothing.
+                # All free room is kept for other units, so it does not count.
                 searches[i].leave_reserved(core)
                 found = searches[i].plan(beyond=beyond)
             if found is not None:
@@ -113,8 +114,9 @@ def find_eviction(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
 
 
 def find_exchange(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False) -> Eviction | None:
-    """Return victims beside ``takers`` that have themselves all that one unit of ``job`` asks for, whatever is free, or
-    ``None``.
+    """Return victims that hold the whole request of one unit of ``job`` themselves, or ``None``.
+
+    Free room does not count.
     """
     search = _VictimSearch(core, job, _groups_that_yield(core, job, takers, to_quota=to_quota), to_quota=to_quota)
     np.minimum(search.levels, 0, out=search.levels)
@@ -124,7 +126,7 @@ def find_exchange(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
 def find_eviction_within(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False) -> Eviction | None:
     """Return victims of lower priority in the group of ``job``, beside the reservations in force, or ``None``.
 
-    Those that ``find_eviction`` may take beside ``takers`` come first; by themselves they make too little room.
+    Victims that ``find_eviction`` may take on behalf of ``takers`` come first; they alone make too little room.
     """
     if not job.group.attempts:
         return None
@@ -134,10 +136,11 @@ def find_eviction_within(core: Books, job: JobEntry, takers: list[Taker], *, to_
 
 
 def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
-    """Return victims of lower priority in the workload of ``job``, beside the reservations in force, or ``None``
-    (source F).
+    """Return victims of lower priority in the workload of ``job`` (source F), beside the reservations in force, or
+    ``None``.
 
-    Jobs of a workload have equal shares of it: the job takes up to its share, and from none below its share.
+    The jobs of a workload have equal shares: the job takes up to its share, and no victim leaves its job below its
+    own.
     """
     may = {each.slot for each in _beyond_their_share(core, job)}
     if not may:
@@ -150,8 +153,9 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
 
 
 def _beyond_their_share(core: Books, job: JobEntry) -> list[Attempt]:
-    """Return the tasks of lower priority that leave each job of the workload of ``job`` its equal share, if that is
-    below its own.
+    """Return the tasks of lower priority without which every job of the workload keeps its equal share.
+
+    Empty if ``job`` would exceed its own share.
     """
     tasks = [each for each in job.group.attempts.values() if each.job.workload == job.workload]
     jobs = {each.job.job.id for each in tasks} | {job.job.id}
@@ -172,7 +176,9 @@ def _beyond_their_share(core: Books, job: JobEntry) -> list[Attempt]:
 
 
 def leave_to(core: Books, job: JobEntry) -> set[int]:
-    """Return the tasks in leases of the workload of ``job`` that leave them to it, for their lower priority."""
+    """Return the ids of tasks inside leases of the workload of ``job`` that give way to it, for their lower
+    priority.
+    """
     group, now = job.group, core.now
     if group.options.preempt_within == "off":
         tasks = _beyond_their_share(core, job)
@@ -190,7 +196,7 @@ def leave_to(core: Books, job: JobEntry) -> set[int]:
         each.id
         for each in tasks
         if each.inside and each.start <= latest
-        # A gang yields as a whole, a database never, a service keeps its minimum.
+        # A gang yields only as a whole, a database never, and a service keeps its minimum.
         and not each.job.job.gang and each.job.job.type is not JobType.DATABASE and not each.job.job.minimum
     }  # fmt: skip
 
@@ -198,8 +204,8 @@ def leave_to(core: Books, job: JobEntry) -> set[int]:
 def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) -> Eviction | None:
     """Return less urgent victims for one unit of ``job``, beside the reservations in force, or ``None`` (source S).
 
-    The least urgent first; in groups above their quota beside ``takers``, where these do not suffice in its own group.
-    Those that could not meet their own deadlines any more afterwards come last.
+    The least urgent come first. They belong to groups above their quota, on behalf of ``takers``; if these do not
+    suffice, also to the group of ``job``. Tasks that could then no longer meet their own deadlines come last.
     """
     yielding = list(yielding_to(core.groups, job.group, takers, lambda node: node.excess() > 1))
     search = _VictimSearch(core, job, yielding, own=True, by_urgency=True)
@@ -212,7 +218,7 @@ def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) ->
 
 
 def worthwhile(job: JobEntry) -> float:
-    """Return how much work victims may lose for an urgent unit of a job (µs of a millicore)."""
+    """Return the most work (µs × millicores) that victims may lose for an urgent unit of a job."""
     return (
         job.group.options.urgency_cost
         * job.longest
@@ -221,8 +227,9 @@ def worthwhile(job: JobEntry) -> float:
 
 
 def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool) -> list[Yielding]:
-    """Return the groups that may be preempted for another one's unit: of the lowest priority, then furthest above its
-    quota, first.
+    """Return the groups that may be preempted for a unit of another group.
+
+    The lowest priority comes first, then the group furthest above its quota.
     """
     if core.groups.kinds:
         return groups_that_yield_kinds(core, job, takers, to_quota=to_quota)
@@ -234,9 +241,9 @@ class _VictimSearch:
     """The search: future free amounts per node, and the victims that could add to them (tables:
     ``kernels/victims.py``).
 
-    ``yielding`` are the groups that may be preempted, the first of which yields first, then that of ``job`` if ``own``.
-    ``only``: of the tasks in these slots. ``to_quota``: of groups that are above their quota, be it within quota × B,
-    the first one on any node.
+    ``yielding`` are the groups that may be preempted, in their order, followed by the group of ``job`` if ``own``.
+    ``only`` restricts victims to the tasks in these slots. ``to_quota`` allows groups above their quota but within
+    quota × B; then victims of the first group come first on all nodes.
     """
 
     def __init__(
@@ -261,13 +268,13 @@ class _VictimSearch:
         self.fit = core.fit
         self.relations = core.relations
         self.levels = cluster.nodes[: cluster.node_count, FREE : FREE + cluster.k_count].copy()
-        # Claims own the amounts that stopping tasks will free: count both, so that none is promised twice.
+        # Claims own the amounts that stopping tasks will free: both are counted, so that no amount is promised twice.
         stopping = np.zeros(len(cluster.leases), np.bool_)
         for attempt in core.leaving.values():
             self.levels[attempt.node] += core.freed_by(attempt)
             stopping[attempt.slot] = True
         self.stopping = _devices_come_free(core, stopping)
-        # Whether the unit was found to need no victims.
+        # True if the unit was found to need no victims.
         self.has_room = False
         self.claimed = np.zeros(len(self.levels), np.bool_)
         if core.advance_reservations:
@@ -277,7 +284,7 @@ class _VictimSearch:
         within = own
         kept = [claim.reservation for claim in core.claims]
         if within:
-            # A unit that takes from its own group leaves to others what is reserved for them.
+            # A unit that takes from its own group respects the reservations of others.
             kept += [each for each in core.reservations.kept if each.in_force and each.job is not job]
         for reservation in kept:
             for row in reservation.rows:
@@ -318,7 +325,7 @@ class _VictimSearch:
             stay[covering(core, job, _latest_end(core, job), worth)] = True
         for attempt in core.attempts.values() if core.pool.leases else ():
             if attempt.parts:
-                # Loans are the first to go.
+                # Loans go first.
                 worth[attempt.slot] = -_ANY
         name_victims(
             self.table,
@@ -337,7 +344,7 @@ class _VictimSearch:
             keep_to_kinds(core, job, yielding, self.victims, by_urgency=by_urgency, to_quota=to_quota)
 
     def leave_reserved(self, core: Books) -> None:
-        """Count what is free now, and reserved for other units, as taken."""
+        """Count free room that is reserved for other units as taken."""
         self.has_room = False
         for reservation in core.reservations.kept:
             if reservation.in_force and reservation.job is not self.job:
@@ -348,7 +355,7 @@ class _VictimSearch:
                     self.levels[f] -= kept
 
     def _worth(self, core: Books, kind: PreemptivePolicy) -> Ints:
-        """Return what the task in each slot is worth: those that are worth least yield first."""
+        """Return the worth of the task in each slot; tasks with the least worth yield first."""
         if kind is PreemptivePolicy.LOW_PRIORITY_FIRST:
             return self.table[:, R_PRIORITY].copy()
         if kind is PreemptivePolicy.MOST_RECENT_FIRST:
@@ -356,36 +363,36 @@ class _VictimSearch:
         return self._urgencies(core)
 
     def _by_group(self, worth: Ints, rank_of: Ints) -> Ints:
-        """Return the worth of each slot, first by the place of its group: what each group is above its quota counts on
-        all nodes.
+        """Return the worth of each slot, ordered first by the place of its group.
+
+        The use of a group above its quota counts on all nodes.
         """
         order = np.unique(worth, return_inverse=True)[1].reshape(worth.shape)
         found: Ints = rank_of[self.table[:, R_GROUP]] * len(worth) + order
         return found
 
     def _worth_by_urgency(self, core: Books, rank_of: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
-        """Return the slots of tasks that are as urgent as the unit within the margin, or of its own job, and the worth
-        of each slot.
+        """Return the slots whose tasks stay, and the worth of each slot.
 
-        Worth most are tasks that, begun again, might miss deadlines which they can meet now; then those of the unit's
-        own group.
+        Tasks stay that are as urgent as the unit within the margin, or belong to its job. Tasks that might miss a
+        deadline which they can meet now are worth most, then those of the unit's own group.
         """
         table, job = self.table, self.job
         urgencies = self._urgencies(core)
         least = round((job.urgency(core.now) - job.group.options.urgency_margin) * _WHOLE)
         left = table[:, R_DEADLINE] - core.now
-        # One that is lost already has no deadline to lose.
+        # A task whose deadline is already lost has none to lose.
         loses = (table[:, R_DEADLINE] < NEVER) & (urgencies > 0) & (table[:, R_LONGEST] > left)
         own = rank_of[table[:, R_GROUP]] == rank_of.max()
         stay = (urgencies > least) | (table[:, R_JOB] == job.job.counted_as)
-        # Without a margin too, one that is as urgent stays.
+        # Even without a margin, an equally urgent task stays.
         stay |= urgencies >= round(job.urgency(core.now) * _WHOLE)
-        # Together they may lose no more than this, so no single one does.
+        # Their common bound on lost work is also a bound for each of them.
         stay |= (core.now - table[:, R_START]) * np.maximum(1.0, core.cluster.leases[:, AMOUNTS]) > worthwhile(job)
         return stay, urgencies + 2 * _WHOLE * own + 4 * _WHOLE * loses
 
     def _urgencies(self, core: Books) -> Ints:
-        """Return the urgency of the task in each slot, in millionths, by what is left of it."""
+        """Return the urgency of the task in each slot by its remaining run, in millionths."""
         table, ran = self.table, core.now - self.table[:, R_START]
         longest = np.where(ran < table[:, R_LONGEST], table[:, R_LONGEST], table[:, R_LIMIT]) - ran
         late = np.array([group.options.late == "urgent" for group in core.groups])[table[:, R_GROUP]]
@@ -397,7 +404,7 @@ class _VictimSearch:
         return found
 
     def _and_not_outranked(self, stopping: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return ``stopping`` with the slots of tasks of the unit's own group that its job does not outrank."""
+        """Return ``stopping`` plus the slots of tasks in the unit's own group that its job does not outrank."""
         stay = stopping.copy()
         job, group = self.job, self.job.group
         for attempt in group.attempts.values():
@@ -406,8 +413,9 @@ class _VictimSearch:
         return stay
 
     def _and_not_taking_back(self, stay: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:
-        """Return ``stay`` with the slots of tasks of the unit's own group that were due a short time ago, or could take
-        the room back at once, for their urgency.
+        """Return ``stay`` plus some slots of the unit's own group.
+
+        Their tasks recently started as due units, or could take the room back at once by their urgency.
         """
         job, group = self.job, self.job.group
         stay = stay.copy()
@@ -423,10 +431,10 @@ class _VictimSearch:
     def _what_groups_can_spare(
         self, groups: list[GroupState], yielding: list[Yielding], *, to_quota: bool
     ) -> tuple[Ints, Ints]:
-        """Return, per group, the place of the one that it is in, and the amount that it may lose in each measure and
-        still be at its quota.
+        """Return, per group, the row of the group above it, and the amount per measure that it may lose down to its
+        quota.
 
-        The groups that these are in follow. The amount is -1 where a group has no such measure.
+        Rows for the groups above follow. The amount is -1 in measures that a group does not have.
         """
         nodes: list[Amounts] = [*groups]
         for each in yielding:
@@ -438,7 +446,7 @@ class _VictimSearch:
                 above[place[node.name]] = place[outer.name]
         spare = np.full((len(nodes), self.table.shape[1] - R_CHARGE), -1, np.int64)
         for i, node in enumerate(nodes):
-            # The room stays in the unit's own group, so its quota sets no bound.
+            # The room stays within the unit's own group, so its quota sets no bound.
             if node is self.job.group:
                 spare[i] = _ANY
             elif node.kinds is not None:
@@ -448,8 +456,9 @@ class _VictimSearch:
         return above, spare
 
     def _what_jobs_can_spare(self, stopping: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
-        """Number the gangs and the jobs with a minimum; return the number of each slot's job, and the tasks that each
-        may lose.
+        """Return the number of the job in each slot, and the tasks that each numbered job may lose.
+
+        Gangs and jobs with a minimum have numbers.
         """
         slots = np.flatnonzero(
             (self.cluster.leases[:, NODE] != NONE)
@@ -462,10 +471,10 @@ class _VictimSearch:
         return job_of, stay - self.table[slots[first], R_MINIMUM]
 
     def _what_yields_together(self, job_of: Ints, held: list[WorkloadLease]) -> Ints:
-        """Number what yields as a whole, per slot: a gang; a held lease with all tasks that run inside, and what is
-        idle in it.
+        """Return, per slot, the number of the whole with which it yields: a gang, or a held lease.
 
-        What a held lease has stays in it, so the end of a task inside makes room for its own workload alone.
+        A held lease yields with all tasks inside and its idle parts. Its amounts stay in it, so the end of one task
+        inside makes room for its own workload only.
         """
         unit_of = np.where(self.table[:, R_YIELDS] == WHOLE, job_of, UNSET)
         number = len(self.left)
@@ -473,25 +482,25 @@ class _VictimSearch:
             assert lease.holder is not None
             inside = [each for each in lease.tasks.values() if not each.stopping]
             slots = [lease.holder.slot, *(each.slot for each in inside), *(part.slot for part in lease.idle.values())]
-            # A task may be inside of two, and a holder in a gang.
+            # A task may be inside two leases, and a holder may belong to a gang.
             known = sorted({int(unit) for unit in unit_of[slots] if unit != UNSET})
             for other in known[1:]:
                 unit_of[unit_of == other] = known[0]
             unit_of[slots] = known[0] if known else number
             number += not known
             if job_of[lease.holder.slot] == UNSET:
-                # With tasks of a service that has a minimum, it yields if that can spare as many as the lease has.
+                # With tasks of a service with a minimum, it yields if the service can spare as many tasks as the lease
+                # has.
                 job_of[lease.holder.slot] = max(int(job_of[each.slot]) for each in inside) if inside else UNSET
             else:
                 self.left[job_of[lease.holder.slot]] += len(inside)
         return unit_of
 
     def plan(self, *, beyond: bool) -> Eviction | None:
-        """Return the victims of the unit; for a gang whose racks are compared or counted, those in the racks that cost
-        fewest tasks.
+        """Return the victims of the unit; for a gang with rules for racks, those in the racks that cost fewest tasks.
 
-        ``beyond``: a group above its quota may lose a victim that takes it below. One that is within quota × B may
-        if it has, even so, more of its quota than the unit's group.
+        ``beyond``: a group above its quota may lose a victim that takes it below. A group within quota × B may do so
+        if it then still has more of its quota than the unit's group.
         """
         levels, best = self.levels, None
         for among, room in self._choices():
@@ -505,8 +514,10 @@ class _VictimSearch:
         return best
 
     def _leave_more_than_it_has(self, plan: Eviction) -> bool:
-        """Return whether the groups that yield have more of their quotas without the victims than the unit's group has
-        now: so nobody takes turns.
+        """Return True if the yielding groups keep more of their quotas without the victims than the unit's group has
+        now.
+
+        This prevents groups from preempting each other in turn.
         """
         own = self.job.group
         least = own.ratio_with(own.claimed)
@@ -520,8 +531,9 @@ class _VictimSearch:
         return all(node.ratio_with(change) > least for node, change in lost.values())
 
     def _choices(self) -> Iterator[tuple[list[Ints], GangRoom | None]]:
-        """Yield the limits of copies per node, by kind, in each choice of racks and domains that could hold the unit
-        when empty; an empty limit is none.
+        """Yield limits of copies per node, by kind, and the gang room, for each choice of racks and domains.
+
+        Only choices that could hold the unit when empty count. An empty array means no limit.
         """
         shape = self.job.shape
         rules = rules_of_all(shape.kinds) if shape.kinds else NO_RULES
@@ -536,7 +548,7 @@ class _VictimSearch:
             yield [self.fit.caps(each) for each in shape.kinds or (shape,)], None
 
     def _plan_within(self, among: list[Ints], beyond: bool, room: GangRoom | None) -> Eviction | None:
-        """Place one copy after the other, each at the smallest cost; then give back the victims that are not needed."""
+        """Place one copy after the other at the smallest cost, then spare the victims that are not needed."""
         taken = np.zeros(len(self.table), np.bool_)
         lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
         order: list[int] = []
@@ -550,7 +562,7 @@ class _VictimSearch:
                 self.levels += before
                 return None
             if whole.kinds:
-                # What one kind takes, the next does not have.
+                # Room taken by one kind is not left for the next.
                 needs = shapes[i].request_array * placed[i][:, None]
                 self.levels -= needs
                 before += needs
@@ -558,7 +570,7 @@ class _VictimSearch:
         return self._without_needless(shapes, placed, taken, order)
 
     def _in_turn(self, shapes: Sequence[Shape]) -> list[int]:
-        """Return the order of kinds: first the one that begins with what has least room to spare on empty nodes."""
+        """Return the order of kinds: the one with the least room to spare on empty nodes comes first."""
         if len(shapes) == 1:
             return [0]
         spare = [int(self.fit.room_when_empty(each).sum()) / each.size for each in shapes]
@@ -577,11 +589,11 @@ class _VictimSearch:
         beyond: bool,
         room: GangRoom | None,
     ) -> bool:
-        """Place the copies of one shape, and add victims to those ``taken`` in their ``order``; return whether all have
-        a place.
+        """Place the copies of one shape, and add the victims to ``taken`` and ``order``; return True if all have a
+        place.
         """
         request, lack = shape.request_array, self.cluster.lack[shape.row]
-        # The clauses of a single task decide alone; only a gang fills racks and other domains by itself.
+        # The clauses of a single task suffice; only a gang fills racks and other domains by itself.
         left = [] if room is None else room.left
         chosen = np.empty(len(self.table), np.int64)
         for _ in range(shape.size):
@@ -610,7 +622,9 @@ class _VictimSearch:
     def _without_needless(
         self, shapes: Sequence[Shape], placed: Ints, taken: Bools, order: list[int]
     ) -> Eviction | None:
-        """Give back the victims that are not needed; return the others with the places, kind after kind."""
+        """Spare the victims that are not needed; return the others with the places, kind after kind, or ``None`` if
+        none is left.
+        """
         nodes = np.flatnonzero(placed.sum(axis=0))
         needed = sum(shape.request_array * placed[i][nodes, None] for i, shape in enumerate(shapes))
         for v in reversed(order.copy()):
@@ -630,7 +644,9 @@ class _VictimSearch:
         return Eviction(attempts, places, takers=tuple(takers))
 
     def _devices_hold(self, shapes: Sequence[Shape], placed: Ints, taken: Bools) -> bool:
-        """Return whether the copies placed find their devices without the victims taken, those of each kind alone."""
+        """Return True if the placed copies find their devices with the ends of the victims ``taken``; each kind counts
+        alone.
+        """
         cluster = self.cluster
         return all(
             devices_hold(f, int(each[f]), shape.ask, cluster.nodes, cluster.leases, self.victims, taken, self.stopping)
@@ -640,7 +656,7 @@ class _VictimSearch:
         )
 
     def _tasks(self, v: int) -> list[Attempt]:
-        """Return the tasks that yield with a victim, in the order in which they started."""
+        """Return the tasks that yield with a victim, in the order of their starts."""
         tasks = [each for each in map(self.holders.__getitem__, self._slots(v)) if isinstance(each, Attempt)]
         assert tasks, f"no attempt holds lease {v}"
         return sorted(tasks, key=lambda each: each.id)
@@ -659,14 +675,15 @@ class _VictimSearch:
 
 
 def _latest_end(core: Books, job: JobEntry) -> int:
-    """Return when a task of a job that starts after its victims' grace ends at the latest."""
+    """Return the latest end (µs) of a task of a job that starts after the grace of its victims."""
     grace = max(group.options.grace for group in core.groups)
     return min(core.now + grace + job.limit, NEVER)
 
 
 def _devices_come_free(core: Books, stopping: Bools) -> Bools:
-    """Return the slots that count as free for devices: of ``stopping`` tasks, but of none that is inside a held lease,
-    and what is idle in leases that end.
+    """Return the slots whose devices count as free.
+
+    These are the slots of ``stopping`` tasks outside held leases, and the idle parts of leases that end.
     """
     leases = [lease for lease in core.pool.leases.values() if lease.holder is not None]
     if not leases:
@@ -681,7 +698,7 @@ def _devices_come_free(core: Books, stopping: Bools) -> Bools:
 
 
 def _caps_beside(shape: Shape, caps: Ints, placed: Ints) -> Ints:
-    """Return the limit of copies of one kind per node beside tasks of other kinds."""
+    """Return the limit of copies of one kind per node, beside tasks of other kinds."""
     limits = match_caps(shape)
     if not len(limits):
         return caps

@@ -1,4 +1,4 @@
-"""Reasons for which a job is in no queue."""
+"""Reasons that keep a job out of its queue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from cress.core.placing.vetoes import Verdict
 
 
 def out_of_queue(job: JobEntry) -> Verdict | None:
-    """Return why no unit of a job may be offered; ``None`` if one may. A gang may only when none of its tasks runs."""
+    """Return the reason why a job offers no unit; ``None`` if it may offer one.
+
+    A gang that starts as a whole offers one only while none of its tasks runs.
+    """
     if job.held:
         return Verdict.HELD
     if job.behind is not None:
@@ -19,7 +22,7 @@ def out_of_queue(job: JobEntry) -> Verdict | None:
 
 
 def _busy(job: JobEntry) -> Verdict:
-    """Return what all tasks of a job do that has none to offer."""
+    """Return the state of the tasks of a job that has none to offer."""
     if job.has_claimed:
         return Verdict.VICTIMS
     if job.job.gang and job.attempts:

@@ -1,6 +1,4 @@
-"""The reason why a job waits: the first gate that refuses its next unit, its place in the order, or the room that it
-lacks.
-"""
+"""The reason why a job waits: the first gate that refuses its next unit, its place in the order, or missing room."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from cress.model.resources import ResourceVector
 
 
 def why_waiting(core: Cycle, job_id: int) -> Veto | None:
-    """Return the first gate of the cycle that holds the next unit of the job; ``None`` if it has no waiting task."""
+    """Return the first gate of the cycle that holds back the next unit of the job; ``None`` if no task of it waits."""
     job = core.jobs.get(job_id)
     if job is None or not (job.waiting or job.has_claimed or job.later or job.carried):
         return None
@@ -65,7 +63,7 @@ def _first_reason(core: Cycle, job: JobEntry) -> Veto:
 
 
 def _outside(core: Cycle, job: JobEntry) -> Veto | None:
-    """Return the veto of a job that is in no queue, or that could never run; of one with claimed tasks too."""
+    """Return the veto of a job that is in no queue, has claimed tasks, or could never run."""
     kind = out_of_queue(job)
     if kind is Verdict.HELD:
         return _veto(job, kind)
@@ -91,10 +89,10 @@ def _outside(core: Cycle, job: JobEntry) -> Veto | None:
 
 
 def _beyond_cluster(core: Cycle, job: JobEntry) -> Veto:
-    """Return the veto of a job that no node, or not all of them together, could ever hold."""
+    """Return the veto of a job that no node, or not even all nodes together, could ever hold."""
     if job.shape.kinds:
         return _never_in_parts(core, job)
-    # A node that is away may come back.
+    # An absent node may come back.
     if job.queued and (closed := closed_nodes(core, job)):
         return msgspec.structs.replace(_veto(job, Verdict.NO_NODE), closed=closed)
     return _never(core, job, job.job.request, core.as_asked((job.job,), lasting_wants(job.job, core.dimensions)))
@@ -111,7 +109,7 @@ def _veto(job: JobEntry, kind: Verdict, behind: JobEntry | None = None) -> Veto:
 
 
 def _of_unit(core: Cycle, job: JobEntry) -> Veto | None:
-    """Return the veto of a unit of several jobs whose companions are being stopped, or that no node could ever hold."""
+    """Return the veto of a unit of several jobs that is being moved, or that no node could ever hold."""
     running = job.still_running()
     if job.moving:
         places = (core.cluster.names[running[0].node],)
@@ -125,7 +123,7 @@ def _of_unit(core: Cycle, job: JobEntry) -> Veto | None:
     wants = core.unit_as_asked(job, wants)
     if core.fit.ever_fits(request, wants):
         return None
-    # Companions may end or be cancelled, so it is not for ever.
+    # Companions may end or be cancelled, so the veto is not permanent.
     return msgspec.structs.replace(_never(core, job, request, wants), never=False)
 
 
@@ -158,8 +156,8 @@ def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) ->
 
 
 def _never_in_parts(core: Cycle, job: JobEntry) -> Veto:
-    """Return the veto of a gang of several kinds of tasks, one of which can never run on this cluster, or not all of
-    them together.
+    """Return the veto of a gang of several kinds of tasks that can never run on this cluster: one kind, or the
+    whole.
     """
     found = never_part(core, job.job)
     if found is None:
@@ -171,11 +169,11 @@ def _never_in_parts(core: Cycle, job: JobEntry) -> Veto:
 
 
 def _unvisited(core: Cycle, job: JobEntry) -> Veto:
-    """Return the veto of a group that the last pass did not reach."""
+    """Return the veto of a job whose group the last pass did not reach."""
     blocked = core.last_blocked
     if blocked is not None and core.others_may_be_below_quota() and job.group.held_behind is not None:
         blocked = job.group.held_behind
-    # The cycle asked for the first job of the group, which the others are behind.
+    # The cycle examined the first job of the group; the others are behind it.
     head = head_of(job.group)
     if blocked is not None and not below_quota_against(job.group, blocked.group, None if head is None else head.shape):
         return _behind_blocked(core, job, blocked)
@@ -183,10 +181,10 @@ def _unvisited(core: Cycle, job: JobEntry) -> Veto:
 
 
 def _behind(job: JobEntry) -> Veto | None:
-    """Return the veto of a job that its group's policy does not offer: another one comes first."""
+    """Return the veto of a job that the policy of its group does not offer, because another one comes first."""
     group = job.group
     if group.policy.plans and group.counters and job not in that_may_start(group, group.policy.looked_at()):
-        # Jobs before it will have the places that are left.
+        # The jobs before it will take the remaining places.
         return _veto(job, Verdict.BEHIND, head_of(group))
     if job is group.offered or group.policy.looks_at(job):
         return None
@@ -194,15 +192,16 @@ def _behind(job: JobEntry) -> Veto | None:
 
 
 def _held_to_quota(core: Cycle, job: JobEntry) -> Veto | None:
-    """Return the veto of the unit that its group offered, which had to wait for one ahead without a known start."""
+    """Return the veto of the unit offered by its group, if it must wait for a unit ahead without a known start."""
     if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
         return _behind_blocked(core, job, core.last_blocked)
     return None
 
 
 def _behind_blocked(core: Cycle, job: JobEntry, blocked: JobEntry | None) -> Veto:
-    """Return the veto of a unit behind a blocked one; in a tree with the group that is not below its quota where their
-    paths part.
+    """Return the veto of a unit behind a blocked one.
+
+    In a tree it names the group, where their paths part, that is not below its quota.
     """
     parted = branches(job.group, blocked.group) if blocked is not None and job.group.parent is not None else None
     details = has_of_kinds(core, job) if job.queued else ()

@@ -1,4 +1,4 @@
-"""Relaxation: the times at which clauses of waiting jobs turn soft or hard, by waiting or by the load (E §3.3)."""
+"""Relaxation: the times at which clauses of waiting jobs become soft or hard, by waiting time or load (E §3.3)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import Constraints
 from cress.model.times import NEVER
 
-# Entries of times that do not count any more, beyond as many as there are jobs.
+# The number of stale entries allowed beyond the number of jobs.
 MOST_STALE = 64
 
 
 class RelaxationTimes:
     """The times at which waiting jobs must be checked.
 
-    An entry is valid as long as it equals ``relaxes_at`` of the job.
+    An entry is valid while it equals ``relaxes_at`` of its job.
     """
 
     def __init__(self) -> None:
         # A heap of times and jobs.
         self.times: list[tuple[int, int]] = []
         self._by_time: dict[int, JobEntry] = {}
-        # Jobs whose constraints depend on the load, by constraints, and the clauses that were soft at the last check.
+        # Jobs whose constraints depend on the load, by constraints, and the soft clauses at the last check.
         self.by_load: dict[Constraints, dict[int, JobEntry]] = {}
         self._seen: dict[Constraints, tuple[int, ...]] = {}
         self._follows: dict[int, tuple[Constraints, ...]] = {}
 
     def note(self, job: JobEntry, now: int) -> None:
-        """Note when the clauses of a waiting job change next."""
+        """Note the next change of the clauses of a waiting job."""
         asked = job.asked()
         if not asked:
             self.leave(job)
@@ -42,7 +42,7 @@ class RelaxationTimes:
             self._by_time[number] = job
         job.relaxes_at = time
         if len(self.times) > 2 * len(self._by_time) + MOST_STALE:
-            # Jobs that are queued repeatedly leave an entry each time.
+            # Each time a job is queued again it leaves an entry.
             self.times = [(each.relaxes_at, key) for key, each in self._by_time.items() if each.relaxes_at < NEVER]
             heapify(self.times)
         self._forget(number)
@@ -54,7 +54,7 @@ class RelaxationTimes:
             self._seen.pop(each, None)
 
     def leave(self, job: JobEntry) -> None:
-        """Forget a job that no longer waits."""
+        """Remove a job that no longer waits."""
         job.relaxes_at = NEVER
         self._by_time.pop(job.job.id, None)
         self._forget(job.job.id)
@@ -68,7 +68,7 @@ class RelaxationTimes:
                 self._seen.pop(constraints, None)
 
     def follow(self, load: float, look_at: Callable[[JobEntry], None]) -> None:
-        """Call ``look_at`` for the jobs for which the load crossed a limit since the last time."""
+        """Call ``look_at`` for the jobs with a limit that the load has crossed since the last call."""
         for constraints, jobs in list(self.by_load.items()):
             soft = constraints.soft_by_load(load)
             if self._seen.get(constraints) != soft:
@@ -85,8 +85,8 @@ class RelaxationTimes:
         return found
 
     def next(self) -> int:
-        """Return the earliest time at which a clause of a waiting job becomes soft or hard; NEVER if none does by
-        itself.
+        """Return the earliest time (µs) at which a clause of a waiting job becomes soft or hard by itself; NEVER
+        without one.
         """
         while self.times:
             time, number = self.times[0]

@@ -1,6 +1,6 @@
-"""Run history: estimates of how long tasks run, from the ended runs of the same user, job name and group.
+"""Run history: estimates of the length of runs, from ended runs of the same user, job name and group.
 
-Weights and sums are integers, so that the same runs give the same estimate on every machine (design note 0022).
+Weights and sums are integers, so that equal runs give equal estimates on every machine (design note 0022).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from cress.core.tables.arrays import Ints, grown
 from cress.model.estimates import RunEstimate
 from cress.model.times import NEVER
 
-# A run of age n has weight 0.9^n, in millionths; a tenth of it if its request differs.
+# A run of age n has weight 0.9^n, in millionths; a tenth of that if its request differs.
 MOST_RUNS = 20
 WEIGHTS: Ints = np.array([10**6 * 9**age // 10**age for age in range(MOST_RUNS)], np.int64)
 OTHER_REQUEST = 10
 # The time limit counts as one more run, so that one run alone does not decide.
 LIMIT_WEIGHT = 500_000
-# The runs of a group of which the median is taken.
+# The number of runs of a group from which the median is taken.
 GROUP_RUNS = 101
 
-# Users' jobs whose runs are remembered; those whose last run is longest ago are forgotten first.
+# The number of keys with remembered runs; beyond it, the key with the oldest last run is dropped first.
 MOST_KEYS = 20_000
-# Requests that are told apart; of more, those that were last used longest ago count as different from all.
+# The number of distinct requests; beyond it, the least recently used ones count as different from all.
 MOST_REQUESTS = 100_000
 
-# The part of its time limit that a run took is kept in millionths.
+# Parts of time limits are kept in millionths.
 PARTS = 10**6
 
 Request = tuple[int, ...]
@@ -37,25 +37,25 @@ Key = tuple[str, str, str]
 
 
 class RunHistory:
-    """The last runs per (user, job name, group) with their requests and parts of their limits, and per user and per
-    group for jobs without any.
+    """The last runs per (user, job name, group), with their requests and the parts of their limits.
 
-    Many users give each job a name of its own: their other runs are the next best thing.
+    Also per user and group, for jobs whose name has no runs: many users name each job anew, and their other runs are
+    the best substitute.
     """
 
     def __init__(self) -> None:
-        # The rows of the table of runs, by user, name and group; and by user and group, where the name is empty.
+        # Rows of the table of runs, by user, name and group; the name is empty for all jobs of the user.
         self._rows: OrderedDict[Key, int] = OrderedDict()
         self._table: Ints = np.zeros((16, PLACES + 3 * MOST_RUNS), np.int64)
         self._numbers: OrderedDict[Request, int] = OrderedDict()
         self._next_number = 0
-        # Per group, its last runs in the order of their ends, and sorted.
+        # The last runs per group, in the order of their ends, and sorted.
         self._groups: dict[str, tuple[deque[int], list[int]]] = {}
-        # Per size of the limit (powers of two), the sums of runs and of limits.
+        # Sums of runs and of limits, by size of the limit (powers of two).
         self._used: dict[int, tuple[int, int]] = {}
 
     def add(self, key: Key, request: Request, limit: int, run: int) -> None:
-        """Add a run that ended; ``limit`` is the time limit of its job, NEVER without one."""
+        """Add an ended run of ``run`` µs; ``limit`` is the time limit of its job (µs), NEVER without one."""
         part = PARTS if limit >= NEVER else PARTS * min(run, limit) // max(1, limit)
         row, of_user = self._row(key), self._row(_of_user(key))
         add_run(self._table, row, of_user, MOST_RUNS, self._number(request), run, part)
@@ -70,8 +70,9 @@ class RunHistory:
             self._used[size] = (used + min(run, limit), limits + max(1, limit))
 
     def _row(self, key: Key) -> int:
-        """Return the row of a key, of which a run has ended; a new one is that of the key whose last run is longest ago
-        if there are too many.
+        """Return the row of a key with a newly ended run.
+
+        A new key takes the row of the key with the oldest last run if the table is full.
         """
         row = self._rows.get(key)
         if row is not None:
@@ -87,7 +88,7 @@ class RunHistory:
         return row
 
     def _number(self, request: Request) -> int:
-        """Return the number of a request, by which runs of the same one are known."""
+        """Return the number that identifies equal requests."""
         number = self._numbers.get(request)
         if number is None:
             number = self._numbers[request] = self._next_number
@@ -99,10 +100,10 @@ class RunHistory:
         return number
 
     def estimate(self, key: Key, request: Request, limit: int) -> RunEstimate:
-        """Estimate a run of a job with this limit; never above it.
+        """Estimate a run of a job with this limit (µs); never above it.
 
-        Without history it is the limit; without a limit the median of the group's runs; without these NEVER. Only runs
-        of the same name show how short a run can be: without any, it may take no time at all.
+        Without history the estimate is the limit; without a limit it is the median of the group's runs, and without
+        those NEVER. Only runs with the same name give a lower bound; without any, a run may take no time at all.
         """
         likely = limit if limit < NEVER else self._group_median(key[2])
         mean = self._share_of(limit) if limit < NEVER else likely
@@ -125,9 +126,7 @@ class RunHistory:
         return RunEstimate(optimistic if key in self._rows else 0, mean, pessimistic, run, least)
 
     def known(self, key: Key) -> Key:
-        """Return the key whose runs count for an estimate: that of the job, or of all jobs of the user if its name is
-        new.
-        """
+        """Return the key whose runs count: that of the job, or that of all jobs of the user if the job name is new."""
         return key if key in self._rows else _of_user(key)
 
     def _group_median(self, group: str) -> int:
@@ -135,7 +134,7 @@ class RunHistory:
         return ordered[(len(ordered) - 1) // 2] if ordered else NEVER
 
     def _share_of(self, limit: int) -> int:
-        """Return the part of the limit that jobs with one of the same size used, on the mean."""
+        """Return the mean part of the limit used by jobs with a limit of the same size."""
         used, limits = self._used.get(limit.bit_length(), (1, 1))
         return limit * used // limits
 

@@ -1,8 +1,7 @@
-"""Counters of running jobs, for the limits of groups (design note 0031): who may start one more job, for all users and
-for each.
+"""Counters of running jobs, for the limits of groups on all users and on each user (design note 0031).
 
-A job runs while an attempt of it does, or while it has claimed its room. All tasks of a service or database are one
-job. A job that runs already takes no further place of a limit, so its other tasks may start.
+A job runs while one of its attempts runs, or while it has a claim. All tasks of a service or database are one job. A
+running job takes no further place of a limit, so its other tasks may start.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Owned: TypeAlias = tuple[int, str]
 
 
 class RunningJobs:
-    """The jobs that count for the limits of one group: those of the group, and of groups in it."""
+    """The jobs that count for the limits of one group: those of the group and of groups below it."""
 
     __slots__ = ("_jobs", "_jobs_of", "group", "most", "most_per_user", "users")
 
@@ -31,18 +30,18 @@ class RunningJobs:
         self.forget()
 
     def forget(self) -> None:
-        """Forget all jobs, before they are counted again."""
-        # The attempts and claims of each job, and of each job by user: an update may give a service another one.
+        """Clear all counts, before jobs are counted again."""
+        # Attempts and claims of each job, and of each job by user, because an update may give a service another user.
         self._jobs: dict[int, int] = {}
         self._jobs_of: dict[Owned, int] = {}
-        # The running jobs of each user.
+        # The number of running jobs of each user.
         self.users: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._jobs)
 
     def begin(self, job: Owned, times: int = 1) -> None:
-        """Count attempts or claims that begin."""
+        """Count ``times`` attempts or claims that begin."""
         number, user = job
         self._jobs[number] = self._jobs.get(number, 0) + times
         count = self._jobs_of.get(job, 0)
@@ -51,30 +50,32 @@ class RunningJobs:
             self.users[user] = self.users.get(user, 0) + 1
 
     def end(self, job: Owned) -> None:
-        """Count an attempt or a claim no longer."""
+        """Count one attempt or claim less."""
         number, user = job
         _less(self._jobs, number)
         if _less(self._jobs_of, job):
             _less(self.users, user)
 
     def running(self) -> Iterable[int]:
-        """Return the jobs that run."""
+        """Return the running jobs."""
         return self._jobs.keys()
 
     def has_place(self, user: str) -> bool:
-        """Return whether one more job of a user may run."""
+        """Return True if one more job of a user may run."""
         return (self.most is None or len(self._jobs) < self.most) and (
             self.most_per_user is None or self.users.get(user, 0) < self.most_per_user
         )
 
     def is_over(self, user: str) -> bool:
-        """Return whether more jobs run, of all users or of one, than may."""
+        """Return True if the running jobs, of all users or of this one, exceed the limit."""
         return (self.most is not None and len(self._jobs) > self.most) or (
             self.most_per_user is not None and self.users.get(user, 0) > self.most_per_user
         )
 
     def reached(self, job: Owned, more: Taken) -> Reached | None:
-        """Return the limit that keeps a task of a job from starting, when those with ``more`` places have them."""
+        """Return the limit that keeps a task of a job from starting, beside the places in ``more``; ``None`` without
+        one.
+        """
         number, user = job
         jobs = len(self._jobs) + len(more.jobs)
         if self.most is not None and jobs >= self.most and number not in self._jobs and number not in more.jobs:
@@ -87,7 +88,7 @@ class RunningJobs:
         return None
 
     def take(self, job: Owned, more: Taken) -> None:
-        """Add a job to those that have ``more`` places, if it needs any."""
+        """Add the places that a job needs, if any, to ``more``."""
         number, user = job
         if number not in self._jobs:
             more.jobs.add(number)
@@ -96,7 +97,7 @@ class RunningJobs:
             more.users[user] = more.users.get(user, 0) + 1
 
     def counts(self) -> tuple[dict[int, int], dict[Owned, int], dict[str, int]]:
-        """Return all counts, for comparisons."""
+        """Return all counts, for comparison."""
         return self._jobs, self._jobs_of, self.users
 
 
@@ -107,7 +108,7 @@ def counter_of(spec: Group) -> RunningJobs | None:
 
 
 class Taken:
-    """Places of a limit that jobs would take if they started: with each other, or one after the other."""
+    """Places of a limit that several jobs would take, if started together or one by one."""
 
     __slots__ = ("jobs", "jobs_of", "users")
 
@@ -121,13 +122,13 @@ _NOTHING = Taken()
 
 
 class LimitTrial:
-    """Units that start one after the other, as far as limits allow."""
+    """A trial of units that start one by one, as far as limits allow."""
 
     def __init__(self, counters: Sequence[RunningJobs]) -> None:
         self._counters = [(counter, Taken()) for counter in counters]
 
     def take(self, members: Sequence[Owned]) -> bool:
-        """Let a unit of these jobs start if it may; return whether it does."""
+        """Let a unit of these jobs start if the limits allow it; return True if they do."""
         after = []
         for counter, before in self._counters:
             more = before if len(members) == 1 else Taken(before)
@@ -167,14 +168,14 @@ class QueuedJobs:
         self._users: dict[str, int] = {}
 
     def add(self, job: Owned) -> None:
-        """Count a job that is queued."""
+        """Count a queued job."""
         number, user = job
         users = self._jobs.setdefault(number, {})
         users[user] = users.get(user, 0) + 1
         self._users[user] = self._users.get(user, 0) + 1
 
     def remove(self, job: Owned) -> None:
-        """Count a job no longer."""
+        """Count a job that leaves the queue."""
         number, user = job
         _less(self._jobs[number], user)
         if not self._jobs[number]:
@@ -182,10 +183,10 @@ class QueuedJobs:
         _less(self._users, user)
 
     def any_may_start(self, counters: Sequence[RunningJobs]) -> bool:
-        """Return whether the limits allow a task of any of them to start."""
+        """Return True if the limits allow a task of any of these jobs to start."""
         if any(all(counter.has_place(user) for counter in counters) for user in self._users):
             return True
-        # Jobs that run already need no place.
+        # Running jobs need no further place.
         running = min(counters, key=len).running()
         return any(
             first_reached([(number, user)], counters) is None
@@ -195,7 +196,7 @@ class QueuedJobs:
 
 
 def _less(counts: dict[_Key, int], key: _Key) -> bool:
-    """Count one less; return whether none is left, and the key is gone."""
+    """Subtract one; return True if the count is zero and the key removed."""
     counts[key] -= 1
     if counts[key]:
         return False

@@ -1,4 +1,4 @@
-"""Running tasks as a table for the search for victims: one row per slot of a lease."""
+"""Running tasks as a table for the search for victims, with one row per lease slot."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from cress.model.job import JobType
 
 
 class RunningTasks:
-    """Rows of attempts that hold a lease; the rows of free slots are undefined.
+    """Rows of attempts that hold a lease; rows of free slots are undefined.
 
-    Attempts are numbered as they start, so those that have no row yet are the last ones; an attempt that ends gives its
-    slot back, and the next one in that slot overwrites its row.
+    Attempts are numbered as they start, so those without a row are the last ones. An attempt that ends returns its
+    slot, and the next attempt in that slot overwrites the row.
     """
 
     def __init__(self) -> None:
         self.table: Ints = np.zeros((0, R_CHARGE + 1), np.int64)
         self._last = 0
-        # Columns of base measures; those of kinds of nodes come behind them.
+        # The number of columns for base measures; those for kinds of nodes follow.
         self.base = 1
 
     def forget(self) -> None:
-        """Forget all rows: charges, groups, deadlines or estimates changed, and the rows are written again when they
-        are needed.
+        """Mark all rows as stale after a change of charges, groups, deadlines or estimates; they are rewritten when
+        needed.
         """
         self._last = 0
 
     def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt], others: list[int]) -> None:
-        """Write the rows of attempts that started since the last call, and of the slots with ``others`` as holders."""
+        """Write the rows of attempts started since the last call, and of slots with ``others`` as holders."""
         kinds = len(groups.kinds)
         measures = max(len(group.quota) for group in groups)
         if self.base != measures - kinds:
@@ -79,9 +79,7 @@ class RunningTasks:
         self._last = max(attempt.id for attempt in new)
 
     def write_idle(self, groups: Groups, leases: list[WorkloadLease]) -> None:
-        """Write to which groups the idle parts of these leases belong, and what they cost them: in one row of each
-        lease.
-        """
+        """Write the groups and the charges of the idle parts of these leases, the charge in one row of each lease."""
         kinds = len(groups.kinds)
         place = {name: i for i, name in enumerate(groups.by_name)}
         for lease in leases:
@@ -93,7 +91,7 @@ class RunningTasks:
                 self.table[slots[0], R_CHARGE + m] = self._charged(lease.charge, m, kinds)
 
     def _charged(self, charge: tuple[int, ...], m: int, kinds: int) -> int:
-        """Return what a task is charged in column ``m``."""
+        """Return the charge of a task in column ``m``."""
         if m >= self.base:
             return charge[m - self.base - kinds]
         return charge[m] if m < len(charge) - kinds else 0

@@ -1,7 +1,7 @@
-"""The scheduler: the only way into the core.
+"""The scheduler: the only entry to the core.
 
-``observe`` brings it up to date, ``decide`` runs passes of the cycle (source G, figure 3), ``next_wakeup`` says when
-something changes by itself. Times are microseconds on the caller's clock, which never goes back.
+``observe`` applies events, ``decide`` runs passes of the cycle (source G, figure 3), ``next_wakeup`` returns the time
+of the next change by itself. Times are microseconds on the caller's clock, which never goes back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cress.model.times import NEVER
 class Scheduler(Cycle):
     """The scheduler of one cluster, with its groups and jobs.
 
-    ``zone`` is the time zone of quota timetables; the wall clock itself comes by ``ClockSet`` events.
+    ``zone`` is the time zone of quota timetables; the wall clock itself comes with ``ClockSet`` events.
     """
 
     def apply(self, now: int, facts: Sequence[Fact]) -> None:
@@ -48,7 +48,7 @@ class Scheduler(Cycle):
     # --- explanations and state ------------------------------------------------------------------------------
 
     def veto(self, job_id: int) -> Veto | None:
-        """Return why the next unit of a job waits, as the last ``decide`` left it; ``None`` if nothing of it waits."""
+        """Return why the next unit of a job waits, as of the last ``decide``; ``None`` if no task of it waits."""
         return why_waiting(self, job_id)
 
     def constraints(self, job_id: int) -> CurrentConstraints | None:
@@ -57,27 +57,24 @@ class Scheduler(Cycle):
         return None if job is None else current_constraints(self, job)
 
     def estimate_of(self, job_id: int) -> RunEstimate | None:
-        """Return how long a task of a job is expected to run; ``None`` without an estimate, or such a job."""
+        """Return the estimate of the run of one task of a job; ``None`` without an estimate or such a job."""
         job = self.jobs.get(job_id)
         return None if job is None else job.estimate
 
     def outlook(self, job_id: int, now: int | None = None, behind: Behind | None = None) -> Outlook | None:
-        """Return what is foreseen of a job with a deadline.
+        """Return the forecast for a job with a deadline; ``None`` without a deadline or such a job.
 
-        ``None`` without one, or such a job. Of a step with what is ``behind`` it: of its dag.
-
-        ``now`` (µs) if it is later than what the scheduler knows.
+        For a step with the rest of a dag ``behind`` it, the forecast is that of its dag. ``now`` (µs): a time later
+        than the last one given to the scheduler.
         """
         job = self.jobs.get(job_id)
         return None if job is None else outlook(self, job, max(self.now, now or 0), behind)
 
     def latest_start(self, job_id: int, behind: Behind | None = None) -> int:
-        """Return the time (µs) at which a job must start at the latest to meet its deadline by the optimistic
-        estimates.
+        """Return the latest start (µs) with which a job meets its deadline by the optimistic estimates.
 
-        NEVER if it has none, or runs.
-
-        Of a step with what is ``behind`` it the deadline is that of its dag.
+        NEVER if it has none, or runs. For a step with the rest of a dag ``behind`` it, the deadline is that of the
+        dag.
         """
         job = self.jobs.get(job_id)
         if job is None or (job.attempts and not job.waiting) or job.deadline >= NEVER:
@@ -87,19 +84,19 @@ class Scheduler(Cycle):
         return behind.deadline - (self.groups.wall_offset or 0) - behind.left.shortest - job.shortest_left()
 
     def left_of(self, job_id: int) -> TimeLeft | None:
-        """Return how long a job takes from its start on, by its estimates; ``None`` if there is no such job."""
+        """Return the estimated time of a job from its start on; ``None`` if there is no such job."""
         job = self.jobs.get(job_id)
         return None if job is None else TimeLeft(job.shortest_left(), job.mean_left(), job.longest_left())
 
     def foreseen(self, job: Job, estimate: RunEstimate | None = None, behind: Behind | None = None) -> Outlook | None:
-        """Return what is foreseen of a job with a deadline that is not submitted; ``None`` without one."""
+        """Return the forecast for a job that is not submitted; ``None`` without a deadline."""
         return foreseen(self, job, estimate, behind)
 
     @staticmethod
     def prepare_match() -> None:
-        """Build what ``match`` and submits with expressions need; it takes a tenth of a second, once.
+        """Build the parts that ``match`` and submits with expressions need; it takes a tenth of a second, once.
 
-        Any thread may.
+        Any thread may call it.
         """
         prepare()
 
@@ -115,13 +112,14 @@ class Scheduler(Cycle):
         return broken_invariants(self)
 
     def export(self) -> CoreState:
-        """Return the whole state, which shares nothing that changes with the scheduler."""
+        """Return the whole state; it shares no changing object with the scheduler."""
         return export_state(self)
 
     @classmethod
     def restore(cls, state: CoreState | dict[str, Any]) -> Scheduler:
-        """Return a scheduler that continues from an exported ``state``, with the same decisions; plain data may be of
-        an earlier version.
+        """Return a scheduler that continues from an exported ``state`` with the same decisions.
+
+        Plain data may come from an earlier version.
         """
         return restored(cls, state)
 

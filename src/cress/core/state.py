@@ -1,6 +1,6 @@
-"""Export and restore: the whole state of a scheduler as a struct, from which another one makes the same decisions.
+"""Export and restore: the whole state of a scheduler as a struct from which another one makes the same decisions.
 
-The struct is ``stored/state.py``; states of earlier versions are converted by ``stored/versions.py``.
+The struct is in ``stored/state.py``; ``stored/versions.py`` converts states of earlier versions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _Kind = TypeVar("_Kind", bound=Cycle)
 
 
 def export_state(core: Cycle) -> CoreState:
-    """Return everything that later decisions depend on; it shares nothing that changes with the scheduler."""
+    """Return everything on which later decisions depend; it shares no changing object with the scheduler."""
     cluster, relations, groups = core.cluster, core.relations, core.groups
     return CoreState(
         version=VERSION,
@@ -107,7 +107,7 @@ def export_state(core: Cycle) -> CoreState:
 
 
 def promised_state(core: Cycle) -> CoreState:
-    """Return all that is promised: equal for schedulers that applied the same facts."""
+    """Return all promises: equal for schedulers that applied the same facts."""
     state = export_state(core)
     state.foreseen = None
     for job in state.jobs:
@@ -116,7 +116,7 @@ def promised_state(core: Cycle) -> CoreState:
 
 
 def restored(kind: type[_Kind], state: CoreState | dict[str, Any]) -> _Kind:
-    """Return a scheduler that continues from an exported ``state``, which may be plain data of an earlier version."""
+    """Return a scheduler that continues from an exported ``state``, or from plain data of an earlier version."""
     state = state_of(state)
     core = kind(Dimensions(state.dimensions), state.options, zone_of(state.zone))
     restore_state(core, state)
@@ -166,12 +166,12 @@ def restore_state(core: Cycle, state: CoreState) -> None:
     if state.foreseen is None:
         _weigh_clauses(core)
     for f in list(core.loads.over):
-        # Under new options the node may be one with a reservation.
+        # New options may have given the node a reservation.
         core.void_claims(f)
 
 
 def _weigh_clauses(core: Cycle) -> None:
-    """Find out which clauses of waiting jobs are soft now."""
+    """Compute which clauses of waiting jobs are soft now."""
     for job in core.jobs.values():
         if job.constraints is not None and (job.queued or job.claims):
             core.look_at(job)
@@ -182,7 +182,7 @@ def _weigh_clauses(core: Cycle) -> None:
 
 def _restore_nodes(core: Cycle, state: CoreState) -> None:
     cluster = core.cluster
-    # Racks keep their numbers, although nodes may have left the first ones.
+    # Racks keep their numbers, even if nodes have left the first ones.
     core.relations.racks.set_neighbours(state.neighbours)
     core.relations.set_distances(state.distances)
     for name in state.racks:
@@ -194,7 +194,7 @@ def _restore_nodes(core: Cycle, state: CoreState) -> None:
             cluster.set_gone(f, cluster.devices[f], stored.gone)
         if stored.lost:
             cluster.lose_node(f)
-    # Nobody waits yet who would have to be asked again.
+    # No job waits yet that would have to be matched again.
     core.relations.choices.changed = False
     for data, places, problem in state.data:
         core.relations.locations.told(data, places, problem)
@@ -203,7 +203,7 @@ def _restore_nodes(core: Cycle, state: CoreState) -> None:
 
 
 def _borrowed(core: Cycle) -> Borrowed | None:
-    """Return what groups borrowed lately, if that counts."""
+    """Return the past borrowing of groups, if it counts."""
     clock = core.groups.tree.clock
     if clock is None:
         return None
@@ -295,7 +295,7 @@ def _restore_claim(core: Cycle, stored: StoredClaim) -> None:
 
 def _attempt(core: Cycle, attempt: Attempt) -> StoredAttempt:
     devices, held = mask_of(core.cluster, attempt.slot), _held(core, attempt)
-    # It has exclusive disks, which may have changed since.
+    # Its exclusive disks may have changed since.
     as_asked = held == attempt.amounts and not devices[1]
     return StoredAttempt(
         **fields_of(attempt, KeptAttempt),
@@ -365,7 +365,7 @@ def _lives(core: Cycle, reservation: Reservation) -> bool:
 def _reservations(core: Cycle) -> KeptReservations:
     # Reservations behind that of a removed job are made again, here and in the original.
     kept = list(takewhile(lambda reservation: _lives(core, reservation), core.reservations.kept))
-    # Without any, the time of the check does not matter.
+    # Without reservations the time of the check does not matter.
     return KeptReservations(
         loosened=core.reservations.loosened if kept else -1,
         kept=[_reservation(core, reservation) for reservation in kept],
@@ -388,14 +388,14 @@ def _restore_reservation(core: Cycle, stored: StoredReservation, view: int = ALL
 
 
 def _reservation_of(core: Cycle, stored: StoredReservation, view: int = ALL) -> Reservation:
-    # What was known to hold is not checked again, although other reservations may have been made since.
+    # A confirmed reservation is not checked again, even if others have been made since.
     stamp = core.cluster.stamp if stored.known else -1
     fields = {**fields_of(stored, KeptReservation), "in_force": False}
     return Reservation(job=core.jobs[stored.job], stamp=stamp, view=view, **fields)
 
 
 def _book(core: Cycle, reservation: Reservation, stored: StoredReservation, shape: Shape) -> None:
-    """Book a restored reservation as it was booked: for copies of ``shape``."""
+    """Book a restored reservation as before, for copies of ``shape``."""
     if reservation.nodes:
         duration = NEVER if stored.end >= NEVER else stored.end - stored.start
         core.timeline.reserve(reservation, duration, shape)
@@ -467,7 +467,7 @@ def _job_of(core: Cycle, number: int | None) -> JobEntry | None:
 
 
 def _tried(core: Cycle, group: GroupState) -> Tried:
-    """Return the results of the group's last tries, so that a copy does not retry what the original would not."""
+    """Return the results of the group's last tries, so that a copy repeats none that the original would skip."""
     policy, victims = group.policy, group.tried.victims.state
     tried = Tried(
         visited=group.visited,
@@ -477,13 +477,13 @@ def _tried(core: Cycle, group: GroupState) -> Tried:
         start=group.tried.start.state,
     )
     if victims is not None and victims[1] == core.cluster.stamp:
-        # The stamp is another one in a copy.
+        # A copy has a different stamp.
         tried.victims, tried.victims_again = (victims[0], *victims[2:]), group.tried.victims.until
     if isinstance(policy, RankedBackfill):
         tried.order_at = policy.order_time()
     if isinstance(policy, BackfillPolicy):
         tried.memo, bounds = policy.memory()
-        # By a waiting job with the shape: rows have other numbers in a copy.
+        # Rows have other numbers in a copy, so a waiting job with the shape identifies it.
         waiting: dict[int, int] = {}
         if bounds:
             for job in policy.queue:
@@ -509,5 +509,5 @@ def _restore_tried(core: Cycle, group: GroupState, tried: Tried) -> None:
         policy.order_as_at(tried.order_at)
     if isinstance(policy, BackfillPolicy) and tried.bounds is not None:
         jobs = ((core.jobs[number], bound) for number, bound in tried.bounds)
-        # Releases before this one named jobs of other groups, too.
+        # Earlier releases also named jobs of other groups.
         policy.remember(tried.memo, [(job.shape.row, bound) for job, bound in jobs if job.group is group])

@@ -1,6 +1,4 @@
-"""Amounts and constraints of a unit of several jobs whose tasks start again together on one node (source E §3.4, step
-4).
-"""
+"""Amounts and constraints of a unit of several jobs that restart together on one node (source E §3.4, step 4)."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ def combination(
     dependencies: DependencyTable, job: JobEntry, companions: list[tuple[JobEntry, int]], now: int,
     utilisation: Callable[[], float], *, lasting: bool = False,
 ) -> tuple[ResourceVector, Wants]:  # fmt: skip
-    """Return the amounts of the unit, and what it wants now: clauses joined, flags united, the leader's rank.
+    """Return the amounts and the wants of the unit now: joined clauses, united flags, and the rank of the leader.
 
-    What the members want of each other's nodes is dropped: they will be on one. Companions that still run have their
-    licences. ``lasting``: what no time relaxes.
+    Clauses about the nodes of other members are dropped, because all will be on one node. Running companions already
+    have their licences. ``lasting``: only clauses that never relax.
     """
     members = [job, *(other for other, _ in companions)]
     inside = {member.job.id for member in members}
@@ -81,11 +79,11 @@ def beside_running(
 
 @lru_cache(maxsize=4096)
 def only_on(node: str) -> tuple[Clause, ...]:
-    """Return the clause that a task runs on this node."""
+    """Return the clause that restricts a task to this node."""
     return parse_requirement(f"Nodes in ({Text(node)})", stored=True).clauses
 
 
-# Source E, (iii) to (viii): conditions first, then the kinds as they come there.
+# Source E, (iii) to (viii): conditions first, then the kinds in the order of the source.
 _ORDER = (
     Kind.CONDITION,
     Kind.RESOURCE,
@@ -103,5 +101,5 @@ _ORDER = (
 
 
 def in_order(requirement: Requirement) -> Requirement:
-    """Return the same clauses, those of a kind together, in the order in which the source writes them."""
+    """Return the same clauses grouped by kind, in the order of the source."""
     return Requirement(tuple(sorted(requirement.clauses, key=lambda clause: _ORDER.index(clause.kind))))

@@ -1,8 +1,8 @@
-"""Homes of units whose companions still run: a leader starts beside them, or all of them move to another node.
+"""Homes of units with running companions: a leader starts beside them, or all of them move to another node.
 
-What runs is kept as long as possible: the leader goes back to the node of its companions if it has room. Else, when
-another node has room for all of them, the companions are stopped and start there with the leader. Else they run on, and
-the leader waits.
+Running tasks are kept for as long as possible. The leader returns to the node of its companions if it has room. Else,
+if another node has room for all of them, the companions are stopped and start there with the leader. Else they go on
+running, and the leader waits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cress.model.job import JobType
 
 
 def choose_homes(core: Books) -> None:
-    """Choose for each unit with companions that still run whether its leader is to start beside them."""
+    """Choose, for each unit with running companions, if its leader is to start beside them."""
     for job in list(core.rejoining.values()):
         running = job.still_running()
         if not running or not job.queued:
@@ -48,7 +48,9 @@ def _home_of(core: Books, job: JobEntry, f: int) -> int | None:
 
 
 def _may_move(job: JobEntry) -> bool:
-    """Return whether all companions may be stopped: a database has its data where it is, a held job would not start."""
+    """Return True if all companions may be stopped: a database is bound to its data, and a held job would not start
+    again.
+    """
     return all(other.job.type is not JobType.DATABASE and not other.held for other, _ in job.unit())
 
 

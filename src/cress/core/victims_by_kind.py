@@ -1,8 +1,7 @@
-"""The groups and tasks that yield to others where quotas name kinds of nodes (design note 0034).
+"""The groups and tasks that yield where quotas name kinds of nodes (design note 0034).
 
-Whether a group may take room, and whether another one has to give it, depends on the kind of the node. So for each
-group that yields only those of its tasks are victims whose node its taker is entitled to, and a task that is charged in
-kinds yields for these alone.
+The right of a group to take room, and the duty of another to give it, depend on the kind of the node. So only tasks on
+nodes to which the taker is entitled are victims, and a task that is charged in kinds yields for these only.
 """
 
 from __future__ import annotations
@@ -23,7 +22,9 @@ from cress.model.resources import ResourceVector
 
 
 def rights_of(core: Books, job: JobEntry, tasks: int, *, to_quota: bool) -> list[tuple[Taker, Entitled]]:
-    """Return the groups that may take room for so many tasks of a job, from its own upwards, and where."""
+    """Return the groups that may take room for ``tasks`` tasks of a job, from its own upwards, with the nodes they may
+    take.
+    """
     asked, least = _asked(job, tasks), charge_of_tasks(job, tasks, core.cluster)
     rights: list[tuple[Taker, Entitled]] = []
     below: Bools | None = None
@@ -37,14 +38,16 @@ def rights_of(core: Books, job: JobEntry, tasks: int, *, to_quota: bool) -> list
 
 
 def _asked(job: JobEntry, tasks: int) -> ResourceVector:
-    """Return what so many tasks ask for together; of a gang with parts its next unit."""
+    """Return the total request of ``tasks`` tasks; for a gang with parts, that of its next unit."""
     asked = job.unit_requests() if job.job.parts else ((job.job.request, tasks),)
     return tuple(sum(request[k] * number for request, number in asked) for k in range(len(job.job.request)))
 
 
 def groups_that_yield_kinds(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool) -> list[Yielding]:
-    """Return the groups that may be preempted for a unit, as in a cluster without kinds; of equal priority and level
-    those first that have most, beyond their quotas, of the kinds that the taker is guaranteed.
+    """Return the groups that may be preempted for a unit, in the order of a cluster without kinds.
+
+    With equal priority and level, the group comes first that is furthest above its quotas in the kinds guaranteed to
+    the taker.
     """
     wanted = {taker.group.name: named_kinds(taker.group, _asked(job, job.shape.size)) for taker in takers}
     every: Bools = np.any(list(wanted.values()), axis=0) if wanted else np.zeros(len(core.groups.kinds), np.bool_)
@@ -61,11 +64,11 @@ def groups_that_yield_kinds(core: Books, job: JobEntry, takers: list[Taker], *, 
 def keep_to_kinds(
     core: Books, job: JobEntry, yielding: list[Yielding], victims: Ints, *, by_urgency: bool, to_quota: bool
 ) -> None:
-    """Take those out of the table of victims whose taker is not entitled to their node, and make the others count in
-    the kinds that protect them.
+    """Remove the victims on nodes to which the taker is not entitled; let the others count in the kinds that protect
+    them.
 
-    In a kind that no group on its way up names a task counts only if the taker is guaranteed that kind; else it yields
-    for what it costs in the measures of all nodes.
+    In a kind that no group on its way up names, a task counts only if that kind is guaranteed to the taker. Else it
+    yields for its charge in the measures of all nodes.
     """
     leases, table = core.cluster.leases, core.running.table
     place = {name: i for i, name in enumerate(core.groups.by_name)}

@@ -1,8 +1,8 @@
-"""Make every kernel ready before it is needed.
+"""Prepare every kernel before it is needed.
 
-numba compiles a kernel when it is first called, which takes seconds on a fresh installation (later it is read from the
-cache). A live cluster must not stand still in the middle of its first preemption, so a small, made-up story is played
-first, in which everything happens that leads to a kernel. A center interprets ``KERNELS`` until they are in the cache.
+numba compiles a kernel at its first call, which takes seconds on a fresh installation; later it is read from the
+cache. A live cluster must not pause during its first preemption, so a small made-up story runs first that calls every
+kernel. A center interprets ``KERNELS`` until they are in the cache.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ KERNELS = Kernels(
 )
 
 _CORES = 1000  # millicores
-# All kernels have been called after about 40 of them.
+# After about 40 rounds all kernels have been called.
 _ROUNDS = 64
 _POLICIES = (SchedPolicy.BACKFILL, SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY)
-# Static and dynamic clauses, of one node and of all; some relax.
+# Static and dynamic clauses, for one node and for all; some relax.
 _REQUIREMENTS = (
     "", 'Rack = "r1" && IdleCPU > 1', "", 'Rack in ("r0", "r1") && f(x) = (ClusterLoad > 50%)', "ExclusiveDisk = True",
 )  # fmt: skip
-# Kinds of devices, from none to as many as make each width of the tables of nodes.
+# Kinds of devices: from none up to the number for each width of the node table.
 _WIDER = ((), *(tuple(f"kind{i}" for i in range(count)) for count in (1, 3, 5, 10)))
 _RANKS = ("", "IdleCPU", "", 'CPU + 2 × (Rack = "r1")')
 
@@ -81,8 +81,8 @@ _RANKS = ("", "IdleCPU", "", 'CPU + 2 × (Rack = "r1")')
 def warm_up(dimensions: Dimensions, options: Options, enough: Callable[[], bool] = lambda: False) -> None:
     """Call every kernel that a scheduler with these dimensions and options may need, on a made-up cluster.
 
-    Both orders of looking at nodes (in rotation, all) and every policy occur, whatever the options choose.
-    Ends early once ``enough`` is true.
+    Both ways of scanning nodes (in rotation, all) and every policy occur, whatever the options are. Ends early once
+    ``enough`` is true.
     """
     language.warm_up()
     if dimensions.custom and options.node_order == "fragmentation":
@@ -107,7 +107,7 @@ def warm_up(dimensions: Dimensions, options: Options, enough: Callable[[], bool]
 
 
 def _play_devices(dimensions: Dimensions, options: Options) -> None:
-    """Let tasks with parts of devices and whole ones arrive until the order ``fragmentation`` has learned a mix."""
+    """Submit tasks with whole devices and parts of devices until the order ``fragmentation`` has learned a mix."""
     core = Scheduler(dimensions, options)
     kind = dimensions.custom[0]
     devices = tuple(Device(kind=kind, id=str(i)) for i in range(4))
@@ -146,7 +146,7 @@ def _play(
         if enough():
             return
         now = number * SECOND
-        # Sizes, kinds and lengths whose periods have no common divisor meet in all combinations.
+        # Sizes, kinds and lengths have coprime periods, so that all combinations occur.
         cores = 1 + number % 4
         tasks = 1 + number % 3
         job = Job(
@@ -186,8 +186,8 @@ def _play(
 
 
 def _gang(dimensions: Dimensions, options: Options, nodes: list[Node], groups: list[Group]) -> None:
-    """Place a plain gang as a whole, and one with exclusive disks; in the story the nodes may never have room for one
-    at the right moment.
+    """Place a plain gang as a whole, and one with exclusive disks; the story may never have room for one at the right
+    moment.
     """
     core = Scheduler(dimensions, options)
     core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
@@ -200,7 +200,7 @@ def _gang(dimensions: Dimensions, options: Options, nodes: list[Node], groups: l
 
 
 def _preemption(dimensions: Dimensions, options: Options, nodes: list[Node], groups: list[Group]) -> None:
-    """Let one group borrow every node, and another one claim its quota back."""
+    """Let one group borrow every node, and another reclaim its quota."""
     core = Scheduler(dimensions, options)
     core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
     for number, group, tasks in ((1, groups[-1], len(nodes)), (2, groups[0], 1)):
@@ -234,7 +234,7 @@ def _history() -> None:
 
 
 def _devices(core: Scheduler) -> None:
-    """Call the kernel for devices of units of several jobs, which the story does not reach."""
+    """Call the device kernel for units of several jobs, which the story does not reach."""
     request = tuple(2048 * (k > 2) for k in range(len(core.dimensions)))
     unit_fits(core.cluster, [(request, ask_of(request, NO_WANTS))], 0, empty=True)
 

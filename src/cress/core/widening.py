@@ -1,4 +1,4 @@
-"""Widening: a scheduler that has begun goes on with more dimensions than it had."""
+"""Widening: a running scheduler continues with more dimensions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _replace = msgspec.structs.replace
 
 
 def widened(core: Scheduler, dimensions: Dimensions) -> Scheduler:
-    """Return a scheduler that goes on from where one is; ``dimensions`` are its own and, behind them, new ones.
+    """Return a scheduler that continues from the state of another; ``dimensions`` are its own, followed by new ones.
 
-    What is only foreseen is worked out again. Raises InputError if a node has an attribute of the name of a new one.
+    Foreseen values are computed again. Raises ``InputError`` if a node has an attribute with the name of a new
+    dimension.
     """
     new = ", ".join(dimensions.custom[len(core.dimensions.custom) :])
     for node in core.cluster.specs:
@@ -30,7 +31,7 @@ def widened(core: Scheduler, dimensions: Dimensions) -> Scheduler:
 
 
 def _widen(state: CoreState, dimensions: Dimensions) -> None:
-    """Pad all amounts; of what is foreseen only what does not refer to amounts stays."""
+    """Pad all amounts; foreseen values are kept only if they contain no amounts."""
 
     def padded(amounts: ResourceVector) -> ResourceVector:
         return dimensions.padded(amounts)

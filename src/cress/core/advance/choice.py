@@ -1,7 +1,7 @@
-"""The nodes of an advance reservation: those that were named are checked, others are chosen.
+"""The nodes of an advance reservation: named ones are checked, others are chosen.
 
-Chosen are nodes on which nothing has to stop for it, then those where fewest tasks have to, the first registered among
-equals.
+First come nodes on which no task must stop for it, then those with the fewest such tasks; ties go to the node that
+registered first.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Places = tuple[tuple[str, int], ...]
 
 
 class FoundNodes(NamedTuple):
-    """A reservation with its nodes, and the running tasks that have to stop at its start unless they end before."""
+    """A reservation with its nodes, and the running tasks that must stop at its start unless they end before."""
 
     reservation: AdvanceReservation
     attempts: list[Attempt]
 
 
 class Conflict(NotAccepted):
-    """Another reservation, ``name``, has a node from ``start`` to ``end`` (µs since the epoch), as clocks of ``zone``
-    show it.
+    """Another reservation, ``name``, keeps a node from ``start`` to ``end`` (µs since the epoch), shown on clocks of
+    ``zone``.
     """
 
     def __init__(self, node: str, met: tuple[str, int, int], zone: tzinfo) -> None:
@@ -51,8 +51,9 @@ class Conflict(NotAccepted):
 
 
 def find(core: Books, spec: AdvanceReservation) -> FoundNodes:
-    """Return a reservation with its nodes; raises ``InputError`` if it makes no sense, ``NotAccepted`` if there is no
-    room for it.
+    """Return a reservation with its nodes.
+
+    Raises ``InputError`` if it is invalid, ``NotAccepted`` if there is no room for it.
     """
     check(core, spec)
     search = _NodeSearch(core, spec)
@@ -68,14 +69,12 @@ def find(core: Books, spec: AdvanceReservation) -> FoundNodes:
 
 
 def leaving_for(core: Books, spec: AdvanceReservation) -> list[Attempt]:
-    """Return the running tasks that have to stop for a reservation that has its nodes, unless they end before its
-    start.
-    """
+    """Return the running tasks that must stop for a reservation with nodes, unless they end before its start."""
     return _NodeSearch(core, spec).attempts(spec.places)
 
 
 def check(core: Books, spec: AdvanceReservation) -> None:
-    """Raise ``InputError`` unless a reservation makes sense in this cluster."""
+    """Raise ``InputError`` unless a reservation is valid in this cluster."""
     if spec.group and spec.group not in core.groups.by_name:
         check_takes_jobs(core, spec.group, "a reservation is of a group that takes jobs, ")
         raise InputError(
@@ -102,15 +101,15 @@ def check(core: Books, spec: AdvanceReservation) -> None:
 
 
 def no_reservation(core: Books, name: str) -> InputError:
-    """Return the error for a name that no reservation has."""
+    """Return the error for a name without a reservation."""
     known = core.advance_reservations.by_name
     hint = one_of(name, known) if known else "`cress reservations` lists them"
     return InputError(f"there is no reservation {name!r}", hint=hint, field="name")
 
 
 def other_places(core: Books, kept: Kept) -> Places | None:
-    """Return the places of a reservation with others for those of its nodes that are away or cordoned; ``None`` if
-    there are none.
+    """Return the places of a reservation with absent or cordoned nodes replaced; ``None`` if there are no other
+    nodes.
     """
     cluster = core.cluster
     gone = [(f, count) for f, count in kept.places if cluster.lost[f] or cluster.cordoned[f] is not None]
@@ -122,7 +121,7 @@ def other_places(core: Books, kept: Kept) -> Places | None:
 
 
 class _NodeSearch:
-    """The nodes as they will be at the first start of a reservation, beside all other ones."""
+    """The nodes at the first start of a reservation, beside all other reservations."""
 
     def __init__(self, core: Books, spec: AdvanceReservation) -> None:
         self.core = core
@@ -140,11 +139,10 @@ class _NodeSearch:
         self._others: dict[str, list[tuple[int, int]]] = {}
 
     def _windows_of(self, spec: AdvanceReservation) -> list[tuple[int, int]]:
-        """Return the times in which repetitions are looked at, ascending and apart.
+        """Return the times in which repetitions are examined, ascending and disjoint.
 
-        After each start of a reservation all that repeats meets the same again and again, but for clocks that are put
-        forward and back; so they are looked at for as long as that from each start on, while this reservation is in
-        force.
+        The pattern of all repetitions together repeats after each start of a reservation, except when clocks are put
+        forward or back. So one such period after each start is examined, while this reservation is in force.
         """
         begin, end = max(self.now, spec.start), NEVER if spec.days else spec.end
         others = {kept.spec.start for kept in self.core.advance_reservations.by_name.values()}
@@ -158,7 +156,7 @@ class _NodeSearch:
         return found
 
     def _spans(self, spec: AdvanceReservation) -> list[tuple[int, int]]:
-        """Return the times of a reservation, all of one that does not repeat; ascending and apart."""
+        """Return the times of a reservation, all of them if it does not repeat; ascending and disjoint."""
         if not spec.days:
             return [(spec.start, spec.end)]
         zone = self.core.advance_reservations.zone_of(spec)
@@ -167,21 +165,21 @@ class _NodeSearch:
             for start, end in occurrences(spec, begin, zone):
                 if start >= until:
                     break
-                # One that never ends is met in each window.
+                # A reservation without an end is met in every window.
                 if not found or start >= found[-1][1]:
                     found.append((start, end))
         return found
 
     def _meeting(self, other: Kept) -> list[tuple[int, int]]:
-        """Return the times at which another reservation holds while this one does."""
+        """Return the times at which another reservation is in force together with this one."""
         name = other.spec.name
         if name not in self._others:
             self._others[name] = list(_both(self.mine, self._spans(other.spec)))
         return self._others[name]
 
     def taken(self, f: int) -> tuple[Ints, tuple[str, int, int] | None]:
-        """Return the most that other reservations keep on a node while this one holds, and which one it meets, and from
-        when to when.
+        """Return the most that other reservations keep on a node at its times, and the one in conflict with start and
+        end (µs).
         """
         reservations = self.core.advance_reservations
         peak = np.zeros(self.cluster.k_count, np.int64)
@@ -201,7 +199,7 @@ class _NodeSearch:
         return peak, met
 
     def check(self, f: int, count: int) -> None:
-        """Raise ``NotAccepted`` if a named node cannot have so many copies."""
+        """Raise ``NotAccepted`` if a named node cannot have ``count`` copies."""
         name = self.cluster.names[f]
         capacity = self._capacity(f)
         wanted = self._wanted(f, count)
@@ -220,7 +218,7 @@ class _NodeSearch:
             )  # fmt: skip
 
     def choose(self, count: int, may: Bools) -> Places | None:
-        """Return places for so many copies on nodes that ``may`` have them; ``None`` if there are none."""
+        """Return places for ``count`` copies on the nodes in ``may``; ``None`` if there are none."""
         cluster = self.cluster
         for f in range(cluster.node_count):
             may[f] = may[f] and not cluster.lost[f] and cluster.cordoned[f] is None
@@ -247,7 +245,7 @@ class _NodeSearch:
         return None if left else tuple((cluster.names[f], number) for f, number in sorted(chosen.items()))
 
     def why_not(self) -> str:
-        """Return why there is no room for it, as a sentence."""
+        """Return the reason why there is no room for it, as a sentence."""
         cluster = self.cluster
         what = f"{self.spec.count} × its amounts" if self.spec.amounts else f"{self.spec.count} whole nodes"
         there = [f for f in range(cluster.node_count) if not cluster.lost[f] and cluster.cordoned[f] is None]
@@ -260,7 +258,7 @@ class _NodeSearch:
         return f"{told}, {reserved} of them have other reservations at that time" if reserved else told
 
     def attempts(self, places: Places) -> list[Attempt]:
-        """Return the running tasks that have to stop at its start unless they end before."""
+        """Return the running tasks that must stop at its start unless they end before."""
         found: dict[int, Attempt] = {}
         for name, count in places:
             f = self.cluster.index[name]
@@ -278,7 +276,9 @@ class _NodeSearch:
         return satisfied
 
     def _most_copies(self, f: int, most: int) -> int:
-        """Return how many copies a node can have at its times beside other reservations and what cannot be stopped."""
+        """Return the copies that a node can hold at its times, beside other reservations and tasks that cannot be
+        stopped.
+        """
         peak, met = self.taken(f)
         if not self.spec.amounts:
             free = not met and not stays(self.core, f, self._as_kept(f, 1), self.at)
@@ -289,7 +289,7 @@ class _NodeSearch:
         return most
 
     def _free_copies(self, f: int, most: int) -> int:
-        """Return how many copies a node can have without stopping anything."""
+        """Return the copies that a node can hold without stopping a task."""
         while most and leaving(self.core, f, [self._as_kept(f, most)], self.at)[:2] != ([], []):
             most -= 1
         return most
@@ -305,7 +305,7 @@ class _NodeSearch:
 
 
 def _both(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the times that are in both lists, each ascending."""
+    """Yield the intersections of two ascending lists of times."""
     i = j = 0
     while i < len(mine) and j < len(theirs):
         start, end = max(mine[i][0], theirs[j][0]), min(mine[i][1], theirs[j][1])
@@ -323,7 +323,7 @@ def _copies(room: Ints, amounts: Ints) -> int:
 
 
 def said(start: int, end: int, zone: tzinfo) -> str:
-    """Return a time (µs since the epoch) as clocks show it."""
+    """Return a time span (µs since the epoch) as clocks show it."""
     begins = local(start, zone)
     if end >= NEVER:
         return f"from {begins:%Y-%m-%d} {clock(begins)} for good"
@@ -333,5 +333,5 @@ def said(start: int, end: int, zone: tzinfo) -> str:
 
 
 def clock(at: datetime) -> str:
-    """Return a time of day, with seconds if it has some."""
+    """Return a time of day, with seconds if they are not zero."""
     return f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"

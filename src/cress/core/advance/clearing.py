@@ -1,4 +1,4 @@
-"""Decisions for advance reservations that hold: tasks of others leave, claims of others are dropped, lost nodes are
+"""Decisions for advance reservations in force: tasks of others stop, claims of others are dropped, lost nodes are
 replaced.
 """
 
@@ -17,13 +17,14 @@ from cress.model.decisions import AdvanceReservationMoved, ClaimDropped, LeaseRe
 
 
 def replaced(core: Books) -> Iterator[AdvanceReservationMoved]:
-    """Yield other nodes for those that were chosen and are away or cordoned; each is to be applied before the next one
-    is asked for.
+    """Yield the reservations with replacements for absent or cordoned nodes.
+
+    Only chosen nodes are replaced. The caller applies each decision before it asks for the next.
     """
     reservations, cluster = core.advance_reservations, core.cluster
     for kept in list(reservations.by_name.values()):
         if not kept.spec.count or kept.spec.is_maintenance or kept.tried == cluster.loosened:
-            # Whoever cordons a node for its maintenance means that one.
+            # An operator who cordons a node for its maintenance window means that node.
             continue
         if not any(cluster.lost[f] or cluster.cordoned[f] is not None for f, _ in kept.places):
             continue
@@ -35,8 +36,9 @@ def replaced(core: Books) -> Iterator[AdvanceReservationMoved]:
 
 
 def cleared(core: Books) -> Iterator[Stop | ClaimDropped | LeaseReduced]:
-    """Yield what makes room for the reservations that hold now; each is to be applied before the next one is asked
-    for.
+    """Yield the decisions that make room for the reservations in force.
+
+    The caller applies each before it asks for the next.
     """
     reservations, cluster = core.advance_reservations, core.cluster
     active = reservations.active()
@@ -67,6 +69,6 @@ def cleared(core: Books) -> Iterator[Stop | ClaimDropped | LeaseReduced]:
 
 
 def grace_of(core: Books, attempt: Attempt) -> int:
-    """Return how long a task may go on after its signal: as a victim may."""
+    """Return the time (µs) that a task gets after its signal: that of a victim."""
     most = core.options.reclaim_grace if attempt.parts else attempt.job.group.options.grace
     return min(attempt.job.job.stop_grace, most)

@@ -1,4 +1,4 @@
-"""Tasks whose end would leave others no more room: their group has reserved in advance what they hold."""
+"""Tasks whose end would free no room for others, because their group has reserved the amounts in advance."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cress.core.tables.arrays import Ints
 
 
 def covering(core: Books, job: JobEntry, until: int, worth: Ints) -> list[int]:
-    """Return the slots of the tasks that cover reservations which begin before ``until``, when a unit of ``job`` would
-    end.
+    """Return the slots of tasks that cover reservations which begin before ``until`` (µs), the end of a unit of
+    ``job``.
 
-    A reservation counts beside what its group holds on the node, so without these tasks it would keep as much more.
-    What the group holds beyond its reservations may go, the tasks that are ``worth`` least first.
+    A reservation keeps what its group does not already hold on the node, so without these tasks it would keep that
+    much more. Use beyond the reservations may go, the tasks with the least ``worth`` first.
     """
     shape, reservations = job.shape, core.advance_reservations
     asked = np.any([kind.request_array > 0 for kind in shape.kinds or (shape,)], axis=0)

@@ -1,4 +1,4 @@
-"""Units that fit in no time between the repetitions of advance reservations."""
+"""Units that fit into no gap between the repetitions of advance reservations."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from cress.core.jobs import JobEntry
 from cress.core.tables.arrays import Ints
 from cress.model.times import NEVER
 
-# Jobs of which the result is remembered.
+# The number of jobs with a cached result.
 MOST_KEPT = 10_000
 
 
 class NoGap(NamedTuple):
-    """The names of the reservations that leave a unit no time, and the longest gap between their times on one node
-    (µs).
-    """
+    """The names of the reservations that leave a unit no gap, and the longest gap between them on one node (µs)."""
 
     names: tuple[str, ...]
     longest: int
 
 
 def fits_in_no_gap(core: Books, job: JobEntry) -> NoGap | None:
-    """Return the reservations that keep the next unit of a job, which has a shape with a row, off all nodes for ever;
-    ``None`` if they do not.
+    """Return the reservations that keep the next unit of a job off all nodes for ever; ``None`` without such.
+
+    The shape of the unit must have a row.
     """
     reservations = core.advance_reservations
     binding = [kept for kept in reservations.by_name.values() if _binds(core, kept, job)]
@@ -47,14 +46,14 @@ def fits_in_no_gap(core: Books, job: JobEntry) -> NoGap | None:
 
 
 def _binds(core: Books, kept: Kept, job: JobEntry) -> bool:
-    """Return whether no time that a repetition leaves from now on is long enough for a task."""
+    """Return True if every gap that a repetition leaves from now on is too short for a task."""
     if not kept.spec.days or kept.is_of(job.group) or not kept.times:
         return False
     return job.duration > max(kept.gap, kept.times[0][0] - core.now)
 
 
 def _closes_all(core: Books, job: JobEntry, binding: list[Kept]) -> bool:
-    """Return whether a unit that would fit if all nodes were empty does not fit in what these reservations leave."""
+    """Return True if a unit fits on empty nodes, but not beside these reservations."""
     copies = core.fit.room_when_empty(job.shape)
     if copies.sum() < job.shape.size:
         return False
@@ -71,9 +70,9 @@ def _closes_all(core: Books, job: JobEntry, binding: list[Kept]) -> bool:
 
 
 def is_kept_off(core: Books, job: JobEntry) -> bool:
-    """Return whether advance reservations alone keep the next unit of a job from starting now.
+    """Return True if advance reservations alone keep the next unit of a job from starting now.
 
-    They keep it off the nodes with room for it, or if there is no room, off those that would hold it when empty.
+    They keep it off the nodes with room for it or, without such nodes, off those that would hold it when empty.
     """
     shape, reservations = job.shape, core.advance_reservations
     until = min(core.now + job.duration, NEVER)

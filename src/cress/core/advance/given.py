@@ -1,4 +1,4 @@
-"""Advance reservations from what was written: names of nodes by patterns, amounts by the dimensions of the cluster."""
+"""Advance reservations from their text: node names by patterns, amounts in the dimensions of the cluster."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from cress.model.resources import Dimensions
 from cress.model.units import one_of
 from cress.model.vectors import parse_vector
 
-# Copies of one reservation.
+# The most copies in one reservation.
 MOST_COPIES = 100_000
 
 
 def reservation_of(
     text: ReservationText, names: Collection[str], dimensions: Dimensions, now: int, zone: tzinfo
 ) -> AdvanceReservation:
-    """Return the reservation that was written at ``now`` (µs since the epoch) on clocks of ``zone``; raises
-    ``InputError`` with its field.
+    """Return the reservation submitted at ``now`` (µs since the epoch) on clocks of ``zone``.
+
+    Raises ``InputError`` with its field.
     """
     name = check_name(text.name)
     count = text.count or (1 if text.resource and not text.nodes else 0)
@@ -66,7 +67,7 @@ def reservation_of(
 
 
 def named(texts: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return the nodes that names and patterns stand for, in the order of the cluster; raises ``InputError``."""
+    """Return the nodes for names and patterns, in the order of the cluster; raises ``InputError``."""
     found: set[str] = set()
     for text in texts:
         if is_pattern(text):

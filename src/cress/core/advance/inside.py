@@ -1,4 +1,4 @@
-"""Room inside the advance reservations of a group that hold now: what is left of them, whatever is foreseen for
+"""Room inside the advance reservations of a group that are in force: the unused part, whatever is foreseen for
 others.
 """
 
@@ -17,8 +17,9 @@ from cress.core.tables.arrays import Ints
 
 
 def copies_inside(core: Books, job: JobEntry) -> dict[int, int]:
-    """Return the copies of a unit that fit into what is left of its group's reservations, by node; empty if the unit
-    does not fit as a whole.
+    """Return the copies of a unit, by node, that fit into the unused part of its group's reservations.
+
+    Empty if the unit does not fit as a whole.
     """
     shape, cluster, k = job.shape, core.cluster, core.cluster.k_count
     if job.companions or by_domains(shape) or (shape.size > 1 and shape.ask[MUST]):
@@ -40,7 +41,7 @@ def copies_inside(core: Books, job: JobEntry) -> dict[int, int]:
 
 
 def _left(core: Books, job: JobEntry) -> dict[int, Ints]:
-    """Return what its group has reserved and does not hold, by node."""
+    """Return the amounts, by node, that its group has reserved and does not hold."""
     reservations, cluster, group = core.advance_reservations, core.cluster, job.group
     left: dict[int, Ints] = {}
     for kept in reservations.active():

@@ -1,4 +1,4 @@
-"""Advance reservations as the reason why a unit waits, and as people read them."""
+"""Advance reservations as reasons why units wait, in a form for people."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cress.model.advance import local
 from cress.model.times import DAY, HOUR, MINUTE, NEVER
 from cress.model.units import DURATION_LIMIT, format_duration
 
-# Nodes that are named.
+# The number of nodes in a sentence.
 MOST_NAMED = 3
 
 
 def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
-    """Return the reservation that keeps a unit off the nodes that have room for it now; ``None`` if one of them is not
+    """Return the reservation that keeps a unit off the nodes with room for it now; ``None`` if one of them is not
     reserved.
 
-    Of several it is the one that leaves most time. If no node has room, those count that are large enough.
+    Among several, the one that leaves most time. If no node has room, those count that are large enough.
     """
     cluster = core.cluster
     lack = cluster.lack[job.shape.row, : cluster.node_count]
@@ -48,8 +48,9 @@ def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
 
 
 def reserved_beside(core: Books, job: JobEntry) -> Reserved | None:
-    """Return the first reservation of others on a node with room, before a task that starts now would end: a gang may
-    fit beside it in part only.
+    """Return the first reservation of others on a node with room, before the end of a task that starts now.
+
+    A gang may fit beside it only in part.
     """
     cluster = core.cluster
     until = min(core.now + job.duration, NEVER)
@@ -61,10 +62,10 @@ def reserved_beside(core: Books, job: JobEntry) -> Reserved | None:
 
 
 def longest_now(core: Books, job: JobEntry) -> int:
-    """Return the longest time (µs) that a unit which starts now may last for the reservations of others; 0 if it has no
-    room now anyway.
+    """Return the longest time (µs) that a unit may run from now on before the reservations of others; 0 without room
+    now.
 
-    Of a gang it is counted as if every reservation on a node with room were in its way.
+    For a gang, every reservation on a node with room counts.
     """
     shape, cluster = job.shape, core.cluster
     if not core.fit.fitting(shape) or (shape.size > 1 and core.fit.copies_free(shape) < shape.size):
@@ -79,8 +80,8 @@ def longest_now(core: Books, job: JobEntry) -> int:
 
 
 def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
-    """Return the reservation of others that holds now and leaves too little of node ``f`` for a task, whatever runs
-    there.
+    """Return the reservation of others, in force now, that leaves too little of node ``f`` for a task even when
+    empty.
     """
     reservations, request = core.advance_reservations, job.shape.request_array
     left = np.array(core.cluster.specs[f].capacity, np.int64)
@@ -93,8 +94,9 @@ def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
 
 
 def first_blocked(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
-    """Return when a reservation of others leaves too little for a task that starts on node ``f`` now; ``None`` if that
-    is not before its end.
+    """Return when a reservation of others leaves too little for a task that starts on node ``f`` now.
+
+    ``None`` if that is not before the end of the task.
     """
     reservations, cluster, k = core.advance_reservations, core.cluster, core.cluster.k_count
     if f not in reservations.on:
@@ -129,7 +131,7 @@ def _when(core: Books, start: int, end: int) -> str:
 
 
 def time_of_day(core: Books, at: int) -> str:
-    """Return a time (µs) of the core as clocks show it, with its date on another day; empty if it is unknown."""
+    """Return a time of the core (µs) as clocks show it, with the date on another day; empty if unknown."""
     offset, zone = core.groups.wall_offset, core.groups.zone
     if offset is None or at >= NEVER:
         return ""
@@ -141,8 +143,9 @@ def _shown(at: datetime, now: datetime) -> str:
 
 
 def say_on_node(core: Books, name: str) -> tuple[bool, str]:
-    """Return whether a node is closed for maintenance now, and what is reserved on it now or within a day; empty if
-    nothing is.
+    """Return True if a node is closed for maintenance now, and a text about its reservations now or within a day.
+
+    The text is empty without any.
     """
     f = core.cluster.index.get(name)
     here = core.advance_reservations.on.get(f, ()) if f is not None else ()
@@ -160,7 +163,7 @@ def say_on_node(core: Books, name: str) -> tuple[bool, str]:
 
 
 def say_reserved(reserved: Reserved) -> str:
-    """Return the sentence about a reservation, and what would change it."""
+    """Return the sentence about a reservation, and about a change that would help."""
     named = list(reserved.nodes[:MOST_NAMED])
     more = len(reserved.nodes) - len(named)
     nodes = ", ".join(named) + (f" and {more} more" if more else "")
@@ -176,12 +179,12 @@ def say_reserved(reserved: Reserved) -> str:
 
 
 def say_shorter(longest: int) -> str:
-    """Return the sentence that a job could start now if it lasted at most so long (µs)."""
+    """Return the sentence that a job could start now if it lasted at most ``longest`` µs."""
     return f"with a time_limit of at most {readable(longest)} it could start now"
 
 
 def readable(span: int) -> str:
-    """Return a time (µs) as a text that is as short as people need it: in minutes, hours or days, rounded down."""
+    """Return a duration (µs) as a short text: in minutes, hours or days, rounded down."""
     if span <= MINUTE:
         return format_duration(span)
     unit = DAY if span >= 10 * DAY else HOUR if span >= 2 * DAY else MINUTE

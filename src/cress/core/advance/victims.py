@@ -1,6 +1,4 @@
-"""The tasks that have to leave a node for advance reservations: as few as make room, the ones that started last
-first.
-"""
+"""The tasks that must leave a node for advance reservations: as few as possible, the last started first."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ from cress.model.times import NEVER
 
 
 class Leaving(NamedTuple):
-    """Holders that have to leave a node: tasks, and leases of workloads that give back their idle parts.
+    """Holders that must leave a node: tasks, and leases of workloads that return their idle parts.
 
-    ``short``: that is not enough.
+    ``short``: these are not enough.
     """
 
     attempts: list[Attempt]
@@ -30,7 +28,7 @@ class Leaving(NamedTuple):
 
 
 def yields(attempt: Attempt) -> bool:
-    """Return whether a task may be stopped for a reservation: those of databases never are."""
+    """Return True if a task may be stopped for a reservation; a task of a database never is."""
     return attempt.job.job.type is not JobType.DATABASE
 
 
@@ -39,8 +37,9 @@ def _is_idle(part: LeaseRow) -> bool:
 
 
 def _held_lease(core: Books, holder: Holder, at: int) -> WorkloadLease | None:
-    """Return the held lease to which a holder of a row belongs, as its holder, a task inside or an idle part, unless it
-    is expected to end by ``at``.
+    """Return the held lease to which a holder belongs, unless the lease is expected to end by ``at`` (µs).
+
+    It belongs to it as its holder, as a task inside or as an idle part.
     """
     leases: list[WorkloadLease] = []
     if isinstance(holder, Attempt):
@@ -55,7 +54,7 @@ def _held_lease(core: Books, holder: Holder, at: int) -> WorkloadLease | None:
 
 
 class _Node:
-    """A node at a time: its free amounts, and what is held there then."""
+    """A node at a time: its free amounts, and its holders then."""
 
     def __init__(self, core: Books, f: int, at: int) -> None:
         cluster, k = core.cluster, core.cluster.k_count
@@ -64,7 +63,7 @@ class _Node:
         self.running: list[tuple[Attempt, Ints]] = []
         # Idle parts of leases of workloads, by lease.
         self.idle: dict[int, tuple[str | None, Ints]] = {}
-        # A held lease leaves as a whole: what its tasks and idle parts have counts with its holder.
+        # A held lease leaves as a whole: the amounts of its tasks and idle parts count with its holder.
         whole: dict[int, Ints] = {}
         for holder in core.holders_on(f):
             held: Ints = cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k].copy()
@@ -82,7 +81,7 @@ class _Node:
                 and holder.lease is not None
                 and holder.lease.is_ending
             ):
-                # It is free with the holder of its lease.
+                # It becomes free with the holder of its lease.
                 continue
             elif ends and lease is None:
                 self.free += held
@@ -99,7 +98,7 @@ class _Node:
         self.running += [(core.attempts[number], held) for number, held in whole.items()]
 
     def short(self, room: Mapping[str, Ints]) -> Ints:
-        """Return what is missing for groups to have this room, beside what they hold of it already."""
+        """Return the amounts missing for groups to have this room, beside what they already hold."""
         need = np.zeros_like(self.free)
         for group, amounts in room.items():
             need += np.maximum(amounts - self.used.get(group, 0), 0)
@@ -107,20 +106,20 @@ class _Node:
         return short
 
     def has(self, room: Mapping[str, Ints]) -> bool:
-        """Return whether nothing is missing."""
+        """Return True if nothing is missing."""
         return not self.short(room).any()
 
     def take(self, group: str, held: Ints, sign: int) -> None:
-        """Let a group hold so much less (``sign`` 1), or more (-1)."""
+        """Change the amounts held by a group: less (``sign`` 1), or more (-1)."""
         self.free = self.free + sign * held
         self.used[group] = self.used[group] - sign * held
 
 
 def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
-    """Return what has to leave node ``f`` at ``at`` for these reservations, which hold then. What ends before is gone
-    by then; nothing is changed.
+    """Return the holders that must leave node ``f`` at ``at`` (µs) for these reservations, which are in force then.
 
-    Tasks of their own groups leave only if these hold more than they have reserved, and nothing else makes room.
+    Holders that end before are gone by then; nothing is changed. Tasks of the reservations' own groups leave only if
+    the groups hold more than they have reserved, and only as a last resort.
     """
     node = _Node(core, f, at)
     room: dict[str, Ints] = {}
@@ -158,8 +157,8 @@ def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
 
 
 def _as_a_whole(core: Books, attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Return these tasks with the other ones of their gangs, which start again as a whole, and with those that run
-    inside leases that they hold.
+    """Return these tasks with the rest of their gangs, which restart as a whole, and the tasks inside leases that they
+    hold.
     """
     tasks: dict[int, Attempt] = {}
     for attempt in attempts:
@@ -171,8 +170,9 @@ def _as_a_whole(core: Books, attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def stays(core: Books, f: int, kept: Kept, at: int) -> list[Attempt]:
-    """Return the tasks on node ``f`` that cannot be stopped, go on at ``at`` and leave too little for a reservation;
-    the first one is enough.
+    """Return tasks on node ``f`` that cannot be stopped, run at ``at`` (µs) and leave too little for a reservation.
+
+    Empty if enough is left. For most questions the first of these tasks is enough.
     """
     cluster, k = core.cluster, core.cluster.k_count
     amounts = core.advance_reservations.amounts_on(kept, f)

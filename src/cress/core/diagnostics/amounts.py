@@ -1,4 +1,4 @@
-"""Amounts of groups, and the bounds that units would break, as sentences."""
+"""Amounts of groups, and bounds that units would break, as sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cress.model.units import format_share
 
 
 def say_amount(core: Books, measure: str, amount: int) -> str:
-    """Return an amount of a group as text; without a ``measure`` in cores or servers."""
+    """Return an amount of a group as text; without a ``measure``, in cores or servers."""
     if measure:
         return describe_measure(amount, measure, core.dimensions)
     accounting = core.options.accounting

@@ -1,4 +1,4 @@
-"""Sentences for waiting units about quotas per kind of node (design note 0034)."""
+"""Sentences for waiting units about quotas of kinds of nodes (design note 0034)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from cress.core.tree.amounts import Amounts
 from cress.model.groups.measures import describe_measure, split
 from cress.model.units import format_amount
 
-# Groups that one sentence names.
+# The number of groups named in one sentence.
 _MOST_TOLD = 2
 
 
 def has_of_kinds(core: Books, job: JobEntry) -> tuple[str, ...]:
-    """Return, per kind of node that is guaranteed to somebody and that the unit may go to, what its group has of it;
-    and who has more, if it lacks some.
+    """Return a sentence about the use of a unit's group for each guaranteed kind of node to which the unit may go.
+
+    If the group lacks some of a kind, groups with more than their guarantee are named.
     """
     kinds = core.groups.kinds
     if not kinds:
@@ -47,7 +48,7 @@ def _say(core: Books, group: Amounts, j: int) -> str:
 
 
 def _others(core: Books, group: Amounts, j: int) -> Iterator[str]:
-    """Yield who has more of a kind than is guaranteed to him, those that have most beyond it first."""
+    """Yield the groups with more of a kind than is guaranteed to them, largest excess first."""
     measure = core.groups.kinds.names[j]
     beyond = [
         (each.used[each.base + j] - each.quota[each.base + j], each)

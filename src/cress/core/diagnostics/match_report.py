@@ -1,4 +1,4 @@
-"""Reports on matches: the current requirement of a job (source E §3.4), and the nodes that satisfy a text."""
+"""Reports on matches: the present requirement of a job (source E §3.4), and the nodes that satisfy a text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from cress.model.vectors import format_vector
 
 
 class CurrentConstraints(msgspec.Struct, frozen=True, kw_only=True):
-    """The constraints of a job at this moment; ``until`` is when a clause changes sides by itself (µs), if one does."""
+    """The present constraints of a job; ``until`` is the time (µs) at which a clause becomes soft or hard by itself,
+    if any.
+    """
 
     requirement: str
     rank: str
@@ -34,7 +36,7 @@ class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a requirement and a rank on one node: ``failing`` is the first clause that it does not satisfy.
 
     ``undefined``: the node has no such attribute, or one of another type. ``has`` are the node's values of the
-    attributes in the clause, None for none. ``rank`` is the calculation of ``score``.
+    attributes in the clause, ``None`` without a value. ``rank`` is the calculation of ``score``.
     """
 
     node: str
@@ -47,7 +49,7 @@ class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
     usable: bool = True
 
 
-# E, (iii) to (viii): clauses about a node itself, amounts, then those that follow other tasks.
+# E, (iii) to (viii): clauses about a node itself, then amounts, then clauses that depend on other tasks.
 _ORDER = (
     Kind.CONDITION,
     Kind.RESOURCE,
@@ -63,7 +65,7 @@ _ORDER = (
 
 
 def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
-    """Return the requirement and the rank of the job's next unit as they are matched now, in E's order.
+    """Return the requirement and the rank of the job's next unit as matched now, in E's order.
 
     Names of running jobs are replaced by their nodes. Tasks that restart together have one requirement.
     """
@@ -99,7 +101,7 @@ def remarks_on(core: Books, requirement: str, rank: str) -> tuple[str, ...]:
 
 
 def match_nodes(core: Books, requirement: str, rank: str) -> list[NodeMatch]:
-    """Evaluate the texts on each present node; clauses with an f(x) count as hard, names of jobs are of the default
+    """Evaluate the texts on each present node; clauses with an f(x) count as hard, job names refer to the default
     group.
     """
     constraints = Constraints(parse_requirement(requirement), parse_rank(rank))

@@ -79,7 +79,7 @@ def _reached(veto: Veto) -> str:
 
 
 def too_few(licences: tuple[LicenceShortage, ...], *, never: bool) -> str:
-    """Return the sentence about licences of which too few are free, or (``never``) exist."""
+    """Return the sentence about licences with too few free, or (``never``) with a total that is too small."""
     if never:
         told = (
             f"{each.wanted} of licence {each.name} are needed, but only {each.total} exist"
@@ -97,7 +97,7 @@ def too_few(licences: tuple[LicenceShortage, ...], *, never: bool) -> str:
 
 
 def _counts(veto: Veto) -> str:
-    """Return the counts of nodes that clauses exclude, and of the others that lack something."""
+    """Return the numbers of nodes excluded by clauses, and of the other nodes that lack something."""
     lacking = ", ".join(f"{count} lack {name}" for name, count in veto.lacking)
     named = veto.kind in (Verdict.UNSATISFIED, Verdict.NEVER_SATISFIED, Verdict.NO_ROOM)
     if named and len(veto.clauses) == 1:
@@ -112,9 +112,9 @@ def _counts(veto: Veto) -> str:
 
 
 _ORDINALS = ("first", "second", "third")
-# Of NO_ROOM, where clauses exclude some of the nodes.
+# For NO_ROOM, if clauses exclude some of the nodes.
 _NO_ROOM_AMONG = "no node that satisfies {clauses} has enough free ({counts})"
-# Of NO_ROOM_TOGETHER, where no node lacks anything for one task.
+# For NO_ROOM_TOGETHER, if no node lacks anything for one task.
 _ROOM_FOR_SOME = "not enough nodes have enough free for all tasks of the gang; there is room for some of them only"
 _SENTENCES = {
     Verdict.PLACED: "job {job} was placed",

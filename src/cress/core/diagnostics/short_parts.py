@@ -1,4 +1,4 @@
-"""Parts of a gang that have too few places, for people."""
+"""Parts of a gang with too few places, for people."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cress.model.job import Job
 
 
 class Short(NamedTuple):
-    """Sentences about the parts that have too few places now, and the shape of the first of them; ``None``: each has
-    enough by itself.
+    """Sentences about the parts with too few places now, and the shape of the first of them; ``None`` if each has
+    enough alone.
     """
 
     told: tuple[str, ...]
@@ -22,7 +22,9 @@ class Short(NamedTuple):
 
 
 def short_parts(core: Books, job: JobEntry) -> Short:
-    """Return what keeps a gang of several kinds of tasks waiting in what is free, whatever is reserved."""
+    """Return the parts that keep a gang of several kinds waiting, counted in free room without regard to
+    reservations.
+    """
     kinds = kinds_of(job.job, core.dimensions)
     room = core.fit.kinds_free(job.shape)
     told: list[str] = []
@@ -36,9 +38,7 @@ def short_parts(core: Books, job: JobEntry) -> Short:
 
 
 def never_part(core: Books, job: Job) -> tuple[TaskKind, Wants] | None:
-    """Return the kind of tasks of a gang that could never run by itself, and what it wants that never relaxes; ``None``
-    if each could.
-    """
+    """Return the kind of tasks of a gang that could never run alone, with its lasting wants; ``None`` if each could."""
     for kind in kinds_of(job, core.dimensions):
         if core.never_fits(kind.job):
             return kind, core.as_asked((kind.job,), lasting_wants(kind.job, core.dimensions))

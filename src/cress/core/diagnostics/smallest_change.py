@@ -1,4 +1,4 @@
-"""The smallest change that lets a unit start which clauses over domains keep waiting."""
+"""The smallest change that lets a unit start which clauses over domains hold back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from cress.core.tables.arrays import Ints
 
 
 def smallest_change(core: Books, job: JobEntry) -> tuple[str, ...]:
-    """Return what would help, as the end of a sentence; nothing if no single clause over domains is the obstacle."""
+    """Return the change that would help, as the end of a sentence; empty if no single clause over domains is the
+    obstacle.
+    """
     match = job.shape.match
     if match is None:
         return ()
@@ -29,13 +31,13 @@ def smallest_change(core: Books, job: JobEntry) -> tuple[str, ...]:
         else:
             told = each.change(places) if len(places) else ""
         if told:
-            # Which of several a number belongs to.
+            # The clause to which a number belongs, if there are several.
             return (told if len(comparing) == 1 or each.text in told else f"{told} ({each.text})",)
     return ()
 
 
 def _places(core: Books, shape: Shape, predicates: list[Predicate]) -> Ints:
-    """Return the nodes with enough free for one task that these predicates allow."""
+    """Return the nodes allowed by these predicates with enough free for one task."""
     cluster = core.cluster
     n, k = cluster.node_count, cluster.k_count
     fits = (cluster.nodes[:n, USABLE] > 0) & np.all(cluster.nodes[:n, FREE : FREE + k] >= shape.request_array, axis=1)
@@ -48,7 +50,7 @@ def _places(core: Books, shape: Shape, predicates: list[Predicate]) -> Ints:
 
 
 def _for_gang(core: Books, shape: Shape, left_out: Predicate, rest: list[Predicate], places: Ints) -> str:
-    """Return what is told if the gang would fit now but for one predicate."""
+    """Return the text about a predicate if the gang would fit now without it."""
     cluster = core.cluster
     free = cluster.nodes[places, FREE : FREE + cluster.k_count]
     asked = shape.request_array > 0

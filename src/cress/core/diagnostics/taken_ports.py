@@ -1,4 +1,4 @@
-"""Ports that a job asks for and that are in use: where, by tasks of the cluster or by programs that are not."""
+"""Requested ports that are in use: the nodes, and the tasks or foreign programs that have them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cress.core.kernels.holding import USABLE
 from cress.core.placing.placement_clauses import FixedPort
 from cress.core.placing.vetoes import Absent, Missing
 
-# Nodes that are named; the others are counted.
+# The number of nodes that are named; the others are counted.
 MOST_NODES = 3
 
 
 def taken_ports(core: Books, clauses: Iterable[str]) -> Iterator[Missing]:
-    """Yield the ports that these clauses ask for and that are in use, with who has them where."""
+    """Yield the ports in these clauses that are in use, with their users and nodes."""
     for clause in clauses:
         port = FixedPort.port_in(clause)
         if port is None:

@@ -1,4 +1,4 @@
-"""Names in constraints of things that do not exist: attributes that no node has, jobs of which no task runs.
+"""Names in constraints that refer to nothing: attributes of no node, jobs without running tasks.
 
 Most of them are typing errors, or texts without quotes.
 """
@@ -40,12 +40,12 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.units import closest
 
-# Jobs whose names are searched for one like a mistyped name.
+# The number of jobs whose names are compared with a mistyped one.
 MOST_JOBS = 1000
 
 
 def missing_names(context: ClauseContext, expressions: Iterable[Expression]) -> tuple[Missing, ...]:
-    """Return the attributes in these expressions that no node has, without those in ``defined(x)``."""
+    """Return the attributes in these expressions that no node has, except those in ``defined(x)``."""
     columns = context.columns
     if all(context.cluster.lost):
         return ()
@@ -97,9 +97,7 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
 
 
 def _of_domains(core: Books, kind: Kind, value: OverDomains, group: str) -> Iterator[Missing]:
-    """Yield the attribute of a clause over domains if no node has it, and a job that it must be near if there is
-    none.
-    """
+    """Yield the attribute of a clause over domains if no node has it, and a missing job that it must be near."""
     yield from missing_names(core.matching.context, (Name(value.key, value.by),))
     for target, _ in value.targets:
         domains = core.relations.domains(value.key)
@@ -110,7 +108,7 @@ def _of_domains(core: Books, kind: Kind, value: OverDomains, group: str) -> Iter
         return
     selected = Selected(group, value.jobs)
     if not core.relations.selections.any_of(selected):
-        # Nobody names it yet: it is about to be submitted.
+        # No live job has the name yet: the job is about to be submitted.
         there = any(
             core.relations.selections.would_select(selected, job.job, job.group.name) for job in core.jobs.values()
         )
@@ -121,7 +119,7 @@ def _of_domains(core: Books, kind: Kind, value: OverDomains, group: str) -> Iter
 
 
 def _unmatched(context: ClauseContext, expression: Expression) -> Iterator[Missing]:
-    """Yield the patterns of names in an expression that fit no node."""
+    """Yield the name patterns in an expression that match no node."""
     if isinstance(expression, In) and isinstance(expression.subject, Name) and expression.subject.key in NAMES:
         keys = ("name", "hostname") if expression.subject.key in (NODES, DATA_LOCALITY) else (expression.subject.key,)
         for item in expression.items:
@@ -140,7 +138,7 @@ def _unmatched(context: ClauseContext, expression: Expression) -> Iterator[Missi
 
 
 def _of_data(core: Books, data: str) -> Iterator[Missing]:
-    """Yield data whose location is unknown, or that no node has."""
+    """Yield data with an unknown location, or that no node has."""
     cluster, known = core.cluster, core.relations.locations
     if is_local(data):
         there = any(not cluster.lost[f] for f in known.holders(data))
@@ -155,14 +153,14 @@ def _of_data(core: Books, data: str) -> Iterator[Missing]:
 
 
 def missing_in_rank(core: Books, rank: Rank, group: str) -> tuple[Missing, ...]:
-    """Return the unknown names in a rank of a job of ``group``: they add nothing."""
+    """Return the unknown names in a rank of a job of ``group``; they add nothing to the score."""
     terms = [term.what for term in rank.terms]
     names = missing_names(core.matching.context, (each for each in terms if not isinstance(each, Clause)))
     return (*names, *missing_in(core, (each for each in terms if isinstance(each, Clause)), group))
 
 
 def remarks(core: Books, job: Job) -> tuple[str, ...]:
-    """Return remarks on the constraints of a submitted job that may run (later): likely typing errors."""
+    """Return remarks on the constraints of a submitted job that may run (later): probable typing errors."""
     constraints = constraints_of(job, core.dimensions)
     if constraints is None:
         return ()
@@ -200,12 +198,12 @@ def say(missing: Missing) -> str:
 
 
 def names_in(expression: Expression) -> list[Name]:
-    """Return the names in an expression, from left to right, without those in ``defined(x)``."""
+    """Return the names in an expression, from left to right, except those in ``defined(x)``."""
     return [name for name, _ in _names(expression)]
 
 
 def _names(expression: Expression, quoted: bool = False) -> Iterator[tuple[Name, bool]]:
-    """Yield the names in an expression, and whether each stands on the right, where a text may be meant."""
+    """Yield the names in an expression, each with True if it stands on the right, where a text may be meant."""
     if isinstance(expression, Name):
         if expression.key != UNDEFINED:
             yield expression, quoted
@@ -221,14 +219,14 @@ def _defined(expression: Expression) -> Iterator[Defined]:
     if isinstance(expression, Defined):
         yield expression
     if isinstance(expression, Compare) and expression.operator in ("is", "is not"):
-        # Like defined(x), it asks whether there is a value.
+        # Like defined(x), it tests for a value.
         yield from (Defined(each) for each in (expression.left, expression.right) if isinstance(each, Name))
     for each in parts(expression):
         yield from _defined(each)
 
 
 def _known(context: ClauseContext) -> list[str]:
-    """Return all known names, as they are written."""
+    """Return all known names as written."""
     spelled = (each for key, each in SPELLING.items() if not key.startswith(JOB))
     names = dict.fromkeys((*spelled, *context.columns.dimensions.custom))
     for f, node in enumerate(context.cluster.specs):

@@ -1,1 +1,1 @@
-"""Fragments: what leases of workloads hold and do not use, and loans of it (source F, design note 0024)."""
+"""Fragments: the idle parts of leases of workloads, and loans of them (source F, design note 0024)."""

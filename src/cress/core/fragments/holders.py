@@ -1,6 +1,4 @@
-"""Leases that proxies outside hold: tasks of jobs that are leases, which say what they use themselves (design note
-0024).
-"""
+"""Leases held by outside frameworks: tasks of jobs that are leases, which report their own use (design note 0024)."""
 
 from __future__ import annotations
 
@@ -12,19 +10,20 @@ from cress.model.resources import ResourceVector
 
 
 def enter_holder(core: Books, attempt: Attempt, mask: int) -> None:
-    """Found the lease of a holder that has just started, which uses all of it at first."""
+    """Make the lease of a holder that has just started; at first the holder uses all of it."""
     lease = core.pool.found(attempt.id, attempt.job, attempt.node)
     lease.holder, lease.wanted, lease.mask = attempt, attempt.amounts, mask
     core.pool.expect(lease)
 
 
 def use_by_holder(core: Books, number: int, amounts: ResourceVector) -> int:
-    """Note what the holder of a lease uses by itself; the rest is idle, and what borrowers have of the more they give
-    back. Return the node.
+    """Set the amounts that the holder of a lease uses itself; return the node.
+
+    The rest is idle. If the holder wants more, borrowers give it back.
     """
     lease = core.pool.leases.get(number)
     if lease is None or lease.holder is None or lease.holder.stopping:
-        # It was released, its node was lost, or it ends: then all that it has may be promised to others.
+        # It was released, its node was lost, or it is ending: then all its amounts may be promised to others.
         return NONE
     lease.wanted = amounts
     settle(core, lease)
@@ -34,7 +33,7 @@ def use_by_holder(core: Books, number: int, amounts: ResourceVector) -> int:
 
 
 def reduce_lease(core: Books, number: int) -> int:
-    """Give the idle parts of a lease back; one of which nothing is left ends. Return the node."""
+    """Return the idle parts of a lease to the cluster; an empty one ends. Return the node."""
     lease = core.pool.leases.get(number)
     if lease is None:
         return NONE
@@ -47,7 +46,7 @@ def reduce_lease(core: Books, number: int) -> int:
 
 
 def leave_node(core: Books, f: int) -> None:
-    """End the leases on a node whose devices change; holders have what is idle of theirs themselves from then on."""
+    """End the leases on a node whose devices change; idle parts then belong to their holders' own rows."""
     for lease in [lease for lease in core.pool.leases.values() if lease.node == f and lease.holder is not None]:
         assert lease.holder is not None
         lease.wanted = lease.holder.job.job.request
@@ -56,7 +55,7 @@ def leave_node(core: Books, f: int) -> None:
 
 
 def settle(core: Books, lease: WorkloadLease) -> None:
-    """Give the holder what it wants of the idle parts of its lease, and put there what it does not use."""
+    """Give the holder the idle parts of its lease that it wants, and make idle what it does not use."""
     pool, holder, f = core.pool, lease.holder, lease.node
     assert holder is not None
     mask, _ = devices.mask_of(core.cluster, holder.slot)
@@ -92,8 +91,9 @@ def settle(core: Books, lease: WorkloadLease) -> None:
 
 
 def _wanted(core: Books, lease: WorkloadLease) -> dict[int, ResourceVector]:
-    """Return what the holder wants of each device of its lease, which it uses as a whole or not at all, and of the
-    rest.
+    """Return the amounts that the holder wants on each device of its lease, and besides devices.
+
+    A device is used as a whole or not at all.
     """
     assert lease.holder is not None
     found: dict[int, ResourceVector] = {}
@@ -107,14 +107,14 @@ def _wanted(core: Books, lease: WorkloadLease) -> dict[int, ResourceVector]:
 
 
 def _missing(core: Books, lease: WorkloadLease) -> ResourceVector:
-    """Return what the holder wants and does not have."""
+    """Return the amounts that the holder wants and does not have."""
     assert lease.holder is not None
     wanted = map(sum, zip(*_wanted(core, lease).values(), strict=True))
     return tuple(max(0, want - have) for want, have in zip(wanted, lease.holder.amounts, strict=True))
 
 
 def _recall(core: Books, lease: WorkloadLease) -> None:
-    """Stop borrowers until what they give back is all that the holder misses, those that lose least work first."""
+    """Stop borrowers until their return covers all that the holder misses, those that lose the least work first."""
     missing = _missing(core, lease)
     borrowers = {part.borrower.id: part.borrower for part in lease.lent if part.borrower is not None}
     coming = [0] * len(missing)

@@ -1,4 +1,4 @@
-"""Leases of workloads as a state keeps them, and back."""
+"""Leases of workloads as stored in a state, and their restoration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _lease(lease: WorkloadLease) -> StoredLease:
 
 
 def restore_leases(core: Books, state: LendingState) -> None:
-    """Enter exported leases; the tasks that run are entered afterwards."""
+    """Enter exported leases; running tasks are entered afterwards."""
     pool = core.pool
     if state.limit is not None:
         pool.limit.restore(state.limit)
@@ -44,7 +44,7 @@ def restore_leases(core: Books, state: LendingState) -> None:
 
 
 def parts_of(core: Books, attempt: Attempt) -> list[tuple[int, int, ResourceVector, int]]:
-    """Return what a task holds beside its row: lease or 0, device, amounts, end."""
+    """Return the parts that a task holds beside its row: lease or 0, device, amounts, end."""
     ends = core.cluster.leases[:, END]
     return [
         (0 if part.lease is None else part.lease.id, part.device, part.amounts, int(ends[part.slot]))
@@ -53,12 +53,12 @@ def parts_of(core: Books, attempt: Attempt) -> list[tuple[int, int, ResourceVect
 
 
 def inside_of(attempt: Attempt) -> list[tuple[int, int, ResourceVector]]:
-    """Return what of the row of a task belongs to leases: lease, device, amounts."""
+    """Return the parts of a task's row that belong to leases: lease, device, amounts."""
     return [(lease.id, device, amounts) for lease, (device, amounts) in attempt.inside]
 
 
 def restore_use(core: Books, attempt: Attempt, stored: StoredAttempt) -> None:
-    """Enter what a task has of leases."""
+    """Enter the parts of leases that a task has."""
     for number, device, amounts, end in stored.parts:
         piece = (device, amounts)
         if number:

@@ -1,7 +1,7 @@
-"""The search for tasks that have to leave leases so that the owner has what it needs (source F, design note 0024).
+"""The search for tasks that must leave leases so that the owner gets room (source F, design note 0024).
 
-What a held lease has stays in it: its workload waits there for those that leave. From other leases a claim takes what
-comes free.
+The amounts of a held lease stay in it, and its workload waits there for the tasks that leave. From other leases a
+claim takes the amounts that become free.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cress.model.resources import ResourceVector
 
 @dataclass(frozen=True)
 class Reclaim:
-    """The borrowers on node ``f`` that make room for a task of the owner, and what leases of its workload bring."""
+    """The borrowers on node ``f`` that make room for a task of the owner, and the parts from leases of its workload."""
 
     f: int
     attempts: list[Attempt]
@@ -32,8 +32,9 @@ class Reclaim:
 
 
 def find_reclaim(core: Books, job: JobEntry, workload: GroupWorkload) -> Reclaim | None:
-    """Return the borrowers of a workload whose end makes room for its next task, with the least lost work, but for
-    those of leases that are held.
+    """Return the borrowers from a workload whose end makes room for its next task with the least lost work.
+
+    Borrowers from held leases are left out.
     """
     best: tuple[int, int, int] | None = None
     found: Reclaim | None = None
@@ -50,9 +51,7 @@ def find_reclaim(core: Books, job: JobEntry, workload: GroupWorkload) -> Reclaim
 
 
 def _reclaim_on(core: Books, job: JobEntry, workload: GroupWorkload, f: int) -> Reclaim | None:
-    """Return the borrowers on one node that give back enough: with the least lost work first, those that are not needed
-    left out.
-    """
+    """Return borrowers on one node that give back enough: the least lost work first, without needless ones."""
     coming = _Coming(core, job, f)
     idle = [
         part
@@ -68,8 +67,7 @@ def _reclaim_on(core: Books, job: JobEntry, workload: GroupWorkload, f: int) -> 
         for part in lease.lent if lease.holder is None else ():
             borrower = part.borrower
             assert borrower is not None
-            # One that was moved to the group of the workload it borrows of may be of the same job: nothing would be
-            # won.
+            # A borrower that moved to the group of the workload may belong to the same job; its end would gain nothing.
             if borrower.stopping or borrower.job is job or _has_of_held(borrower):
                 continue
             if borrower.id not in brings:
@@ -97,19 +95,19 @@ def _reclaim_on(core: Books, job: JobEntry, workload: GroupWorkload, f: int) -> 
 
 
 def _has_of_held(attempt: Attempt) -> bool:
-    """Return whether a task has something of held leases, which stays there: a claim could not have all that it
-    brings.
+    """Return True if a task has parts of held leases, which stay there, so that a claim could not have all its
+    amounts.
     """
     leases = [*(lease for lease, _ in attempt.inside), *(part.lease for part in attempt.parts)]
     return any(lease is not None and lease.holder is not None for lease in leases)
 
 
 def find_leaving(core: Books, job: JobEntry, workload: GroupWorkload, may: Container[int]) -> list[Attempt] | None:
-    """Return those that have to leave leases on a node where the workload holds one, so that its next task fits inside:
-    borrowers, and tasks that ``may``.
+    """Return the tasks that must leave leases on one node where the workload holds one, so that its next task fits
+    inside.
 
-    None if it would not fit then; an empty list if enough of them are being stopped. The lowest priority goes first,
-    then what loses least work.
+    They are borrowers, and tasks in ``may``. ``None`` if it would not fit then; empty if enough of them are already
+    being stopped. The lowest priority goes first, then the least lost work.
     """
     best: tuple[int, int, int, int] | None = None
     found: list[Attempt] | None = None
@@ -126,7 +124,7 @@ def find_leaving(core: Books, job: JobEntry, workload: GroupWorkload, may: Conta
 
 
 def _rank(attempt: Attempt) -> int:
-    """Return how late a task leaves: borrowers first, then by priority."""
+    """Return the order in which tasks leave: borrowers first, then by priority."""
     return -(2**62) if attempt.parts else attempt.job.job.priority
 
 
@@ -138,7 +136,7 @@ def _leaving_on(
         for device, part in sorted(lease.idle.items()) if not lease.is_ending else ():
             coming.add(device, part.amounts, 1)
     if coming.suffices():
-        # It waits for something else.
+        # It waits for something other than room.
         return None
 
     def leave(attempt: Attempt, sign: int) -> None:
@@ -173,15 +171,17 @@ def _leaving_on(
 
 
 class _Coming:
-    """Sum of what a node will have for a task of the owner: unallocated amounts beside bookings, but for a task
-    ``inside`` of leases, idle parts, and what borrowers give back.
+    """The amounts that a node will have for a task of the owner.
+
+    They are idle parts, returns from borrowers and, unless the task is ``inside`` leases, unallocated amounts beside
+    bookings.
     """
 
     def __init__(self, core: Books, job: JobEntry, f: int, *, inside: bool = False) -> None:
         cluster, booked = core.cluster, booked_on(core)
         free = cluster.nodes[f, FREE : FREE + cluster.k_count]
         self._core, self._f, self._shape = core, f, job.shape
-        # What others are promised comes from what is unallocated, not from leases.
+        # Promises to others are served from unallocated amounts, not from leases.
         self._level = np.maximum(free - booked[f], 0) if len(booked) else free.copy()
         self._row = cluster.nodes[f].copy()
         if inside:
@@ -195,14 +195,14 @@ class _Coming:
         _free_device(self._core, self._row, self._f, device, amounts, sign)
 
     def add_ended(self, attempt: Attempt, pieces: list[Piece], sign: int) -> None:
-        """Add what the end of a borrower frees: its own row, and these parts."""
+        """Add the amounts that the end of a borrower frees: its own row, and these parts."""
         held = self._core.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self._core.cluster.k_count]
         self._level += sign * held
         for device, amounts in pieces:
             self.add(device, amounts, sign)
 
     def suffices(self) -> bool:
-        """Return whether the task fits, on devices too."""
+        """Return True if the task fits, also on devices."""
         cluster, shape = self._core.cluster, self._shape
         return bool(np.all(self._level >= shape.request_array)) and (
             not devices.cares(cluster, shape.ask) or bool(device_copies(self._row, shape.ask, cluster.k_count, False))

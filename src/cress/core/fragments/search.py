@@ -1,5 +1,5 @@
-"""The search for fragments: the own ones of a workload, loans of others, and borrowers that give back (source F, design
-note 0024).
+"""The search for fragments: a workload's own, loans from others, and returns by borrowers (source F, design note
+0024).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cress.model.node import Allocated
 from cress.model.resources import ResourceVector
 from cress.model.times import NEVER
 
-# Nodes looked at for a loan whose devices do not suffice.
+# The number of nodes with insufficient devices that the search for a loan examines.
 _TRIES = 16
 
 _NOTHING_BOOKED: Ints = np.zeros((0, 0), np.int64)
@@ -42,7 +42,7 @@ _NOTHING_BOOKED: Ints = np.zeros((0, 0), np.int64)
 
 @dataclass(frozen=True)
 class FragmentPlace:
-    """Place for one task on node ``f``: what it takes of leases, and its devices."""
+    """A place for one task on node ``f``: the parts of leases that it takes, and its devices."""
 
     f: int
     parts: tuple[LeasePart, ...]
@@ -50,8 +50,9 @@ class FragmentPlace:
 
 
 def may_use(job: JobEntry) -> bool:
-    """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks,
-    not of a gang with parts, and no lease itself.
+    """Return True if the next unit of a job may use fragments.
+
+    It must be a single task without exclusive disks, not of a gang with parts, and not itself a lease.
     """
     return (
         not job.job.is_lease
@@ -63,8 +64,9 @@ def may_use(job: JobEntry) -> bool:
 
 
 def own_room(core: Books, job: JobEntry, workload: GroupWorkload, *, held: bool = False) -> FragmentPlace | None:
-    """Return room for the next task of a job in idle parts of its own workload, or only of leases that are ``held``:
-    where they leave least, the first of equals.
+    """Return room for the next task of a job in idle parts of its own workload; ``held``: only of held leases.
+
+    The node where the least is left wins, the first among equals.
     """
     asked = [k for k, amount in enumerate(job.job.request) if amount]
     found: list[tuple[int, int]] = []
@@ -83,8 +85,9 @@ def own_room(core: Books, job: JobEntry, workload: GroupWorkload, *, held: bool 
 
 
 def awaited_on(core: Books, workload: GroupWorkload, f: int) -> JobEntry | None:
-    """Return the job for whose next task others left leases of its workload on node ``f``, while it waits and what is
-    idle or comes free there is enough.
+    """Return the job for whose next task others left leases of its workload on node ``f``.
+
+    ``None`` if it no longer waits, or if idle and returning parts there are not enough.
     """
     job = core.jobs.get(workload.awaited.get(f, 0))
     if job is None or not job.queued or core.pool.workload(job) is not workload or not is_open(core, job, f):
@@ -98,7 +101,9 @@ def awaited_on(core: Books, workload: GroupWorkload, f: int) -> JobEntry | None:
 
 
 def pieces_on(workload: GroupWorkload, f: int) -> dict[Attempt, list[Piece]]:
-    """Return what each task has of the leases of a workload on node ``f``, those of others as loans."""
+    """Return the parts that each task has of the leases of a workload on node ``f``; other workloads have them as
+    loans.
+    """
     found: dict[Attempt, list[Piece]] = {}
     for _, lease in sorted(workload.leases.items()):
         if lease.node != f or lease.is_ending:
@@ -112,11 +117,11 @@ def pieces_on(workload: GroupWorkload, f: int) -> dict[Attempt, list[Piece]]:
 
 
 def find_loan(core: Books, job: JobEntry) -> FragmentPlace | None:
-    """Return room for the next task of a job that is predicted short, in idle parts of all workloads and what is
-    unallocated beside them.
+    """Return room for the next task of a job with a short prediction, in idle parts of all workloads and unallocated
+    amounts.
     """
     pool, cluster = core.pool, core.cluster
-    # A task that must not be stopped cannot give back.
+    # A task that must not be stopped cannot return a loan.
     stays = job.job.is_lease or job.job.type in (JobType.SERVICE, JobType.DATABASE)
     if stays or not pool.idle_on or not may_use(job) or min(job.run, job.limit) > pool.limit.limit:
         return None
@@ -159,7 +164,7 @@ def find_loan(core: Books, job: JobEntry) -> FragmentPlace | None:
             and others
             and any(pool.leases[part.lease].is_held for part in room.parts if pool.leases[part.lease] in mine)
         ):
-            # What it has of a held lease stays there, so it could not give back as a whole what it borrows beside.
+            # Its part of a held lease stays there, so it could not return its loan as a whole.
             mine = [lease for lease in mine if not lease.is_held]
             room = _room_on(core, job, f, mine, others, spare)
         if room is not None:
@@ -169,8 +174,9 @@ def find_loan(core: Books, job: JobEntry) -> FragmentPlace | None:
 
 
 def _owner_fits_at(core: Books, workload: GroupWorkload, f: int) -> int:
-    """Return when the waiting unit at the head of a workload's queue is expected to fit on node ``f`` in what its
-    workload has there; NEVER if it does not, or none waits.
+    """Return when (µs) the waiting unit at the head of a workload's queue is expected to fit on node ``f``.
+
+    Only amounts of its workload there count. NEVER if it does not fit, or if no unit waits.
     """
     head = head_of(workload.group)
     if head is None or core.pool.workload(head) is not workload or not may_use(head) or not is_open(core, head, f):
@@ -193,7 +199,7 @@ def _owner_fits_at(core: Books, workload: GroupWorkload, f: int) -> int:
 
 
 def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tuple[LeasePart, ...]:
-    """Return what a task that holds its row in ``slot`` leaves of what its claim brought, as far as it is free on the
+    """Return the parts of a claim's leases that its task, with its row in ``slot``, leaves unused and free on the
     node.
     """
     pool, cluster = core.pool, core.cluster
@@ -207,7 +213,7 @@ def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tu
     for device, amounts in pool.pieces(f, claim.job.job.request, mask):
         if device in brought:
             _add(brought, device, amounts, -1)
-    # The room of the claim itself is held already.
+    # The room of the claim itself is already held.
     booked = booked_on(core, claim.reservation)
     free = cluster.nodes[f, FREE : FREE + cluster.k_count]
     spare = (np.maximum(free - booked[f], 0) if len(booked) else free).tolist()
@@ -227,10 +233,10 @@ def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tu
 
 
 def given_back_from(lease: WorkloadLease) -> int:
-    """Return from when on the idle parts of a lease may go back to the cluster by themselves; NEVER if it yields as a
-    whole or not at all.
+    """Return the time (µs) from which the idle parts of a lease may return to the cluster; NEVER if it yields as a
+    whole or never.
 
-    A lease with a holder ends with them, so that has to use nothing of it.
+    A lease with a holder ends if it becomes empty, so its holder must use none of it.
     """
     holder = lease.holder
     if holder is None:
@@ -241,8 +247,10 @@ def given_back_from(lease: WorkloadLease) -> int:
 
 
 def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list[int]:
-    """Return the leases of the groups that yield whose idle parts make room for a task on one node, beside the bookings
-    there, where the fewest are needed.
+    """Return leases of the yielding groups whose idle parts make room for a task on one node, beside the bookings
+    there.
+
+    The node that needs the fewest leases wins.
     """
     pool, cluster = core.pool, core.cluster
     booked = booked_on(core)
@@ -257,7 +265,7 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
             continue
         free = cluster.nodes[f, FREE : FREE + cluster.k_count]
         if len(booked):
-            # What others are promised comes from what is unallocated, not from leases.
+            # Promises to others are served from unallocated amounts, not from leases.
             free = np.maximum(free - booked[f], 0)
         left = (free - job.shape.request_array).tolist()
         needed: list[int] = []
@@ -275,17 +283,16 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
 
 
 def is_open(core: Books, job: JobEntry, f: int) -> bool:
-    """Return whether node ``f`` takes tasks, and neither a clause of the job nor an advance reservation keeps it
-    off.
-    """
+    """Return True if node ``f`` is open, and neither a clause of the job nor an advance reservation excludes it."""
     if core.advance_reservations.closes(job, f):
         return False
     return bool(core.cluster.nodes[f, USABLE]) and not core.cluster.lack[job.shape.row, f] & OUT
 
 
 def booked_on(core: Books, but: Reservation | None = None) -> Ints:
-    """Return, per node, all that bookings in force need at any time, ``but`` those of a reservation; nothing if there
-    are none.
+    """Return, per node, the sum of all bookings in force at any time, except those of the reservation ``but``.
+
+    Empty without bookings.
     """
     timeline = core.timeline
     if not timeline.any_booked:
@@ -308,8 +315,10 @@ def _add(pieces: dict[int, list[int]], device: int, amounts: Iterable[int], sign
 def _room_on(
     core: Books, job: JobEntry, f: int, own: list[WorkloadLease], others: list[WorkloadLease], spare: Ints | None
 ) -> FragmentPlace | None:
-    """Return what a task takes on node ``f``: of leases of its own workload, then of ``spare`` unallocated amounts
-    (``None``: nothing), then of other leases.
+    """Return the place of a task on node ``f``; ``None`` if it does not fit.
+
+    It takes first from leases of its own workload, then from ``spare`` unallocated amounts (``None``: nothing), then
+    from other leases.
     """
     pool, cluster = core.pool, core.cluster
     request = job.job.request
@@ -344,7 +353,7 @@ def _room_on(
 
 
 def _in_turn(leases: list[WorkloadLease], device: int, amounts: Sequence[int]) -> list[WorkloadLease]:
-    """Return the leases with an idle part on a device: the smallest that holds all of the amounts, then the largest
+    """Return the leases with an idle part on a device: the smallest that holds all the amounts, then the largest
     first.
     """
     idle = [lease for lease in leases if device in lease.idle]
@@ -358,7 +367,7 @@ def _take(
     named: Callable[[int, int, Piece], LeasePart], parts: list[LeasePart], leases: list[WorkloadLease], f: int,
     device: int, amounts: Sequence[int],
 ) -> list[int]:  # fmt: skip
-    """Add to ``parts`` what idle parts on a device have of ``amounts``; return what they lack."""
+    """Add to ``parts`` the available amounts of idle parts on a device; return the missing amounts."""
     left = list(amounts)
     for lease in leases:
         taken = tuple(map(min, left, lease.idle[device].amounts))
@@ -369,8 +378,9 @@ def _take(
 
 
 def _devices_for(core: Books, job: JobEntry, f: int, leases: list[WorkloadLease], *, free: bool) -> int | None:
-    """Return the devices of a task as a mask, from idle parts of these leases and, if ``free``, what is unallocated;
-    ``None`` if they do not suffice.
+    """Return the devices of a task as a mask; ``None`` if they do not suffice.
+
+    They come from idle parts of these leases and, if ``free``, from unallocated amounts.
     """
     cluster, k_count = core.cluster, core.cluster.k_count
     row = cluster.nodes[f].copy()

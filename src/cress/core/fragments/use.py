@@ -12,7 +12,7 @@ from cress.model.resources import ResourceVector
 
 
 def take_parts(core: Books, fact: Start, f: int) -> None:
-    """Free what a task that is about to start on node ``f`` takes of leases."""
+    """Free the parts of leases that a task takes which is about to start on node ``f``."""
     for part in fact.parts:
         core.pool.take(core.pool.leases[part.lease], core.pool.placed(f, part))
 
@@ -24,8 +24,9 @@ def _borrowed(core: Books, fact: Start, job: JobEntry) -> list[LeasePart]:
 
 
 def row_beside_loan(core: Books, fact: Start, job: JobEntry, f: int, mask: int) -> ResourceVector | None:
-    """Return what the row of a task with a loan holds: what is not borrowed, and no device, as those are held one by
-    one; ``None`` without a loan.
+    """Return the amounts in the row of a task with a loan; ``None`` without a loan.
+
+    These are the amounts that are not borrowed, without devices, because devices are held one by one.
     """
     borrowed = _borrowed(core, fact, job)
     if not borrowed:
@@ -38,7 +39,7 @@ def row_beside_loan(core: Books, fact: Start, job: JobEntry, f: int, mask: int) 
 
 
 def use_leases(core: Books, fact: Start, attempt: Attempt) -> None:
-    """Enter what a task that has just started uses of leases, or the lease that it founds."""
+    """Enter the parts of leases that a newly started task uses, or the lease that it creates."""
     pool, job, f = core.pool, attempt.job, attempt.node
     workload = pool.workload(job)
     if fact.parts and workload is not None and workload.awaited.get(f) == job.job.id:
@@ -64,7 +65,7 @@ def use_leases(core: Books, fact: Start, attempt: Attempt) -> None:
 
 
 def _borrow(core: Books, fact: Start, attempt: Attempt, borrowed: list[LeasePart]) -> None:
-    """Hold what a task has beside its row: what it borrows, and the rest of its devices."""
+    """Hold the parts of a task beside its row: its loan, and the rest of its devices."""
     pool, f = core.pool, attempt.node
     lent: dict[int, ResourceVector] = {}
     for part in borrowed:
@@ -81,10 +82,10 @@ def _borrow(core: Books, fact: Start, attempt: Attempt, borrowed: list[LeasePart
 
 
 def leave_leases(core: Books, attempt: Attempt, again: bool) -> None:
-    """Give back what a task that is over used of leases; ``again``: it has to run again."""
+    """Return the parts of leases of an ended task; ``again``: it has to run again."""
     if core.pool.lends:
         work = (core.now - attempt.start) * max(1, attempt.amounts[0])
-        # What it gives back to its owner belongs to no lease any more: such a part is of a loan too.
+        # A part already returned to its owner belongs to no lease any more, but it was a loan too.
         core.pool.limit.ended(work, loan=bool(attempt.parts), again=again and not attempt.job.cancelled)
     if attempt.id in core.pool.leases and core.pool.leases[attempt.id].holder is attempt:
         core.pool.close(core.pool.leases[attempt.id])
@@ -96,8 +97,9 @@ def leave_leases(core: Books, attempt: Attempt, again: bool) -> None:
 
 
 def give_to_claim(core: Books, fact: Claim, job: JobEntry, f: int) -> list[int]:
-    """Free the idle parts that a claim on node ``f`` takes over, and note what its victims yield; return those that
-    only give back a loan to its owner.
+    """Free the idle parts that a claim on node ``f`` takes over, and note what its victims yield.
+
+    Return the victims that only return a loan to its owner.
     """
     pool = core.pool
     workload = pool.workload(job) if fact.leased else None

@@ -1,1 +1,1 @@
-"""The time axis: the earliest time at which a unit fits, and the bookings that rely on it."""
+"""The time axis: the earliest time at which a unit fits, and the bookings on which that depends."""

@@ -1,8 +1,8 @@
 """The advance reservations of a cluster, and their bookings on the timeline.
 
-A booking is what a reservation keeps on a node beside what tasks of its group hold there already: it shrinks as they
-start and grows as they end. So it is written again when the leases of its node have changed, before the timeline is
-asked.
+A booking is the amount that a reservation keeps on a node beside the use of its own group there: it shrinks as the
+group's tasks start and grows as they end. So it is written again after a change of leases on its node, before the
+timeline is used.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from cress.model.zones import zone_of
 
 
 class Kept:
-    """One advance reservation: its nodes, the times (on the clock of the core) at which it holds, and its bookings by
-    node.
-    """
+    """One advance reservation: its nodes, its times (on the clock of the core), and its bookings by node."""
 
     __slots__ = ("force", "gap", "places", "rows", "spec", "times", "tried")
 
@@ -37,23 +35,23 @@ class Kept:
         self.places = places
         self.force = force
         self.times: list[tuple[int, int]] = []
-        # The longest time between two occurrences after the first one.
+        # The longest gap between two occurrences after the first one.
         self.gap = NEVER
         self.rows: dict[int, list[int]] = {}
-        # ``cluster.loosened`` when no other nodes were found for lost ones.
+        # The value of ``cluster.loosened`` at the last search for replacements of lost nodes, which found none.
         self.tried = -1
 
     def is_active(self, now: int) -> bool:
-        """Return whether it holds now."""
+        """Return True if it is in force now."""
         return bool(self.times) and self.times[0][0] <= now < self.times[0][1]
 
     def is_of(self, group: GroupState) -> bool:
-        """Return whether the group may use it."""
+        """Return True if the group may use it."""
         return self.spec.group == group.name
 
 
 class AdvanceReservations:
-    """All of them, by name."""
+    """All advance reservations by name."""
 
     def __init__(
         self,
@@ -69,17 +67,17 @@ class AdvanceReservations:
         self.by_name: dict[str, Kept] = {}
         # By node.
         self.on: dict[int, list[Kept]] = {}
-        # Wall clock minus the clock of the core, once known.
+        # Wall clock minus the clock of the core (µs), once known.
         self.offset: int | None = None
-        # When the next of them begins or ends.
+        # The time (µs) at which the next of them begins or ends.
         self.next_change = NEVER
-        # Tasks that have to end because the time of a reservation is over, with its name.
+        # Tasks that must end because a reservation has ended, with its name.
         self.ending: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
         self._seen = -1
-        # The stamp of the cluster when room was last made for those that hold.
+        # The stamp of the cluster at the last time room was made for those in force.
         self.cleared = -1
-        # By job, what ``gaps`` found of it, and in which state.
+        # Results of ``gaps`` by job, after the state for which they hold.
         self.gaps: dict[int, tuple[tuple[Any, ...], Any]] = {}
 
     def __bool__(self) -> bool:
@@ -88,7 +86,7 @@ class AdvanceReservations:
     # --- changes -----------------------------------------------------------------------------------------------
 
     def put(self, spec: AdvanceReservation, now: int) -> None:
-        """Add a reservation, or replace the one of its name."""
+        """Add a reservation, or replace the one with its name."""
         if spec.name in self.by_name:
             self._take_out(spec.name)
         force = 1 if spec.is_maintenance else -self._numbers.setdefault(spec.group, len(self._numbers) + 1)
@@ -121,7 +119,7 @@ class AdvanceReservations:
         self.timeline.count_nodes((f for f, _ in kept.places), -1)
 
     def set_clock(self, offset: int, now: int) -> list[tuple[Kept, int, int]]:
-        """Take over another wall clock; return the occurrences that are over by it."""
+        """Set another wall clock; return the occurrences that are past by it."""
         self.offset = offset
         ended = []
         for name, kept in list(self.by_name.items()):
@@ -136,8 +134,9 @@ class AdvanceReservations:
         return ended
 
     def over(self, now: int) -> list[tuple[Kept, int, int]]:
-        """Return the occurrences that are over by now, with their starts and ends, and go on to the next ones; those
-        that are over for good are removed.
+        """Return the occurrences that are past, with their starts and ends, and go on to the next ones.
+
+        Reservations without further occurrences are removed.
         """
         ended = []
         for name, kept in list(self.by_name.items()):
@@ -155,7 +154,7 @@ class AdvanceReservations:
         return ended
 
     def _follow(self, kept: Kept, now: int) -> None:
-        """Find its times from now on."""
+        """Compute its times from now on."""
         if self.offset is None:
             kept.times = []
         else:
@@ -174,7 +173,7 @@ class AdvanceReservations:
         self._find_next_change()
 
     def zone_of(self, spec: AdvanceReservation) -> tzinfo:
-        """Return the zone whose clocks a reservation follows."""
+        """Return the time zone of a reservation."""
         return zone_of(spec.zone or "UTC")
 
     def _find_next_change(self) -> None:
@@ -183,14 +182,14 @@ class AdvanceReservations:
         self.next_change = min(moments, default=NEVER)
 
     def _changed(self) -> None:
-        # Nobody who failed before must be left out, and no plan that was made before may stay.
+        # Failed tries must be repeated, and earlier plans dropped.
         self.cluster.loosened += 1
         self.cluster.usable_changes += 1
 
     # --- bookings ----------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Write the bookings again on nodes whose leases have changed."""
+        """Write the bookings again on nodes with changed leases."""
         stamp = self.cluster.stamp
         if stamp == self._seen:
             return
@@ -206,13 +205,17 @@ class AdvanceReservations:
             self.timeline.unbook(row)
 
     def _write_group(self, group: str, f: int, now: int) -> None:
-        """Book what all reservations of a group keep on a node: what it holds there counts for one of them only."""
+        """Book the amounts that all reservations of a group keep on a node; its use there counts for only one of
+        them.
+        """
         for kept in self.on[f]:
             if kept.spec.group == group:
                 self._write(kept, f, now)
 
     def _write(self, kept: Kept, f: int, now: int) -> None:
-        """Book what it keeps on a node beside what its group holds there and those before it do not have."""
+        """Book the amounts that a reservation keeps on a node, beside the group's use not counted for earlier
+        reservations.
+        """
         self._clear(kept, f)
         amounts = self.amounts_on(kept, f)
         if not kept.times or not amounts.any():
@@ -234,7 +237,7 @@ class AdvanceReservations:
                 begin = moment
 
     def _before(self, kept: Kept, f: int) -> list[tuple[list[tuple[int, int]], Ints]]:
-        """Return the times and amounts of the reservations of its group on a node that were made before it."""
+        """Return the times and amounts of the group's earlier reservations on a node."""
         others = takewhile(lambda other: other is not kept, self.on[f])
         return [(other.times, self.amounts_on(other, f)) for other in others if other.spec.group == kept.spec.group]
 
@@ -248,7 +251,7 @@ class AdvanceReservations:
         ]
 
     def amounts_on(self, kept: Kept, f: int) -> Ints:
-        """Return all that it reserves on a node."""
+        """Return all amounts that it reserves on a node."""
         capacity: Ints = np.array(self.cluster.specs[f].capacity, np.int64)
         if not kept.spec.amounts:
             return capacity
@@ -259,26 +262,26 @@ class AdvanceReservations:
     # --- questions ---------------------------------------------------------------------------------------------
 
     def number_of(self, group: GroupState) -> int:
-        """Return the number by which a group asks the timeline; 0 if it has no reservation."""
+        """Return the number of a group for questions to the timeline; 0 if it has no reservation."""
         return self._numbers.get(group.name, 0)
 
     def active(self) -> Iterable[Kept]:
-        """Return those that hold now."""
+        """Return the reservations in force now."""
         now = self._now()
         return [kept for kept in self.by_name.values() if kept.is_active(now)]
 
     def active_nodes(self, group: GroupState) -> list[int]:
-        """Return the nodes on which a group has a reservation that holds now."""
+        """Return the nodes on which a group has a reservation in force now."""
         return [f for kept in self.active() if kept.is_of(group) for f, _ in kept.places]
 
     def sheltered_from(self, group: GroupState) -> list[int]:
-        """Return the nodes on which another group has a reservation that holds now: nobody is preempted there for this
-        one.
+        """Return the nodes with a reservation of another group in force now; there is no preemption for ``group`` on
+        them.
         """
         return [f for kept in self.active() if not kept.is_of(group) for f, _ in kept.places]
 
     def kept_from(self, group: GroupState, until: int) -> Ints:
-        """Return, per node, the most that is kept from a group at any time before ``until``."""
+        """Return, per node, the most that is kept from a group at any time before ``until`` (µs)."""
         self.refresh()
         out = np.zeros((self.cluster.node_count, self.cluster.k_count), np.int64)
         table = self.timeline.table
@@ -293,7 +296,7 @@ class AdvanceReservations:
         return out
 
     def kept_for_all(self) -> Ints:
-        """Return, per node, the most that is kept at any time for anybody."""
+        """Return, per node, the most that is kept at any time, for any group."""
         self.refresh()
         out = np.zeros((self.cluster.node_count, self.cluster.k_count), np.int64)
         for f, all_kept in self.on.items():
@@ -304,14 +307,12 @@ class AdvanceReservations:
         return out
 
     def closed_to(self, group: GroupState, until: int) -> Bools:
-        """Return, per node, whether anything there is kept from a group at any time before ``until``."""
+        """Return, per node, True if any amount is kept from a group at any time before ``until`` (µs)."""
         closed: Bools = np.any(self.kept_from(group, until), axis=1)
         return closed
 
     def closes(self, job: JobEntry, f: int) -> bool:
-        """Return whether anything on node ``f`` is kept from a job before a task of it that starts now would have to
-        end.
-        """
+        """Return True if any amount on node ``f`` is kept from a job before the limit of a task that starts now."""
         if f not in self.on:
             return False
         self.refresh()
@@ -325,7 +326,7 @@ class AdvanceReservations:
         )
 
     def next_on(self, group: GroupState, f: int, until: int) -> list[tuple[int, int, Kept]]:
-        """Return the times before ``until`` at which node ``f`` is kept from a group, by their starts."""
+        """Return the times before ``until`` (µs) at which node ``f`` is kept from a group, by start."""
         self.refresh()
         table = self.timeline.table
         found: dict[tuple[int, int, str], Kept] = {}
@@ -339,7 +340,7 @@ class AdvanceReservations:
         return [(start, end, kept) for (start, end, _), kept in sorted(found.items(), key=lambda each: each[0])]
 
     def stops_at_end(self, kept: Kept, start: int, group_attempts: Iterable[Attempt]) -> list[Attempt]:
-        """Return the tasks that started in an occurrence that is over now and have to end with it."""
+        """Return the tasks that started in a past occurrence and must end with it."""
         if kept.spec.at_end != STOP:
             return []
         nodes = {f for f, _ in kept.places}
@@ -347,7 +348,7 @@ class AdvanceReservations:
 
 
 def group_of(holder: Holder) -> str | None:
-    """Return the group of what holds a lease; ``None`` for a stranger."""
+    """Return the group of a holder of a lease; ``None`` for a foreign one."""
     if isinstance(holder, Attempt):
         return holder.job.group.name
     if isinstance(holder, LeaseRow):

@@ -1,7 +1,7 @@
-"""Conservative backfill: every waiting job has a planned start, made in queue order, that delays none before it.
+"""Conservative backfill: every waiting job has a planned start, made in queue order, that delays no job before it.
 
-When nodes get more free amounts, jobs are planned again in queue order while all other plans stay in force: a job keeps
-its old place at worst, so none moves later. Only nodes that changed can make an earlier start possible.
+When nodes get more free amounts, jobs are planned again in queue order while all other plans stay in force: each job
+can at least keep its place, so none moves later. Only changed nodes can allow an earlier start.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
-# Tasks of one array that are planned at once; the rest is planned as these start.
+# The number of tasks of one array planned at once; the rest is planned as these start.
 MOST_TASKS = 256
 
 
 class Freer:
-    """Nodes with more free amounts than before, also as an array for the kernels."""
+    """Nodes with more free amounts than before, also as an array for kernels."""
 
     def __init__(self, nodes: Iterable[int]) -> None:
         self._nodes = set(nodes)
@@ -43,9 +43,9 @@ class Freer:
 
 
 class GroupPlan:
-    """The planned units of one group: per job its reservations, in queue order, seen through its own view.
+    """The planned units of one group: reservations by job, in queue order, in a view of their own.
 
-    ``stamp``, ``loosened`` and ``usable`` are the cluster's when all units were last planned again.
+    ``stamp``, ``loosened`` and ``usable`` are those of the cluster when all units were last planned again.
     """
 
     def __init__(self, view: int) -> None:
@@ -54,7 +54,7 @@ class GroupPlan:
         self.stamp = -1
         self.loosened = -1
         self.usable = -1
-        # Nodes that got freer before, where ``stamp`` cannot tell.
+        # Nodes that became freer before ``stamp``, which does not show them.
         self.freer: set[int] = set()
 
 
@@ -76,12 +76,12 @@ class Plans:
                     self.timeline.drop(unit)
 
     def reconsider(self) -> None:
-        """Have every unit planned again: what changed is on no node, and may let any of them start earlier."""
+        """Plan every unit again: the change was on no node, and may let any of them start earlier."""
         for plan in self.by_group.values():
             plan.stamp = -1
 
     def plan_of(self, name: str) -> GroupPlan:
-        """Return the plan of a group, empty at first."""
+        """Return the plan of a group, at first an empty one."""
         plan = self.by_group.get(name)
         if plan is None:
             self._views += 1
@@ -91,10 +91,10 @@ class Plans:
     def due(
         self, group: GroupState, now: int, *, beside_others: bool, passes: Callable[[JobEntry], bool]
     ) -> Reservation | None:
-        """Bring the group's plan up to date; return the first unit whose start has come and that has room.
+        """Update the group's plan; return the first unit with a due start and room.
 
-        ``beside_others``: reservations of other groups are in force, perhaps made after the plan was. Only jobs that
-        it ``passes`` are planned.
+        ``beside_others``: reservations of other groups are in force, perhaps newer than the plan. Only jobs that
+        ``passes`` accepts are planned.
         """
         plan = self.plan_of(group.name)
         self.timeline.view = plan.view
@@ -110,7 +110,7 @@ class Plans:
         freer = Freer(())
         loosened = plan.loosened != cluster.loosened
         if loosened or gone:
-            # After an end every unit that can is moved earlier, once, in queue order.
+            # After an end, every unit that can is moved earlier, once, in queue order.
             freer = Freer(gone | self.changed_since(plan))
             plan.freer.clear()
             plan.stamp = cluster.stamp
@@ -140,26 +140,26 @@ class Plans:
         return unit.start <= now and bool(unit.nodes) and self.fit.has_room(unit.job.shape, unit.nodes)
 
     def _holds(self, unit: Reservation, now: int) -> bool:
-        """Return whether the unit delays no reservation if it starts as planned."""
-        unit.stamp = -1  # its nodes did not change, but what is reserved on them may have
+        """Return True if the unit delays no reservation with its planned start."""
+        unit.stamp = -1  # its nodes did not change, but reservations on them may have
         self.timeline.enforce(unit, False)
         holds = self.timeline.holds(unit, unit.job.duration, now)
         self.timeline.enforce(unit, True)
         return holds
 
     def changed_since(self, plan: GroupPlan) -> set[int]:
-        """Return the nodes that may have more free amounts since the plan was brought up to date."""
+        """Return the nodes that may have more free amounts since the last update of the plan."""
         changed = self.cluster.nodes[: self.cluster.node_count, STAMP] > plan.stamp
         return plan.freer.union(np.flatnonzero(changed).tolist())
 
     def started(self, group: GroupState, unit: Reservation) -> None:
-        """Remove the plan of a unit that starts: its leases replace the bookings."""
+        """Remove the plan of a unit that starts, because its leases replace the bookings."""
         self.timeline.drop(unit)
         self.by_group[group.name].units[unit.job.job.id].remove(unit)
 
     def forget(self, job: JobEntry) -> None:
-        """Drop the plans of a job whose constraints changed, so that its units are planned again and other jobs may use
-        the room.
+        """Drop the plans of a job with changed constraints, so that its units are planned again and others may use the
+        room.
         """
         plan = self.by_group.get(job.group.name)
         if plan is not None:
@@ -168,7 +168,7 @@ class Plans:
                 self.timeline.drop(unit)
 
     def planned_start(self, job: JobEntry) -> int | None:
-        """Return the earliest planned start of a job's units, if one is known."""
+        """Return the earliest planned start of a job's units (µs); ``None`` if unknown."""
         plan = self.by_group.get(job.group.name)
         starts = [unit.start for unit in plan.units.get(job.job.id, ()) if unit.rows] if plan else []
         return min(starts, default=None)
@@ -181,7 +181,7 @@ class Plans:
         return min(planned, default=(0, 0, None))[2]
 
     def _match_queue(self, plan: GroupPlan, jobs: list[JobEntry]) -> set[int]:
-        """Drop the plans of units that do not wait any more; return the nodes that this freed."""
+        """Drop the plans of units that no longer wait; return the nodes that this freed."""
         waiting = {job.job.id: job for job in jobs}
         freer: set[int] = set()
         for number in list(plan.units):
@@ -202,13 +202,13 @@ class Plans:
     def _better(self, plan: GroupPlan, unit: Reservation, freer: Freer, replan: bool, now: int) -> Reservation:
         """Return the unit's plan, moved to an earlier start if the freer nodes allow one.
 
-        It is planned again if its place is gone: a node was lost, or another group took it.
+        It is planned again if its place is lost: a node was lost, or another group took it.
         """
         job, timeline = unit.job, self.timeline
         stands = bool(unit.rows) and not replan
         single = job.shape.size == 1
         if stands and single and unit.nodes[0][0] not in freer:
-            # Its own booking is on other nodes, so it need not be ignored for the question.
+            # Its own booking is on other nodes, so the question need not exclude it.
             slot = timeline.earliest_among(freer.places, job.shape, job.duration, now, job.group.asker)
             if _not_earlier(slot, unit):
                 return unit
@@ -229,12 +229,12 @@ class Plans:
         return self._reserve(plan, job, slot or self._earliest(job, now))
 
     def _moved(self, plan: GroupPlan, unit: Reservation, freer: Freer, now: int) -> Reservation:
-        """Plan the unit again: it may not start in its place any more."""
+        """Plan the unit again, because it can no longer start in its place."""
         self._leave(plan, unit, freer)
         return self._reserve(plan, unit.job, self._earliest(unit.job, now))
 
     def _leave(self, plan: GroupPlan, unit: Reservation, freer: Freer) -> None:
-        """Free the unit's place for those behind it now, and for those before it when all are planned again."""
+        """Free the unit's place, for units behind it now, and for those before it when all are planned again."""
         self.timeline.drop(unit)
         nodes = [f for f, _ in unit.nodes]
         freer.add(nodes)
@@ -252,8 +252,7 @@ class Plans:
 
 
 def _not_earlier(slot: Slot | None, unit: Reservation) -> bool:
-    # At equal starts the nodes that registered first win, each with as many copies as it takes: as if the unit were
-    # planned for the first time.
+    # At equal starts the first registered nodes win, each with as many copies as it takes, as in a first plan.
     return slot is None or (slot.start, _filled(slot.nodes)) >= (unit.start, _filled(unit.nodes))
 
 

@@ -1,4 +1,4 @@
-"""Reservations of blocked units while later units go on, and nodes drained for units without a reservation."""
+"""Reservations of blocked units while later units start, and nodes drained for units without a reservation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cress.model.times import NEVER
 
 
 class Ahead:
-    """The blocked units that a pass has met so far, in its order; ``sign`` are the ids of their jobs."""
+    """The blocked units of a pass so far, in its order; ``sign`` are the ids of their jobs."""
 
     __slots__ = ("jobs", "sign")
 
@@ -28,14 +28,14 @@ class Ahead:
         self.sign: tuple[int, ...] = ()
 
     def append(self, job: JobEntry) -> None:
-        """Add a blocked unit, if it is not there."""
+        """Add a blocked unit, unless it is in the list."""
         if job in self.jobs:
             return
         self.jobs.append(job)
         self.sign = (*self.sign, job.job.id)
 
     def beside(self, job: JobEntry) -> Ahead:
-        """Return a copy of the list with one more at its end, if it is not there."""
+        """Return a copy of the list with one more unit at its end, unless it is in the list."""
         if job in self.jobs:
             return self
         more = Ahead()
@@ -47,8 +47,8 @@ class Ahead:
 class Reservations:
     """Reservations of blocked units, made only when a later unit could take their place.
 
-    They stand until an event that may let the unit start earlier (``cluster.loosened``), the unit starts,
-    or the units ahead of it change.
+    A reservation lasts until an event that may let its unit start earlier (``cluster.loosened``), until the unit
+    starts, or until the units ahead of it change.
     """
 
     def __init__(self, cluster: Cluster, fit: Fit, timeline: Timeline) -> None:
@@ -57,7 +57,7 @@ class Reservations:
         self.timeline = timeline
         self.kept: list[Reservation] = []
         self.loosened = -1
-        # Which nodes are reserved in advance for others before a time; ``None`` if none is for anybody.
+        # The nodes reserved in advance for others before a time; ``None`` without any advance reservation.
         self.reserved: Callable[[GroupState, int], Bools] | None = None
 
     def heed(self, ahead: list[JobEntry], now: int) -> None:
@@ -86,7 +86,7 @@ class Reservations:
                 kept.append(self._make(job, now))
 
     def _must_be_made_again(self, reservation: Reservation, now: int) -> bool:
-        """Return whether a reservation is out of date: nodes are due to be drained, or a clause now excludes one of its
+        """Return True if a reservation is out of date: nodes are due to be drained, or a clause excludes one of its
         nodes.
         """
         if reservation.job.shape.match is not None and self.fit.excludes_any(reservation.job.shape, reservation.nodes):
@@ -95,24 +95,25 @@ class Reservations:
         return unknown and drain_due(reservation.job, now)
 
     def expire(self, now: int) -> None:
-        """Drop the reservations whose time has come without their unit: a task outlived its predicted end."""
+        """Drop the reservations whose start has passed without their unit, because a task outlived its predicted
+        end.
+        """
         if any(kept.rows and kept.start <= now and not kept.lasting for kept in self.kept):
             self.forget()
             self.cluster.loosened += 1
 
     def forget(self) -> None:
-        """Drop all reservations; they are made again when they are needed."""
+        """Drop all reservations; they are made again when needed."""
         for reservation in self.kept:
             self.timeline.drop(reservation)
         self.kept.clear()
 
     def unknown_below_quota(self, group: GroupState, shape: Shape | None) -> bool:
-        """Return whether a unit ahead of one of this shape has no known start although its group is below its quota.
+        """Return True if a unit ahead of one of this shape has no known start although its group is below its quota.
 
-        It is unknown which starts would delay such a unit, so only groups below their quota may go on (G, step n); in a
-        tree, where the paths of both part, one is below its quota as well if a group above it is. A unit for
-        which the nodes that its clauses allow now are too small, each or (for a gang) together,
-        holds up no other unit.
+        It is unknown which starts would delay such a unit, so only groups below their quota may go on (G, step n). In
+        a tree, where the two paths part, a group also counts as below if a group above it is. A unit for which the
+        nodes that its clauses allow now are too small, each or (for a gang) together, delays no other unit.
         """
         return any(
             reservation.in_force
@@ -125,7 +126,7 @@ class Reservations:
         )
 
     def of(self, job: JobEntry) -> Reservation | None:
-        """Return the reservation of a job's next unit, if there is one."""
+        """Return the reservation of a job's next unit; ``None`` without one."""
         return next((reservation for reservation in self.kept if reservation.job is job), None)
 
     def _make(self, job: JobEntry, now: int) -> Reservation:
@@ -141,16 +142,16 @@ class Reservations:
             self.timeline.reserve(reservation, NEVER)
         else:
             reservation = Reservation(job=job, start=NEVER, nodes=[], stamp=self.cluster.stamp, in_force=True)
-        # One that waits for its turn to have nodes drained holds up nobody meanwhile.
+        # A unit that waits for its turn to drain nodes delays no other unit meanwhile.
         waits = slot is None and not reservation.lasting and drain_due(job, now)
         reservation.hopeless = waits or (slot is None and not self.fit.could_ever_fit(job.shape))
         return reservation
 
     def _drain(self, job: JobEntry) -> list[tuple[int, int]]:
-        """Return nodes to drain for a unit that fits at no known end: those drained before, while they suffice.
+        """Return nodes to drain for a unit that fits at no known end: the present ones while they suffice.
 
-        Else the usable nodes that are large enough and that no clause excludes, those that miss the smallest share of
-        their capacity, not booked ones first; the first registered among equals.
+        Else they are usable nodes that are large enough and that no clause excludes: first those without bookings,
+        then those that lack the smallest share of their capacity; ties go to the node that registered first.
         """
         if job.shape.kinds:
             return self._drain_for_kinds(job)
@@ -159,7 +160,7 @@ class Reservations:
         out = cluster.lack[job.shape.row, : cluster.node_count] & OUT != 0
         fit = cluster.usable() & ~out
         if self.reserved is not None:
-            # A node that is reserved in advance for others cannot be kept free until it has room.
+            # A node reserved in advance for others cannot be kept free until it has room.
             fit &= ~self.reserved(job.group, NEVER)
         if job.foreseen.drain and all(fit[f] for f, _ in job.foreseen.drain):
             return job.foreseen.drain
@@ -187,8 +188,10 @@ class Reservations:
         return chosen if not wanted else []
 
     def _drain_for_kinds(self, job: JobEntry) -> list[tuple[int, int]]:
-        """Return nodes to drain for a gang of several kinds of tasks: those drained before, while they suffice; else
-        those that hold it when empty.
+        """Return nodes to drain for a gang of several kinds of tasks: the present ones while they suffice, else new
+        ones.
+
+        New ones hold the gang when empty.
         """
         closed = None if self.reserved is None else self.reserved(job.group, NEVER)
         room = self.fit.kinds_when_empty(job.shape, closed)
@@ -198,5 +201,5 @@ class Reservations:
 
 
 def drain_due(job: JobEntry, now: int) -> bool:
-    """Return whether a blocked unit has waited long enough for nodes to be drained for it."""
+    """Return True if a blocked unit has waited for ``drain_after``, so that nodes are drained for it."""
     return now >= job.since + job.group.options.drain_after

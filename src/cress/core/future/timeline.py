@@ -1,6 +1,6 @@
-"""The time axis: bookings beside leases, and "the earliest time at which this fits".
+"""The time axis: bookings beside leases, and the earliest time at which a request fits.
 
-Reservations, backfill, conservative plans and expected starts all ask this one object.
+Reservations, backfill, conservative plans and expected starts all use this one object.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from cress.core.tables.arrays import Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
-# Bookings of force ALL count for everyone; a number above is the view of one group's plan; NO_PLAN has no plan.
+# Bookings of force ALL count for every view; a higher number is the view of one group's plan; NO_PLAN has no plan.
 NO_PLAN, ALL = 0, 1
 
-# Times at which a gang is tried whose racks are counted or compared, where halving finds none.
+# The number of times tried for a gang with rules for racks, if halving finds none.
 MOST_TIMES = 256
 
 
 class Slot:
-    """The earliest fit of a unit: its ``start``, and its number of copies on each node."""
+    """The earliest fit of a unit: its ``start`` (µs), and the number of copies on each node."""
 
     __slots__ = ("nodes", "start")
 
@@ -42,9 +42,8 @@ class Slot:
 class Timeline:
     """Bookings on the nodes of one cluster.
 
-    ``view`` chooses which bookings count beside those that count for all: the plan of one group, or none. ``asker`` is
-    the number of the group of the unit: what is kept for that group counts for others only (``core.advance``); 0 if
-    nothing is.
+    ``view`` selects the bookings that count beside those for all: the plan of one group, or none. ``asker`` is the
+    number of the unit's group: amounts kept for that group bind others only (``core.advance``); 0 without any.
     """
 
     def __init__(self, cluster: Cluster, fit: Fit) -> None:
@@ -53,13 +52,13 @@ class Timeline:
         self.table: Ints = np.zeros((16, B_AMOUNTS + cluster.k_count), np.int64)
         self.view = NO_PLAN
         self._free_rows = list(range(15, -1, -1))
-        # Per node, the bookings in force that count for all.
+        # The number of bookings in force that count for all, by node.
         self._force_on: dict[int, int] = {}
         self._booked: Ints | None = None
-        # Brings bookings up to date that follow what runs; ``None`` if there are none.
+        # Updates bookings that depend on running tasks; ``None`` without any.
         self.prepare: Callable[[], None] | None = None
-        # Per node on which claims wait for tasks that should have ended by now: the amounts that stopping tasks will
-        # free, less those that are claimed. Nobody knows when the overdue tasks end, so claims do not count on them.
+        # By node on which claims wait for overdue tasks: the amounts that stopping tasks will free, less the claimed
+        # ones. The end of overdue tasks is unknown, so claims do not rely on them.
         self.claimed: Callable[[], dict[int, Ints]] = dict
         # All claims.
         self.claims: Sequence[ClaimEntry] = ()
@@ -67,8 +66,9 @@ class Timeline:
     # --- bookings ------------------------------------------------------------------------------------------
 
     def reserve(self, reservation: Reservation, duration: int, shape: Shape | None = None) -> None:
-        """Book the reservation's nodes from its start for ``duration``, in force at once; for copies of ``shape``, by
-        default that of its job.
+        """Book the reservation's nodes from its start for ``duration`` (µs), in force at once.
+
+        For copies of ``shape``, by default that of its job.
         """
         end = min(reservation.start + duration, NEVER)
         for kind, f, count in (shape or reservation.job.shape).copies(reservation.nodes):
@@ -94,9 +94,7 @@ class Timeline:
             self.count_nodes((f for f, _ in reservation.nodes), 1 if on else -1)
 
     def count_nodes(self, nodes: Iterable[int], change: int) -> None:
-        """Count one more booking (or one less) in force on each of these nodes, which does not count in one view
-        alone.
-        """
+        """Change the number of bookings in force on each of these nodes, for bookings that count for all."""
         for f in nodes:
             count = self._force_on.get(f, 0) + change
             assert count >= 0, f"node {f} has fewer bookings in force than none"
@@ -119,7 +117,7 @@ class Timeline:
         return row
 
     def book_for_all(self, f: int, amounts: Ints, start: int, end: int) -> int:
-        """Book amounts on a node, for everybody and at once; return the row."""
+        """Book amounts on a node for all views, in force at once; return the row."""
         row = self.book(f, amounts, start, end, 0)
         self.table[row, B_FORCE] = ALL
         return row
@@ -127,12 +125,12 @@ class Timeline:
     def unbook(self, row: int) -> None:
         """Remove a booking."""
         loops.unbook(row, self.cluster.nodes, self.table)
-        # Ends of bookings in force are times at which gangs are tried: this one is none any more.
+        # Ends of bookings in force are candidate times for gangs, and this one is no longer a candidate.
         self.table[row, B_FORCE] = 0
         self._free_rows.append(row)
 
     def _seen_by(self, asker: int) -> int:
-        """Return the view of a group's unit, with all bookings up to date."""
+        """Return the view for a unit of a group, with all bookings updated."""
         if self.prepare is not None:
             self.prepare()
         return self.view | asker << ASKER
@@ -159,7 +157,7 @@ class Timeline:
         if not self._force_on:
             return 0
         cluster, view = self.cluster, self._seen_by(asker)
-        # Room for a gang is counted by its requests, so these must hold for each of its tasks.
+        # Room for a gang is counted by requests, so devices must hold for each of its tasks.
         ask = shape.ask if shape.size == 1 else np.zeros_like(shape.ask)
         lack, blocked = cluster.lack[shape.row], cluster.blocked
         count: int = loops.block_booked(
@@ -173,8 +171,8 @@ class Timeline:
         return count
 
     def _beside_claims(self, shape: Shape) -> Iterator[tuple[int, int]]:
-        """Yield nodes where claims wait for tasks that should have ended, and the copies of the shape that leave these
-        claims their room.
+        """Yield nodes on which claims wait for overdue tasks, with the copies of the shape that leave these claims
+        their room.
         """
         wanted = shape.request_array > 0
         for f, coming in self.claimed().items():
@@ -183,19 +181,19 @@ class Timeline:
             yield f, max(0, int(left.min())) if len(left) else shape.size
 
     def copies_now(self, shape: Shape, duration: int, most: int, now: int, asker: int = 0) -> Ints:
-        """Return the copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
+        """Return the copies of the shape per node that may start now for ``duration`` (µs), at most ``most`` in
+        total.
+        """
         return self._copies(shape, now, duration, most, now, asker)
 
     def all_copies_now(self, shape: Shape, duration: int, now: int, asker: int = 0) -> Ints:
-        """Return the copies of the shape per node that may start now for ``duration``, as many as each node takes of
-        the gang.
+        """Return the copies of the shape per node that may start now for ``duration`` (µs), up to the limit for the
+        gang.
         """
         return self._all_copies(shape, now, duration, now, asker)
 
     def all_copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int = 0) -> Ints:
-        """Return the copies of the shape per node during all of [t, t + ``duration``), as many as each node takes of
-        the gang.
-        """
+        """Return the copies of the shape per node during [t, t + ``duration``) (µs), up to the limit for the gang."""
         return self._all_copies(shape, t, duration, now, asker)
 
     def _all_copies(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
@@ -223,9 +221,10 @@ class Timeline:
         return out
 
     def earliest(self, shape: Shape, duration: int, now: int, before: int = NEVER, asker: int = 0) -> Slot | None:
-        """Return the earliest fit of one unit of ``shape`` (all tasks of a gang together) beside the bookings in force.
+        """Return the earliest fit of one unit of ``shape`` (all tasks of a gang together) beside the bookings in
+        force.
 
-        ``None`` if no known end makes room earlier than ``before``.
+        ``None`` if no known end makes room before ``before`` (µs).
         """
         if shape.size > 1:
             return self._earliest_gang(shape, duration, now, before, asker)
@@ -287,19 +286,18 @@ class Timeline:
         )
 
     def _earliest_by_domains(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
-        """Find the earliest fit of a gang of several kinds, or whose racks are counted or compared, at one of the known
-        ends of leases and bookings.
+        """Find the earliest fit of a gang of several kinds or with rules for domains, at a known end of a lease or
+        booking.
 
         Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later
-        may hide a still earlier start, and leave no fit at the last end: then at most ``MOST_TIMES`` ends are looked
-        at.
+        may hide an earlier start, or leave no fit at the last end: then at most ``MOST_TIMES`` ends are tried.
         """
         cluster = self.cluster
         self._seen_by(asker)
         booked = self.table[:, B_FORCE] != 0
         ends = np.concatenate([cluster.leases[cluster.leases[:, NODE] != NONE, END], self.table[booked, B_END]])
         times = np.unique(np.append(np.maximum(ends, now + 1), now))
-        # Room in all racks together is a necessary condition.
+        # Enough room in all racks together is a necessary condition.
         each = shape.kinds or (shape,)
         at_least = max(self._earliest_together(kind, duration, now, before, asker) for kind in each)
         times = times[(times >= at_least) & (times < min(before, NEVER))]
@@ -310,9 +308,7 @@ class Timeline:
         return found
 
     def _first_by_domains(self, shape: Shape, times: Ints, duration: int, now: int, asker: int) -> Slot | None:
-        """Return the fit at the first of these times at which racks have room; ``None`` if they have none at the last
-        one.
-        """
+        """Return the fit at the first of these times with room in racks; ``None`` if the last one has none."""
         found: Slot | None = None
         low, high = 0, len(times) - 1
         while low <= high:
@@ -336,7 +332,7 @@ class Timeline:
         return None if nodes is None else Slot(t, nodes)
 
     def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
-        """Return whether a reservation that is not in force still fits on its nodes at its time."""
+        """Return True if a reservation that is not in force still fits on its nodes at its time."""
         cluster, view = self.cluster, self._seen_by(reservation.job.group.asker)
         shape = reservation.job.shape
         if shape.kinds:
@@ -367,7 +363,9 @@ class Timeline:
         )
 
     def _kinds_hold(self, reservation: Reservation, duration: int, now: int) -> bool:
-        """Do ``holds`` for a gang of several kinds of tasks: what one needs is booked while the next is looked at."""
+        """Do ``holds`` for a gang of several kinds of tasks: the amounts of one kind are booked while the next is
+        checked.
+        """
         if all(self.cluster.node_stamp(f) <= reservation.stamp for f, _ in reservation.nodes):
             return True
         shape = reservation.job.shape

@@ -1,6 +1,4 @@
-"""Gangs of several kinds of tasks on the timeline: where all of them fit together, now or at a moment to come (design
-note 0035).
-"""
+"""Gangs of several kinds of tasks on the timeline: places for all of them together, now or later (design note 0035)."""
 
 from __future__ import annotations
 
@@ -16,31 +14,31 @@ from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
-# A booking that begins now counts from the next microsecond on.
+# A booking that begins now counts from the next microsecond.
 _LEAST = 2
 
 
 class Bookable(Protocol):
-    """The parts of a timeline that a room on it uses."""
+    """The methods of a timeline that a room on it uses."""
 
     cluster: Cluster
     fit: Fit
 
     def all_copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
-        """Return the copies of a shape per node during all of [t, t + duration)."""
+        """Return the copies of a shape per node during [t, t + duration) (µs)."""
 
     def book_for_all(self, f: int, amounts: Ints, start: int, end: int) -> int:
-        """Book amounts on a node, for everybody; return the row."""
+        """Book amounts on a node for all views; return the row."""
 
     def unbook(self, row: int) -> None:
         """Remove a booking."""
 
 
 class RoomAt(KindsRoom):
-    """Room of nodes for the kinds of a gang during [t, t + duration), beside leases and bookings; what is taken is
-    booked for the time of the question.
+    """Room on nodes for the kinds of a gang during [t, t + duration) (µs), beside leases and bookings.
 
-    ``prefer``: of a kind, the nodes in the order in which it is to get them; without it as they registered.
+    Places that are taken are booked for the length of the question. ``prefer`` returns the nodes for a kind in the
+    order of preference; without it nodes come as they registered.
     """
 
     def __init__(
@@ -63,11 +61,11 @@ class RoomAt(KindsRoom):
         self._taken: dict[int, Ints] = {}
 
     def copies(self, i: int) -> Ints:
-        """Return the copies of kind ``i`` per node beside what was taken, at most its size."""
+        """Return the copies of kind ``i`` per node beside the places taken, at most its size."""
         t, duration, now, asker = self._when
         found = self._timeline.all_copies_at(self._shapes[i], t, duration, now, asker)
         if t == now:
-            # What was taken counts from the next moment on, when leases that outlived their ends may be over.
+            # Bookings count from the next microsecond, when leases that outlived their ends may be over.
             free = self._timeline.cluster.nodes
             for f, taken in self._taken.items():
                 left = free[f, FREE : FREE + len(taken)] - taken
@@ -83,7 +81,7 @@ class RoomAt(KindsRoom):
             self._taken[f] = self._taken.get(f, 0) + request * count
 
     def clear(self) -> None:
-        """Give back all that was taken."""
+        """Give back all places."""
         for row in reversed(self._rows):
             self._timeline.unbook(row)
         self._rows.clear()
@@ -98,7 +96,7 @@ class RoomAt(KindsRoom):
         return self._orders[i]
 
     def holds(self, ways: Sequence[Places]) -> bool:
-        """Return whether tasks that start now find their devices beside each other; of later moments only amounts are
+        """Return True if tasks that start now find their devices beside each other; for later times only amounts are
         known.
         """
         t, _, now, _ = self._when

@@ -1,1 +1,1 @@
-"""Gates: what other than room keeps a waiting unit from starting, one class each, and their order."""
+"""Gates: the restrictions, other than room, on the start of a waiting unit; one class each, and their order."""

@@ -1,4 +1,4 @@
-"""Advance reservations of others: no gap is long enough for a unit, or they alone keep it off the nodes."""
+"""Advance reservations of others: every gap is too short for a unit, or they alone keep it off the nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cress.core.placing.vetoes import Verdict, Veto
 
 
 class Gaps(Gate[NoGap]):
-    """No time between the repetitions of advance reservations is long enough."""
+    """Every gap between the repetitions of advance reservations is too short."""
 
     def __init__(self, core: Books) -> None:
         self._core = core
@@ -37,7 +37,7 @@ class Gaps(Gate[NoGap]):
 
 
 class ReservedNodes(Gate[bool]):
-    """Advance reservations alone keep a unit from the nodes: it waits for their end, or for its own repetition."""
+    """Advance reservations alone keep a unit off the nodes; it waits for their end, or for its own repetition."""
 
     def __init__(self, core: Books) -> None:
         self._core = core
@@ -56,7 +56,7 @@ class ReservedNodes(Gate[bool]):
 
 
 def reserved_ahead(core: Books, job: JobEntry) -> Veto | None:
-    """Return the veto of a unit that only advance reservations keep off the nodes; ``None`` if another node is left."""
+    """Return the veto of a unit that only advance reservations keep off the nodes; ``None`` if another node is open."""
     reserved = reserved_from(core, job) if core.advance_reservations else None
     if reserved is None:
         return None
@@ -66,7 +66,7 @@ def reserved_ahead(core: Books, job: JobEntry) -> Veto | None:
 
 
 def reserved_beside_it(core: Books, job: JobEntry, start: int | None) -> Veto | None:
-    """Return the veto of a unit with room, into which a reservation of others falls before its end."""
+    """Return the veto of a unit that has room, but would run into an advance reservation of others."""
     beside = reserved_beside(core, job) if core.advance_reservations else None
     if beside is None:
         return None

@@ -13,8 +13,10 @@ from cress.core.placing.vetoes import Verdict, Veto
 
 
 class BalanceGate(Gate[int]):
-    """A unit is held if it makes the balance of every node worse that has room for it, and another one would make one
-    of them better; for ``gate_hold`` at most.
+    """The gate for units that make the balance of every node with room for them worse, while another unit would
+    improve one.
+
+    It holds a unit for at most ``gate_hold``.
     """
 
     def __init__(self, core: Books, pending: Pending) -> None:
@@ -25,11 +27,11 @@ class BalanceGate(Gate[int]):
         return self._core.options.balance_gate == "on"
 
     def find(self, job: JobEntry) -> int | None:
-        """Return until when a unit is held (µs)."""
+        """Return the time (µs) until which a unit is held."""
         core, since = self._core, job.foreseen.held_since
         if not self.opens() or (since is not None and core.now >= self._end(since)):
             return None
-        # A unit that was held and meanwhile fits nowhere stays held: it must not block units that balance better.
+        # A held unit that no longer fits anywhere stays held: it must not block units that improve the balance.
         stays = since is not None and not core.fit.fitting(job.shape)
         if not stays:
             self._pending.count()
@@ -45,9 +47,7 @@ class BalanceGate(Gate[int]):
         return since + self._core.options.gate_hold
 
     def _rows_that_may_start(self) -> set[int] | None:
-        """Return the rows of the shapes of units that no limit on running jobs keeps from starting; ``None`` without
-        such limits.
-        """
+        """Return the shape rows of units that the limits on running jobs let start; ``None`` without such limits."""
         core = self._core
         if not core.groups.counted:
             return None

@@ -1,4 +1,4 @@
-"""A gate: one thing other than room for which a waiting unit may not start."""
+"""A gate: one restriction, other than room, on the start of a waiting unit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ Found = TypeVar("Found")
 
 
 class Gate(ABC, Generic[Found]):
-    """One restriction. ``find`` is its answer, which changes nothing; the cycle and the reason of a job ask for it."""
+    """One restriction. ``find`` returns its answer without changes, to the cycle and to the reason of a job alike."""
 
-    # Whether it depends on who owns a unit or on what its group uses: then it says nothing of units like it.
+    # True if it depends on the owner of a unit or on the use of its group, so that similar units may get another
+    # answer.
     of_owner = False
-    # Whether it refuses nothing while one group alone waits.
+    # True if it refuses nothing while a single group waits.
     between_groups = False
 
     def opens(self) -> bool:
-        """Return whether it can refuse any unit in the decision that begins."""
+        """Return True if it can refuse any unit in the pass that begins."""
         return True
 
     @abstractmethod
@@ -29,8 +30,9 @@ class Gate(ABC, Generic[Found]):
         """Return why the next unit of a queued job may not start; ``None`` if it may."""
 
     def found_last(self, job: JobEntry) -> Found | None:
-        """Return the answer of the last pass, as far as it still holds: another one than ``find`` only where a pass
-        itself changes it.
+        """Return the answer of the last pass, as far as it still holds.
+
+        It differs from ``find`` only if the pass itself changes the answer.
         """
         return self.find(job)
 
@@ -39,7 +41,7 @@ class Gate(ABC, Generic[Found]):
         """Return the kind of a refusal."""
 
     def note(self, job: JobEntry, found: Found) -> int:
-        """Take note of a refusal in a pass; return the time (µs) at which it ends by itself."""
+        """Note a refusal in a pass; return the time (µs) at which it ends by itself."""
         return NEVER
 
     def veto(self, job: JobEntry, found: Found) -> Veto:

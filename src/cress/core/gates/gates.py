@@ -1,4 +1,4 @@
-"""The list of gates, in order."""
+"""The gates in their order."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Row: TypeAlias = tuple[Gate[Any], ...]
 class Gates:
     """All gates: a unit starts only if none of them refuses it.
 
-    Those in ``lasting`` hold whatever the pass does, those in ``passing`` depend on it; ``without_room`` are asked only
-    of a unit for which no room was found, which waits for no room if one of them refuses it.
+    Those in ``lasting`` do not depend on the pass, those in ``passing`` do. Those in ``without_room`` are checked only
+    for a unit that found no room; if one refuses it, the unit waits for something other than room.
     """
 
     def __init__(self, core: Books) -> None:
@@ -46,52 +46,49 @@ class Gates:
         )
         self.passing: Row = (HeldToRights(core, self.must_cool), BalanceGate(core, self.pending))
         self.without_room: Row = (self.guarantees, self.reserved_nodes)
-        # Those that can refuse anything in this decision, for which groups and what else, and in this pass.
-        self._open_lasting: Row = self.lasting
-        self._open_passing: Row = self.passing
+        # The gates that can refuse a unit, the state for which they were found, and those of this pass.
         self._open_without_room: Row = self.without_room
+        self._open_between: Row = (*self.lasting, *self.passing)
+        self._open_alone: Row = self._open_between
         self._opened_for: tuple[object, bool, bool] | None = None
         self._open: Row = (*self.lasting, *self.passing)
 
-    def begin(self) -> None:
-        """Find the gates that can refuse anything in the decision that begins."""
+    def begin_pass(self, *, several: bool) -> None:
+        """Find the gates that can refuse any unit in the pass that begins; gates between groups only if several groups
+        wait. No quota is kept yet.
+        """
         core = self._core
         state = (core.groups.configured, bool(core.live), bool(core.advance_reservations))
         before = self._opened_for
         if before is None or before[0] is not state[0] or before[1:] != state[1:]:
             self._opened_for = state
-            self._open_lasting, self._open_passing, self._open_without_room = map(
-                _opened, (self.lasting, self.passing, self.without_room)
-            )
-
-    def begin_pass(self, *, several: bool) -> None:
-        """Leave out what holds between groups, unless several of them wait; no quota is kept yet."""
+            self._open_without_room = _opened(self.without_room)
+            self._open_between = _opened((*self.lasting, *self.passing))
+            self._open_alone = tuple(gate for gate in self._open_between if not gate.between_groups)
         self.kept_quota.forget()
-        passing = self._open_passing
-        if not several:
-            passing = tuple([gate for gate in passing if not gate.between_groups])
-        self._open = self._open_lasting + passing
+        self._open = self._open_between if several else self._open_alone
 
     def keep_quota_for(self, due: JobEntry) -> None:
-        """Let the group of a due unit keep its quota for it until this pass ends."""
+        """Let the group of a due unit keep its quota for it until the end of this pass."""
         self.kept_quota.keep_for(due)
         self._open = (self.kept_quota, *self._open)
 
     def rest(self) -> None:
-        """End the decision: until the next one anything may change."""
+        """End the decision; anything may change before the next one."""
         self.guarantees.rest()
         self.kept_quota.forget()
 
     def must_cool(self, group: GroupState) -> bool:
-        """Return whether a group that was preempted takes no part beyond its quota: while a unit of another one waits
-        for room (source G, design note 0011).
+        """Return True if a preempted group must keep to its quota, while another group waits for room.
+
+        (Source G, design note 0011.)
         """
         return is_cooling(self._core, group) and any(
             self._waits_for_room(other) for other in self._core.groups.waiting() if other is not group
         )
 
     def _waits_for_room(self, group: GroupState) -> bool:
-        """Return whether a unit of the group waits for room, and not because it cools off itself."""
+        """Return True if a unit of the group waits for room, and not for the group's own cooling-off."""
         cools = is_cooling(self._core, group)
         return any(
             all(gate.find(job) is None for gate in self.lasting)
@@ -101,8 +98,10 @@ class Gates:
         )
 
     def refuse(self, job: JobEntry) -> int | None:
-        """Return when the first gate that refuses a unit ends to do so by itself (µs), and take note of it; ``None`` if
-        none refuses it.
+        """Return the time (µs) at which the first gate that refuses a unit ends to do so by itself, and note the
+        refusal.
+
+        ``None`` if no gate refuses it.
         """
         for gate in self._open:
             found = gate.find(job)
@@ -115,11 +114,13 @@ class Gates:
 
     @property
     def timed(self) -> bool:
-        """True if answers change with time, so that a failure is not worth remembering."""
+        """True if answers change with time, so that failures must not be remembered."""
         return self._core.options.balance_gate == "on"
 
     def refused_without_room(self, job: JobEntry) -> Gate[Any] | None:
-        """Return the first gate for which a unit without room waits for something else than room."""
+        """Return the first gate that makes a unit without room wait for something other than room; ``None`` without
+        one.
+        """
         for gate in self._open_without_room:
             found = gate.find(job)
             if found is not None:
@@ -132,7 +133,7 @@ class Gates:
         return _first((*self.lasting, *self.passing), job)
 
     def veto_without_room(self, job: JobEntry) -> Veto | None:
-        """Return the first refusal of a unit that has no room."""
+        """Return the first refusal of a unit without room; ``None`` if no gate refuses it."""
         return _first(self.without_room, job)
 
 

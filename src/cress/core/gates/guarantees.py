@@ -1,4 +1,4 @@
-"""The guarantees of other groups: what they may demand up to their quotas leaves a unit no room (design note 0011)."""
+"""The guarantees of other groups: their demand up to their quotas leaves no room for a unit (design note 0011)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from cress.core.placing.vetoes import Verdict, Veto
 
 
 class OthersGuarantees(Gate[ForbiddenBy]):
-    """A unit larger than the quota of its group, for which others would have to go without what they are guaranteed."""
+    """The gate for a unit larger than the quota of its group, whose start would break the guarantees of other
+    groups.
+    """
 
     def __init__(self, core: Books) -> None:
         self._core = core
-        # Of this pass; between decisions anything may change.
+        # The demands for this pass; between decisions anything may change.
         self._of_pass: Guarantees | None = None
 
     def begin_pass(self) -> None:
-        """Let all demands count as they are now, until the pass ends."""
+        """Fix all demands as they are now until the end of the pass."""
         self._of_pass = Guarantees(self._core.groups, self._core.cluster)
 
     def rest(self) -> None:
-        """Forget what holds for a pass only."""
+        """Drop the demands of the pass."""
         self._of_pass = None
 
     def find(self, job: JobEntry) -> ForbiddenBy | None:

@@ -12,16 +12,15 @@ from cress.core.placing.vetoes import Verdict, Veto
 from cress.model.job import JobType
 from cress.model.times import NEVER
 
-# Nobody expects their tasks to end.
+# Tasks of these types have no expected end.
 _ENDLESS = (JobType.SERVICE, JobType.DATABASE)
 
 
 class KeptQuota(Gate[JobEntry]):
-    """The part of its quota that a ``group`` keeps for its due unit during one pass, as a reservation keeps room on
-    nodes; nothing at first.
+    """The part of its quota that a ``group`` keeps for its due unit during one pass, like a reservation of nodes.
 
-    The unit comes within the quota as tasks of its group end. A unit of the group that would run on at that time and
-    leave it beyond the quota does not start. Beside services that leave too little of the quota nothing is kept.
+    The unit comes within the quota as tasks of its group end. A unit of the group does not start if it would still run
+    then and leave the due unit beyond the quota. Nothing is kept if services leave too little of the quota.
     """
 
     of_owner = True
@@ -30,17 +29,17 @@ class KeptQuota(Gate[JobEntry]):
         self.group: GroupState | None = None
         self._core = core
         self._due: JobEntry | None = None
-        # By how much the due unit would be beyond the quota now, per measure.
+        # The excess of the due unit over the quota now, per measure.
         self._beyond: list[int] = []
-        # Units that end by the one time (µs) may start, those that end at the other or later may not: as far as known.
+        # Known bounds: units that end by the first time (µs) may start, units that end at the second or later may not.
         self._open_until, self._closed_from = 0, 0
 
     def forget(self) -> None:
-        """Keep nothing any more."""
+        """Stop keeping quota."""
         self.group = self._due = None
 
     def keep_for(self, due: JobEntry) -> None:
-        """Keep quota for a due unit that is no larger than the quota of its group."""
+        """Keep quota for a due unit that is within the quota of its group by itself."""
         group = self.group = due.group
         self._due = due
         unit = charge_of_tasks(due, due.shape.size, self._core.cluster)
@@ -51,7 +50,7 @@ class KeptQuota(Gate[JobEntry]):
         self._open_until, self._closed_from = self._core.now, 2 * NEVER
 
     def find(self, job: JobEntry) -> JobEntry | None:
-        """Return the due unit of the group, for which another one may not start."""
+        """Return the due unit of the group if a job may not start because of it, else ``None``."""
         if job.group is not self.group or job is self._due:
             return None
         own = charge_of_tasks(job, job.shape.size, self._core.cluster)
@@ -72,7 +71,7 @@ class KeptQuota(Gate[JobEntry]):
         return msgspec.structs.replace(super().veto(job, found), behind=found.job.id, behind_group=found.group.name)
 
     def _is_within_before(self, group: GroupState, time: int) -> bool:
-        """Return whether tasks that are expected to end before a time leave the due unit within the quota."""
+        """Return True if the ends expected before ``time`` (µs) bring the due unit within the quota."""
         for i, more in enumerate(self._beyond):
             left = more
             for attempt in group.attempts.values():

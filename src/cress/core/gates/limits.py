@@ -1,4 +1,4 @@
-"""Bounds on what groups and their users run at once."""
+"""Bounds on the running tasks of groups and users."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class RunningLimits(Gate[Reached]):
 
 
 class UserLimit(Gate[str]):
-    """The most that one user may have of a group under ``Capacity`` (``user_limit_factor``).
+    """The most that one user may use of a group with ``Capacity`` (``user_limit_factor``).
 
-    A unit is counted as on the nodes where it costs least; on others it may cost more.
+    A unit counts with its charge on the cheapest nodes; on others it may cost more.
     """
 
     def __init__(self, core: Books) -> None:
@@ -64,8 +64,9 @@ class UserLimit(Gate[str]):
 
 
 class Bounds(Gate[Bound]):
-    """MaxQuota, and what other groups keep for themselves (Lendable); what a unit would have inside its workload's
-    lease is counted already.
+    """MaxQuota, and the capacity that other groups keep for themselves (Lendable).
+
+    Amounts inside a lease of the unit's own workload are already counted.
     """
 
     of_owner = True

@@ -1,4 +1,4 @@
-"""Nodes: none satisfies the clauses of a unit at the moment, or all that could hold it are closed."""
+"""Nodes: no node satisfies the clauses of a unit at the moment, or all nodes that could hold it are closed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cress.core.placing.vetoes import Verdict, Veto
 
 
 class Clauses(Gate[bool]):
-    """A unit waits for another job, a port, a label, a licence. A later job may be the one that it waits for."""
+    """A unit waits for another job, a port, a label or a licence; a later job may be the one that it waits for."""
 
     def __init__(self, core: Books) -> None:
         self._core = core
@@ -31,7 +31,7 @@ class Clauses(Gate[bool]):
 
 
 class ClosedNodes(Gate[bool]):
-    """The nodes that could hold a unit are away, cordoned or overloaded: it waits for a node, and not for room."""
+    """All nodes that could hold a unit are absent, cordoned or overloaded: it waits for a node, not for room."""
 
     def __init__(self, core: Books) -> None:
         self._core = core

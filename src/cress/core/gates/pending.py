@@ -1,4 +1,4 @@
-"""The jobs that wait for lack of a dimension, which weigh the dimensions of the balance (source B's r_i)."""
+"""The number of jobs that wait for lack of a dimension, which weighs the dimensions of the balance (source B's r_i)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from cress.core.tables.arrays import Ints
 
 
 class Pending:
-    """Counts, per balanced dimension, the jobs that wait only for lack of it.
+    """Counters, per balanced dimension, of the jobs that wait only for lack of it.
 
-    Jobs behind a head count as well, as they are offered in the next passes. Groups that cool off, users at their limit
-    and groups behind a blocked unit (``quota_only``) wait for those reasons.
+    Jobs behind a head count as well, because the next passes offer them. Jobs of groups that cool off, of users at
+    their limit and of groups behind a blocked unit (``quota_only``) wait for other reasons.
     """
 
     def __init__(self, core: Books, user_limit: UserLimit) -> None:
@@ -28,7 +28,7 @@ class Pending:
         self._quota_only = core.options.behind_blocked == "quota_only"
 
     def count(self) -> None:
-        """Tell the balance how many wait for what."""
+        """Pass the counts to the balance."""
         balance, cluster = self._core.balance, self._core.cluster
         if balance.use_pending and cluster.node_count > 1 and (cluster.starved or balance.any_pending):
             balance.set_pending(self.jobs_lacking())
@@ -56,7 +56,7 @@ class Pending:
         return tuple(counts[core.cluster.dims].tolist())
 
     def _count_within(self, group: GroupState, counts: Ints) -> None:
-        """Do ``count_lacking`` for a group with limits on running jobs: for the jobs that these let start."""
+        """Add the counts of a group with limits on running jobs: only for jobs that the limits let start."""
         policy, fit = group.policy, self._core.fit
         jobs = policy.looked_at() if policy.offers_more and not policy.limits_users else policy
         most = len(policy) if policy.offers_more else MOST_PENDING

@@ -1,4 +1,4 @@
-"""Rights of units: within quotas, or by taking room from others; and the cooling-off."""
+"""Rights of units, within quotas or by taking room from others, and the cooling-off."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cress.model.times import NEVER
 
 
 def takers_for(core: Books, job: JobEntry, tasks: int, *, to_quota: bool = False) -> list[Taker]:
-    """Return the groups, that of the job and those that it is in, that may take so many of its tasks from their
-    siblings.
+    """Return the groups that may take room from their siblings for ``tasks`` tasks of a job: its own and those above
+    it.
     """
     group = job.group
     if group.kinds is not None:
@@ -31,7 +31,9 @@ def takers_for(core: Books, job: JobEntry, tasks: int, *, to_quota: bool = False
 
 
 def is_within_quota(core: Books, job: JobEntry) -> bool:
-    """Return whether the next unit of a job leaves its group within its quota: then no other group takes it back."""
+    """Return True if the next unit of a job keeps its group within its quota, so that no other group can take it
+    back.
+    """
     group = job.group
     if group.kinds is not None and not is_guaranteed(group, job.shape):
         return False
@@ -39,8 +41,9 @@ def is_within_quota(core: Books, job: JobEntry) -> bool:
 
 
 def is_within_rights(core: Books, job: JobEntry, rights: Rights) -> bool:
-    """Return whether the next unit of a job is within the quota of its group, or one for which the group, or one that
-    it is in, could take room.
+    """Return True if the next unit of a job is within the quota of its group, or if ``rights`` let it take room.
+
+    The group itself, or with ``Rights.ABOVE`` a group above it, could take the room.
     """
     if rights is Rights.ANY or is_within_quota(core, job):
         return True
@@ -49,7 +52,7 @@ def is_within_rights(core: Books, job: JobEntry, rights: Rights) -> bool:
 
 
 def fits_in_own(core: Books, job: JobEntry) -> bool:
-    """Return whether the next task of a job has room in idle parts of leases of its own workload."""
+    """Return True if the next task of a job has room in idle parts of leases of its own workload."""
     if not core.pool.leases or not may_use(job):
         return False
     workload = core.pool.workload(job)
@@ -57,13 +60,13 @@ def fits_in_own(core: Books, job: JobEntry) -> bool:
 
 
 def is_cooling(core: Books, group: GroupState) -> bool:
-    """Return whether a group was preempted a short time ago."""
+    """Return True if a group is in its cooling-off after a preemption."""
     return group.kept.preempted_at is not None and core.now < group.cools_until()
 
 
 class HeldToRights(Gate[Rights]):
-    """A group that may start only what it has a right to: it cools off while others wait, or groups that may take room
-    come first (``held_to``).
+    """A group restricted to its rights: it cools off while others wait, or groups that may take room come first
+    (``held_to``).
     """
 
     of_owner = True

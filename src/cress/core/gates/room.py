@@ -1,4 +1,4 @@
-"""No room for a unit: what the nodes lack for it, or whose reservation it would delay."""
+"""No room for a unit: the amounts that nodes lack for it, or the reservation that it would delay."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cress.model.times import NEVER
 
 
 def later_start(core: Books, job: JobEntry) -> Veto | None:
-    """Return the veto of a unit with a planned start, or for which nodes are kept free."""
+    """Return the veto of a unit with a planned start, or with nodes kept free for it; ``None`` without either."""
     number, group = job.job.id, job.group.name
     planned = core.plans.planned_start(job)
     if planned is not None:
@@ -38,7 +38,7 @@ def later_start(core: Books, job: JobEntry) -> Veto | None:
 
 
 def no_room(core: Books, job: JobEntry) -> Veto:
-    """Return why no node was taken."""
+    """Return the reason why no node was chosen."""
     if (later := later_start(core, job)) is not None:
         return later
     shape, number, group = job.shape, job.job.id, job.group.name
@@ -75,7 +75,7 @@ def no_room(core: Books, job: JobEntry) -> Veto:
 
 
 def _beside_others(core: Books, job: JobEntry, start: int | None) -> Veto:
-    """Return the veto of a unit with room: it would delay another one, or run into a reservation."""
+    """Return the veto of a unit with room that would delay another one, or run into a reservation."""
     number, group = job.job.id, job.group.name
     blocker = _blocker(core, job)
     if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
@@ -92,8 +92,9 @@ def _beside_others(core: Books, job: JobEntry, start: int | None) -> Veto:
 
 
 def _short(core: Books, job: JobEntry, start: int | None) -> Veto:
-    """Return the veto of a gang of several kinds of tasks that do not have room together: what its first part without
-    enough places lacks.
+    """Return the veto of a gang of several kinds of tasks that do not fit together.
+
+    It tells what the first part without enough places lacks.
     """
     short = short_parts(core, job)
     first = short.first
@@ -114,13 +115,13 @@ def _short(core: Books, job: JobEntry, start: int | None) -> Veto:
 
 
 def _blocker(core: Books, job: JobEntry) -> JobEntry | None:
-    """Return a job for which room is kept that the unit would take."""
+    """Return a job whose kept room the unit would take; ``None`` if unknown."""
     failed = job.group.tried.start.state
     keepers = chain(
         (each.job for each in core.reservations.kept),
         (claim.job for claim in core.claims),
         core.turns.due(core.jobs, core.now),
-        # Their reservations may have been dropped since, for groups that they do not bind.
+        # Reservations may have been dropped since, for groups that they do not bind.
         (core.jobs[number] for number in (failed[2] if failed is not None else ()) if number in core.jobs),
     )
     alive = (each for each in keepers if each is not job and core.jobs.get(each.job.id) is each)
@@ -128,9 +129,9 @@ def _blocker(core: Books, job: JobEntry) -> JobEntry | None:
 
 
 def closed_nodes(core: Books, job: JobEntry) -> tuple[tuple[str, int], ...]:
-    """Count the nodes that are large enough and satisfy the lasting clauses, but take no tasks, by the reason.
+    """Return the closed nodes that are large enough and satisfy the lasting clauses, as counts by reason.
 
-    Empty if one that does take tasks is among them, or no node takes any.
+    Empty if an open node is also suitable, or if all nodes of the cluster are closed.
     """
     cluster = core.cluster
     if not cluster.usable_count:
@@ -155,7 +156,7 @@ def closed_nodes(core: Books, job: JobEntry) -> tuple[tuple[str, int], ...]:
 
 
 def _some_satisfies(core: Books, shape: Shape) -> bool:
-    """Return whether a node that takes tasks satisfies all clauses of a shape, and so lacks only room for it."""
+    """Return True if an open node satisfies all clauses of a shape, and so lacks only room for it."""
     cluster = core.cluster
     n = cluster.node_count
     return bool(np.any((cluster.lack[shape.row, :n] & EXCLUDED == 0) & (cluster.nodes[:n, USABLE] > 0)))
@@ -169,7 +170,7 @@ def _lacking(core: Books, shape: Shape) -> tuple[tuple[str, int], ...]:
 def missing_names(
     core: Books, job: JobEntry, wants: Wants, clauses: tuple[tuple[str, int], ...]
 ) -> tuple[Missing, ...]:
-    """Return the names in these clauses of a job of things that do not exist."""
+    """Return the names in these clauses that refer to nothing that exists."""
     texts = {text for text, _ in clauses}
     if not texts:
         return ()
@@ -178,10 +179,10 @@ def missing_names(
 
 
 def bound_of_gang(core: Books, job: JobEntry, wants: Wants) -> tuple[str, ...]:
-    """Return the constraints that bind all tasks of a gang together."""
+    """Return the constraints that apply to all tasks of a gang together."""
     if not job.job.gang or wants is NO_WANTS:
         return ()
-    # Each kind of tasks asks for the same of all of them.
+    # Every kind of tasks has the same constraints for the whole gang.
     return core.matching.binding(wants.kinds[0].wants if wants.kinds else wants)
 
 

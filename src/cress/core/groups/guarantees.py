@@ -1,6 +1,4 @@
-"""Guarantees: what groups may demand up to their quotas, and the units that this leaves no room for (design note
-0011).
-"""
+"""Guarantees: the demand of groups up to their quotas, and the units that it leaves no room for (design note 0011)."""
 
 from __future__ import annotations
 
@@ -19,11 +17,10 @@ from cress.model.resources import ResourceVector
 
 
 class ForbiddenBy(msgspec.Struct, frozen=True):
-    """The guarantee that keeps a unit from starting, in raw amounts of one measure: the dimension or kind ``measure``,
-    or "" for the scalar one.
+    """The guarantee that keeps a unit from starting, in raw amounts of one measure.
 
-    The unit of a group with this ``quota`` ``asks`` for more, and what other groups may demand up to their quotas
-    leaves it only ``left``.
+    ``measure`` is a dimension or a kind, or "" for the scalar one. The unit of a group with this ``quota`` ``asks``
+    for more, and the demand of other groups up to their quotas leaves only ``left``.
     """
 
     group: str
@@ -34,25 +31,26 @@ class ForbiddenBy(msgspec.Struct, frozen=True):
 
 
 class Guarantees:
-    """The demand of every group up to its quota, at one moment; groups with the same measures are compared."""
+    """The demand of every group up to its quota, at one moment; only groups with the same measures are compared."""
 
     def __init__(self, groups: Groups, cluster: Cluster) -> None:
         self._groups = groups
         self._cluster = cluster
-        # By group, once somebody asked.
+        # Demands by group, computed when first needed.
         self._demands: dict[str, list[int]] = {}
 
     def forbid(self, job: JobEntry) -> bool:
-        """Return whether the demand of other groups up to their quotas leaves no room for a unit larger than its
+        """Return True if the demand of other groups up to their quotas leaves no room for a unit larger than its
         group's quota.
         """
         return self.against(job) is not None
 
     def against(self, job: JobEntry) -> ForbiddenBy | None:
-        """Return the guarantee that leaves no room for a unit larger than its group's quota; ``None`` if there is none.
+        """Return the guarantee that leaves no room for a unit larger than its group's quota; ``None`` if there is
+        none.
 
-        In a tree there is room if the quota of a group on the way up leaves it beside what the others in that group
-        demand.
+        In a tree there is room if the quota of a group above leaves it, beside the demand of the other groups in that
+        group.
         """
         group = job.group
         unit = charge_of_tasks(job, job.shape.size, self._cluster)
@@ -69,7 +67,7 @@ class Guarantees:
         return None
 
     def _demand_of_others(self, group: GroupState, i: int) -> int:
-        """Return the demand of the other groups in a measure of one."""
+        """Return the demand of the other groups in measure ``i`` of a group."""
         others = (each for each in self._groups if each is not group)
         if i < group.base:
             return sum(self._demands[each.name][i] for each in others if each.sort == group.sort)
@@ -96,7 +94,7 @@ class Guarantees:
         return None
 
     def _demand_in_tree(self, node: Amounts) -> list[int]:
-        """Return what a group uses and waits for, or those in it, at most its quota."""
+        """Return the use and the waiting requests of a group and those below it, at most its quota."""
         found = self._demands.get(node.name)
         if found is None:
             if isinstance(node, InnerGroup):
@@ -109,8 +107,9 @@ class Guarantees:
         return found
 
     def _demand_up_to(self, node: Amounts, top: Amounts) -> list[int]:
-        """Return what those in ``node`` use and wait for; of each at most the quota of ``top``, which it may have if
-        others leave it.
+        """Return the use and the waiting requests of the groups in ``node``.
+
+        Each counts up to the quota of ``top``, which a group may get if the others leave it.
         """
         if not isinstance(node, InnerGroup):
             return _demand(node, self._cluster, top.quota)
@@ -119,9 +118,7 @@ class Guarantees:
 
 
 def may_be_within_quota(job: JobEntry, cluster: Cluster) -> bool:
-    """Return whether the next unit of a job is no larger than the quota of its group: it is within the quota once the
-    group has nothing else.
-    """
+    """Return True if the next unit of a job is no larger than the quota of its group, so that it fits there alone."""
     return _is_up_to_quota(job.group, charge_of_tasks(job, job.shape.size, cluster))
 
 
@@ -146,16 +143,16 @@ def capacity_in(group: Amounts, cluster: Cluster) -> tuple[int, ...]:
 
 
 def place_in(other: Amounts, group: Amounts, i: int) -> int | None:
-    """Return the place of measure ``i`` of a group in another one; ``None`` if the amounts cannot be added."""
+    """Return the index in ``other`` of measure ``i`` of a group; ``None`` if their amounts cannot be added."""
     if i >= group.base:
         return i - group.base + other.base
     return i if other.sort == group.sort else None
 
 
 def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
-    """Return the least charge of so many tasks: as on the nodes where one costs least.
+    """Return the charge of ``tasks`` tasks on the cheapest nodes.
 
-    Of a kind of node it costs something only where the clauses of the job, or its size, leave it no other.
+    A kind of node is charged only if the clauses or the size of the job leave no other kind.
     """
     return sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))
 
@@ -163,9 +160,9 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
 def sum_of(
     job: JobEntry, tasks: int, charge: Callable[[ResourceVector, Wants], tuple[int, ...]], wants: Wants | None = None
 ) -> tuple[int, ...]:
-    """Return the charge of so many tasks; ``charge`` is that of one. Of a gang with parts it is that of its next unit.
+    """Return the charge of ``tasks`` tasks from the ``charge`` of one; for a gang with parts, that of its next unit.
 
-    ``wants`` are what the tasks want, if the job has no shape yet.
+    ``wants`` are the wants of the tasks, if the job has no shape yet.
     """
     if not job.job.parts:
         return tuple([amount * tasks for amount in charge(job.job.request, wants or job.shape.wants)])
@@ -192,7 +189,7 @@ def _least_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster:
 
 
 def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> list[int]:
-    """Return what the group uses and waits for, at most its quota, or ``most``."""
+    """Return the use and the waiting requests of a group, at most its quota, or ``most``."""
     assert isinstance(group, GroupState), f"{group.name} takes no jobs"
     bound = most or group.quota
     demand = [used + claimed for used, claimed in zip(group.used, group.claimed, strict=True)]

@@ -1,6 +1,4 @@
-"""The groups that yield to others (source G, steps i to k) in a tree of groups: where two paths part, as between groups
-of a flat list.
-"""
+"""The groups that yield to others (source G, steps i to k): in a tree, where two paths part, as in a flat list."""
 
 from __future__ import annotations
 
@@ -14,24 +12,23 @@ from cress.core.tree.amounts import Amounts
 
 
 class Taker(NamedTuple):
-    """A group for which those beside it yield: that of a unit, or one that it is in; it takes up to quota × B, or up to
-    its quota.
+    """A group to which its siblings yield: that of a unit, or one above it; it takes up to quota × B, or up to its
+    quota.
     """
 
     group: Amounts
     to_quota: bool
 
     def may_take(self, charge: tuple[int, ...]) -> bool:
-        """Return whether the group may have so much more."""
+        """Return True if the group may have ``charge`` more."""
         return self.group.may_take(charge, to_quota=self.to_quota)
 
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """A group that yields, and the groups that it is in below the one that both it and the taker are in, the innermost
-    first.
+    """A group that yields, with its ``chain`` of groups upwards to the sibling of the taker, itself first.
 
-    ``taker`` is the taker's group on that level, ``level`` how many groups both are in.
+    ``taker`` is the taker on that level; ``level`` is the number of groups above both.
     """
 
     group: GroupState
@@ -41,8 +38,10 @@ class Yielding:
 
     @property
     def order(self) -> tuple[int, int, list[Fraction], list[str]]:
-        """The place in which it yields: of the lowest priority first, then what outsiders borrowed, of these that
-        furthest above its quota.
+        """Its sort key among yielding groups.
+
+        The lowest priority comes first, then the borrowings of outsiders, and among those the group furthest above its
+        quota.
         """
         downwards = [*reversed(self.chain)]
         return (
@@ -56,14 +55,15 @@ class Yielding:
 def yielding_to(
     groups: Iterable[GroupState], group: GroupState, takers: list[Taker], yields: Callable[[Amounts], bool]
 ) -> Iterator[Yielding]:
-    """Yield the groups that may lose tasks to a unit of ``group``: beside one of ``takers``, and ``yields`` all the way
-    down.
+    """Yield the groups that may lose tasks to a unit of ``group``.
+
+    Their path leads to a sibling of one of ``takers``, and ``yields`` holds for every group on it.
     """
     if not takers:
         return
     path = list(group.path())
     own = {node.name for node in path}
-    # By the group that both are in, or "": the taker, and how many groups both are in.
+    # By the common group, or "": the taker, and the number of common groups.
     levels = {node.name: len(path) - 1 - i for i, node in enumerate(path)}
     beside = {
         "" if taker.group.parent is None else taker.group.parent.name: (taker, levels[taker.group.name])
@@ -84,10 +84,10 @@ def yielding_to(
 
 
 def takers_of(group: GroupState, charge: tuple[int, ...], *, to_quota: bool) -> list[Taker]:
-    """Return the groups that may take room for a unit: that of the unit, and those that it is in.
+    """Return the groups that may take room for a unit: its own group and those above it.
 
-    One that needs preemption takes up to quota × B, or (``to_quota``) up to its quota; one above such a group, whether
-    it needs it or not, up to its quota.
+    A group that needs preemption takes up to quota × B, or (``to_quota``) up to its quota. A group above it takes up
+    to its quota in any case.
     """
     takers: list[Taker] = []
     for node in group.path():

@@ -1,4 +1,4 @@
-"""Bounds of groups (design note 0030): MaxQuota, and what others keep for themselves (Lendable)."""
+"""Bounds of groups (design note 0030): MaxQuota, and the capacity that others keep for themselves (Lendable)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from cress.core.tree.amounts import Amounts, InnerGroup, add_amounts
 from cress.core.tree.tree import holds
 from cress.model.resources import ResourceVector
 
-# Groups that one reason names.
+# The most groups that one reason names.
 _MOST_TOLD = 3
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """The bound that a unit would break, in raw amounts of one measure: the dimension ``measure``, or "" for the scalar
-    one.
+    """The bound that a unit would break, in raw amounts of one measure: a dimension, or "" for the scalar one.
 
-    ``group`` is the group whose bound it is, of which it has ``has`` and the unit asks for ``asks`` more; ``keeping``:
-    the groups that keep capacity for themselves, with how much of it they do not use.
+    The bound belongs to ``group``, which ``has`` an amount, and the unit ``asks`` for more. ``keeping`` are the groups
+    that keep capacity for themselves, with the unused amount of each.
     """
 
     group: str
@@ -39,10 +38,9 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants | None = None) -> tuple[int, ...]:
-    """Return the largest charge of so many tasks: as on the node that could hold one and where it costs most.
+    """Return the charge of ``tasks`` tasks on the most expensive node that could hold one.
 
-    Of a kind of node it costs something as soon as its clauses (``wants``, else those of its shape) leave it such a
-    node.
+    A kind of node is charged as soon as the clauses (``wants``, else those of the shape) allow such a node.
     """
     return sum_of(job, tasks, lambda request, wanted: _most_charge(job, request, wanted, cluster), wants)
 
@@ -65,7 +63,7 @@ def _base_most(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tupl
 
 
 def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
-    """Return the MaxQuota that the next unit of a job would break: of its group, or one that this is in, or of its
+    """Return the MaxQuota that the next unit of a job would break: of its group, a group above it, or those of
     companions.
     """
     more: dict[str, tuple[Amounts, list[int]]] = {}
@@ -77,21 +75,23 @@ def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
 
 
 def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> Bound | None:
-    """Return the MaxQuota within which so many tasks of a job with these lasting clauses cannot run even alone."""
+    """Return the MaxQuota that ``tasks`` tasks of a job with these lasting clauses exceed even alone; ``None`` if
+    none.
+    """
     charge = list(most_charge_of(job, tasks, cluster, wants))
     nodes = (node for node in job.group.path() if node.most is not None)
     return next((found for node in nodes if (found := _beyond_most(groups, node, charge, alone=True))), None)
 
 
 def never_lent(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> Bound | None:
-    """Return what other groups keep for themselves if so many tasks of a job with these lasting clauses cannot run
-    beside it even on an empty cluster.
+    """Return the capacity kept by other groups that excludes ``tasks`` tasks of a job even on an empty cluster.
 
-    Where quotas have a timetable nothing is said: at another time of the week groups may keep less.
+    ``wants`` are the lasting clauses. ``None`` if there is room. Also ``None`` if quotas have a timetable, because
+    groups may keep less at another time of the week.
     """
     if not groups.tree.keeps or any(node.spec.windows for node in (*groups, *groups.tree.upwards)):
         return None
-    # On which kind of node it starts is open, so of kinds those count that it cannot avoid.
+    # The kind of its node is still open, so only unavoidable kinds count.
     charge, least = most_charge_of(job, tasks, cluster, wants), charge_of_tasks(job, tasks, cluster)
     for i, more in enumerate((*charge[: job.group.base], *least[job.group.base :])):
         found = _against_kept(groups, job.group, more, i, cluster) if more else None
@@ -118,7 +118,7 @@ def _against_kept(groups: Groups, group: GroupState, more: int, i: int, cluster:
 
 
 def _keeps(node: Amounts) -> list[int]:
-    """Return, per measure, what a group keeps for itself or those in it when nothing runs."""
+    """Return, per measure, the amount that a group, or the groups below it, keep for themselves when nothing runs."""
     kept = [0] * len(node.quota)
     if node.lendable is not None:
         kept = [max(0, quota - lent) for quota, lent in zip(node.quota, node.lendable, strict=True)]
@@ -129,7 +129,7 @@ def _keeps(node: Amounts) -> list[int]:
 
 
 def _charges(job: JobEntry, cluster: Cluster) -> Iterator[tuple[GroupState, tuple[int, ...]]]:
-    """Yield what the next unit of a job costs which groups."""
+    """Yield the groups that the next unit of a job charges, with the charges."""
     yield job.group, most_charge_of(job, job.shape.size, cluster)
     for other, task in job.unit():
         if task in other.carried:
@@ -147,11 +147,12 @@ def _beyond_most(groups: Groups, node: Amounts, charge: list[int], *, alone: boo
 
 
 def kept_for_others(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
-    """Return what stands against the next unit of a job if it would take what other groups keep for themselves.
+    """Return the bound that the next unit of a job breaks if it would take capacity kept by other groups.
 
-    A unit is within the guarantees as soon as its group, or one that this is in, needs no more than its quota with it,
-    of what all in it have or keep; else all groups together may have or keep the capacity of the cluster. Kinds of
-    nodes without room for it do not count while others have some: it starts on none of them.
+    The unit is within the guarantees if its group, or one above it, needs at most its quota with the unit added; all
+    that the groups below have or keep counts. Else all groups together must have or keep at most the capacity of the
+    cluster. Kinds of nodes without room for the unit are ignored while others have room, since it starts on none of
+    them.
     """
     charge = most_charge_of(job, job.shape.size, cluster)
     full = _kinds_without_room(job, cluster)
@@ -162,7 +163,7 @@ def kept_for_others(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | 
 
 
 def _kinds_without_room(job: JobEntry, cluster: Cluster) -> Collection[int]:
-    """Return the measures of the kinds of nodes that have no room for a unit now, while others have."""
+    """Return the measures of the kinds of nodes without room for a unit now, while other kinds have room."""
     kinds, shape = job.group.kinds, job.shape
     if kinds is None or shape.kinds or shape.row == NONE:
         return ()
@@ -182,7 +183,7 @@ def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int,
             capacity = capacity_in(group, cluster)[i]
             keeping = _keeping(groups, group, i) if total > capacity else ()
             if not keeping:
-                # Else all that there is, is in use: nobody keeps anything.
+                # Otherwise the whole capacity is in use and nothing is kept.
                 return None
             return Bound("", measure_of(groups, node, i), capacity, total - charge[i], charge[i], keeping)
         below = parent.held_below[i] - before + max(need, before)
@@ -192,8 +193,8 @@ def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int,
 
 
 def _held_by_all(groups: Groups, node: Amounts, i: int) -> int:
-    """Return what the outermost groups have or keep together in a measure: of its sort, or of a kind of node all of
-    them.
+    """Return the total that the outermost groups have or keep in a measure; groups of all sorts count for a kind of
+    node.
     """
     held = groups.tree.held
     if i < node.base:
@@ -202,8 +203,9 @@ def _held_by_all(groups: Groups, node: Amounts, i: int) -> int:
 
 
 def _keeping(groups: Groups, group: GroupState, i: int, *, idle: bool = False) -> tuple[tuple[str, int], ...]:
-    """Return the groups with the same measures that keep more than they use (``idle``: more than nothing), the ones
-    that keep most first.
+    """Return the groups with the same measures that keep more than they use, those that keep most first.
+
+    ``idle``: as if nothing ran.
     """
     found = []
     for node in (*groups, *groups.tree.upwards):
@@ -217,7 +219,7 @@ def _keeping(groups: Groups, group: GroupState, i: int, *, idle: bool = False) -
 
 
 def wrong_sums(groups: Groups) -> Iterator[str]:
-    """Yield what is not kept right: sums in the tree, and what groups have or keep."""
+    """Yield the sums that are not maintained correctly: in the tree, and of the amounts that groups have or keep."""
     tree = groups.tree
     for inner in tree.upwards:
         for what in ("used", "leaving", "claimed"):

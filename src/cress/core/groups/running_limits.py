@@ -1,7 +1,6 @@
-"""Limits on running jobs (design note 0031): which waiting jobs they let start.
+"""Limits on running jobs (design note 0031): the waiting jobs that they let start.
 
-A job that cannot start for a limit is passed over, as if it did not wait: it neither holds up others nor gets a
-reservation.
+A job kept back by a limit is passed over as if it did not wait: it delays no other job and gets no reservation.
 """
 
 from __future__ import annotations
@@ -14,28 +13,28 @@ from cress.core.running_jobs import LimitTrial, Owned, first_reached
 
 
 def members_of(job: JobEntry) -> list[Owned]:
-    """Return the jobs of which a task starts with the next unit of a job."""
+    """Return the jobs with a task in the next unit of a job."""
     return [job.owned, *(other.owned for other, _ in job.unit())] if job.companions else [job.owned]
 
 
 def limit_reached(job: JobEntry) -> Reached | None:
-    """Return the limit that keeps the next unit of a job from starting; ``None`` if none does."""
+    """Return the limit that keeps the next unit of a job from starting; ``None`` without one."""
     counters = job.group.counters
     return first_reached(members_of(job), counters) if counters else None
 
 
 def head_of(group: GroupState) -> JobEntry | None:
-    """Return the first of the waiting jobs of a group that its limits let start."""
+    """Return the first waiting job of a group that its limits let start; ``None`` without one."""
     return next(within(group, group.policy), None) if group.counters else group.policy.head()
 
 
 def may_start_more(group: GroupState) -> bool:
-    """Return whether a job waits in the queue of a group that its limits let start."""
+    """Return True if the limits of a group let a job in its queue start."""
     return len(group.policy) > 0 and (not group.counters or group.waiting_jobs.any_may_start(group.counters))
 
 
 def that_may_start(group: GroupState, jobs: Iterable[JobEntry]) -> Iterator[JobEntry]:
-    """Yield those of these waiting jobs of a group that its limits let start, one after the other."""
+    """Yield the waiting jobs among these that the limits of a group let start one after the other."""
     if not group.counters:
         yield from jobs
         return
@@ -46,5 +45,5 @@ def that_may_start(group: GroupState, jobs: Iterable[JobEntry]) -> Iterator[JobE
 
 
 def within(group: GroupState, jobs: Iterable[JobEntry]) -> Iterator[JobEntry]:
-    """Yield those of these waiting jobs of a group that its limits let start, each by itself."""
+    """Yield the waiting jobs among these that the limits of a group let start, each by itself."""
     return (job for job in jobs if limit_reached(job) is None) if group.counters else iter(jobs)

@@ -1,4 +1,4 @@
-"""Level one: the order of the groups, and their quota timetable (source G).
+"""Level one: the order of the groups, and their quota timetables (source G).
 
 Amounts of a group are kept in one or more *measures*: one number in the accountings ``cpu`` (millicores) and
 ``dominant`` with a scalar quota (millionths of a server), one per dimension with a vector quota.
@@ -36,34 +36,35 @@ MILLI = 1_000
 
 
 def _policy_of(spec: Group, options: Options) -> tuple[object, ...]:
-    """Return all that a policy is made of."""
+    """Return everything on which a policy depends."""
     return spec.policy, spec.user_weights, options
 
 
 class Groups:
-    """All groups that take jobs, the tree that they are in, and the order of those that have waiting jobs."""
+    """All groups that take jobs, their tree, and the order of those with waiting jobs."""
 
     def __init__(self, options: Options, dimensions: Dimensions, cluster: Cluster, fit: Fit, zone: tzinfo) -> None:
         self.options = options
         self.dimensions = dimensions
         self.cluster = cluster
         self.fit = fit
-        # The time zone of timetables: that of the groups' own file, if it names one (``own_zone``), else the cluster's.
+        # The time zone of timetables: that of the file of groups, if it names one (``own_zone``), else that of the
+        # cluster.
         self.cluster_zone = zone
         self.own_zone = ""
         self.by_name: dict[str, GroupState] = {}
         self.tree = Tree(options.share_half_life)
-        # The measures with a kind of node that some group names.
+        # The measures for kinds of nodes that appear in quotas.
         self.kinds = NodeKinds(cluster, fit.matching)
-        # Whether some group has a MaxQuota.
+        # True if some group has a MaxQuota.
         self.bounded = False
-        # Wall clock minus the shell's clock, in microseconds, once known.
+        # Wall clock minus the shell's clock (µs), once known.
         self.wall_offset: int | None = None
         self.next_quota_change = NEVER
-        # Groups whose queue keys change with time.
+        # Groups with queue keys that change with time.
         self.timed: list[GroupState] = []
         self.configured: tuple[Group, ...] = ()
-        # Whether any group has limits on running jobs, or on what one of its users may have.
+        # True if some group has limits on running jobs or on the use of one user.
         self.counted = False
         self.limits_users = False
 
@@ -72,7 +73,7 @@ class Groups:
 
     @property
     def order(self) -> list[GroupKey]:
-        """The keys of the outermost groups with waiting jobs, in their order once the tree is settled."""
+        """The keys of the outermost groups with waiting jobs, in order once the tree is settled."""
         return self.tree.order
 
     @property
@@ -81,23 +82,22 @@ class Groups:
         return zone_of(self.own_zone) if self.own_zone else self.cluster_zone
 
     def get(self, name: str) -> GroupState:
-        """Return the group of that name that takes jobs; the empty name means the default group."""
+        """Return the group of that name that takes jobs; an empty name means the default group."""
         return self.by_name[name or DEFAULT_GROUP]
 
     def any_of(self, name: str) -> Amounts:
-        """Return the group of that name, also one with groups below it."""
+        """Return the group of that name, including groups with groups below them."""
         return self.tree.inner.get(name) or self.by_name[name]
 
     # --- configuration -------------------------------------------------------------------------------------
 
     def check(self, groups: tuple[Group, ...]) -> None:
-        """Raise ``InputError`` if a policy or an option of these groups is refused; changes nothing."""
+        """Raise ``InputError`` if a policy or an option of these groups is invalid; nothing changes."""
         for spec in groups:
             make_policy(spec, resolve_options(self.options, spec), self.fit)
 
     def apply(self, groups: tuple[Group, ...], now: int, zone: str = "") -> list[GroupState]:
-        """Take over the whole list of groups, and their own time zone if there is one; return those that are new or
-        changed.
+        """Take over the whole list of groups, and their own time zone if given; return the new and the changed ones.
 
         Other groups are dropped; the caller has moved their jobs before.
         """
@@ -119,7 +119,7 @@ class Groups:
             state = old or GroupState(name)
             options = resolve_options(self.options, spec)
             if old is not None and _policy_of(spec, options) == _policy_of(old.spec, old.options):
-                # Another quota, say: the queue stays as it is.
+                # For example, only the quota changed: the queue stays.
                 state.configure(spec, options, old.policy)
             else:
                 policy: Policy[JobEntry] = make_policy(spec, options, self.fit)
@@ -134,7 +134,7 @@ class Groups:
         return list(self.by_name.values()) if others else touched
 
     def _link(self, groups: tuple[Group, ...], inner: frozenset[str]) -> None:
-        """Build the tree of these groups; those that take jobs are there."""
+        """Build the tree of these groups; those that take jobs exist already."""
         tree, before = self.tree, self.tree.inner
         tree.inner = {name: before.get(name) or InnerGroup(name) for name in sorted(inner)}
         for each in tree.inner.values():
@@ -163,7 +163,7 @@ class Groups:
             )
 
     def _link_limits(self) -> None:
-        """Let the jobs of each group count for the limits of every group that it is in."""
+        """Let the jobs of each group count for the limits of all groups above it."""
         outer = {each.name: counter_of(each.spec) for each in self.tree.upwards}
         below: dict[str, list[GroupState]] = {}
         for state in self.by_name.values():
@@ -183,11 +183,11 @@ class Groups:
         return default_group(capacity, there, self.options, dimensions=self.dimensions).quota
 
     def default_is_implied(self) -> bool:
-        """Return whether the default group is not configured: its quota follows the cluster then."""
+        """Return True if the default group is not configured; its quota then follows the cluster."""
         return all(group.name != DEFAULT_GROUP for group in self.configured)
 
     def refresh_quotas(self, now: int) -> list[GroupState]:
-        """Set every quota to its current value; return the groups whose measures changed."""
+        """Set every quota to its present value; return the groups whose measures changed."""
         changed = []
         self.timed = [group for group in self.by_name.values() if group.policy.timed]
         self.next_quota_change = NEVER
@@ -219,9 +219,9 @@ class Groups:
     # --- order ---------------------------------------------------------------------------------------------
 
     def reorder(self, group: GroupState) -> None:
-        """Put the group into its place in the order; groups without waiting jobs have none.
+        """Move the group to its place in the order; groups without waiting jobs have none.
 
-        Those that share a limit on running jobs with it may come to have one, or none.
+        Groups that share a limit on running jobs with it may enter or leave the order as well.
         """
         self._place(group)
         for other in group.count_alike:
@@ -231,7 +231,7 @@ class Groups:
         self.tree.place(group, group.order_key() if group.claims or may_start_more(group) else None)
 
     def several_wait(self) -> bool:
-        """Return whether more than one group has waiting jobs; the tree is settled."""
+        """Return True if more than one group has waiting jobs; the tree must be settled."""
         order = self.tree.order
         while len(order) == 1:
             inner = self.tree.inner.get(order[0][-1])
@@ -241,16 +241,14 @@ class Groups:
         return True
 
     def first(self) -> GroupState:
-        """Return the only group that has waiting jobs, or one of those that may be first."""
+        """Return the only group with waiting jobs, or one of those that may be first."""
         order = self.tree.order
         while (name := order[0][-1]) in self.tree.inner:
             order = self.tree.inner[name].order
         return self.by_name[name]
 
     def in_order(self) -> Iterator[GroupState]:
-        """Yield the groups with waiting jobs in their order; of equal ones that first whose next unit has waited
-        longest.
-        """
+        """Yield the groups with waiting jobs in order; ties go to the group whose next unit has waited longest."""
         self.tree.settle()
         return self._below(self.tree.order)
 
@@ -273,29 +271,31 @@ class Groups:
             begin = end
 
     def _waits_since(self, name: str) -> int:
-        """Return since when the next unit of a group waits, or of the first one that is in it; claims come first."""
+        """Return the time (µs) since which the next unit of a group, or of the first group below it, waits; claims
+        come first.
+        """
         group = self.by_name.get(name) or next(self._below(self.tree.inner[name].order))
         head = head_of(group)
         return -1 if head is None else head.since
 
     def waiting(self) -> Iterator[GroupState]:
-        """Yield the groups with waiting jobs by the shares alone."""
+        """Yield the groups with waiting jobs by share only."""
         if self.tree.inner:
             return self.in_order()
         return (self.by_name[key[-1]] for key in self.tree.order)
 
     def advance(self, now: int) -> None:
-        """Advance the time of what groups borrowed lately; at a tick groups may change their places."""
+        """Advance the time of past borrowing to ``now``; at a tick groups may change places."""
         for group in self.tree.advance(now, self):
             self.reorder(group)
 
     def leave_order(self, group: GroupState) -> None:
-        """Take the group out of the order."""
+        """Remove the group from the order."""
         self.tree.take_out(group)
 
     def priority_values(self) -> dict[str, Fraction]:
-        """Return G's ``Priority``: used × (LCM of all quotas / quota), smaller goes first; with a vector quota the
-        ratio.
+        """Return G's ``Priority`` by group: used × (LCM of all quotas / quota), smallest first; for a vector quota,
+        the ratio.
         """
         unit = MILLI if self.options.accounting == "cpu" else MILLION
         scalar = [
@@ -311,7 +311,7 @@ class Groups:
 
 
 def _sum_of(children: list[Amounts], dimensions: Dimensions) -> Quota:
-    """Return the sum of the current quotas of groups with the same measures."""
+    """Return the sum of the present quotas of groups with the same measures."""
     total = [sum(amounts) for amounts in zip(*(child.quota for child in children), strict=True)]
     first = children[0]
     if not first.vector:

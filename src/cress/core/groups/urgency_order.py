@@ -13,10 +13,9 @@ from cress.model.times import NEVER
 
 
 def by_urgency(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState], int]:
-    """Return the groups in their order, equal ones as they come, and the next time (µs) at which it may change by
-    itself.
+    """Return the groups in order, and the next time (µs) at which the order may change by itself.
 
-    Groups not above their quota come first, in both classes by urgency.
+    Groups not above their quota come first; both classes are ordered by urgency, and ties keep their place.
     """
     ordered = sorted(
         ((group.above_quota, -_urgency(group, now), i, group) for i, group in enumerate(groups)),
@@ -36,11 +35,10 @@ def by_urgency(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState]
 
 
 def by_deadline(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState], int]:
-    """Return the groups in their order, equal ones as they come, and the next time (µs) at which it may change by
-    itself.
+    """Return the groups in order, and the next time (µs) at which the order may change by itself.
 
-    Groups not above their quota whose first job presses come first. The others may wait: they, and groups above their
-    quota, go by deadline.
+    Groups not above their quota with a pressing first job come first. The others, and groups above their quota, go by
+    deadline. Ties keep their place.
     """
     keys: list[tuple[bool, float, int, GroupState]] = []
     change = NEVER
@@ -62,7 +60,7 @@ def by_deadline(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState
 
 
 def _urgency(group: GroupState, now: int) -> float:
-    """Return the urgency of the first job of a group; units that have claimed their room come before all."""
+    """Return the urgency of the first job of a group; units with claimed room come before all others."""
     if group.claims:
         return 2.0
     head = head_of(group)

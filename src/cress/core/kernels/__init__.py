@@ -1,4 +1,4 @@
-"""The compiled loops. The tests have a plain version of each, which does the same operations in the same order."""
+"""The compiled loops. The tests have a plain version of each, with the same operations in the same order."""
 
 from __future__ import annotations
 

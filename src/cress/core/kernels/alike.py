@@ -1,12 +1,12 @@
-"""Nodes that are alike: with the same free amounts, the same idle devices, and allowed to the same shapes of the mix.
+"""Nodes in the same state: equal free amounts, equal idle devices, and open to the same shapes of the mix.
 
-What a task would do to the fragment of a node is the same on all of them, so it is worked out once for each **state**
+A task changes the fragment of each of them equally, so the change is computed once for each **state**
 (``fragmentation``). Tables:
 
-* ``state_of``: per node its state, which holds at the stamp ``known``;
-* ``states``: per state what it is: which shapes may use the node, its free amounts of the dimensions ``asked``, and per
-  device the dimension and what is left, −1 and 0 for a device of no dimension of ``kinds``;
-* ``table``: the states by their hash, open addressing, −1 where there is none; its length is a power of two;
+* ``state_of``: per node its state, valid at the stamp ``known``;
+* ``states``: per state its description: the shapes that may use the node, its free amounts in the dimensions ``asked``,
+  and per device the dimension and the rest, −1 and 0 for a device outside the dimensions ``kinds``;
+* ``table``: the states by their hash, open addressing, −1 for an empty place; its length is a power of two;
 * ``clock``: the number of states, the stamp of the cluster up to which all nodes have theirs, and a node that has
   changed since, or −1.
 """
@@ -48,7 +48,7 @@ def describe(node, allowed, k_count, asked, kinds, state):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def find(state, key, states, table, clock):
-    """Return the place of this state among the ``states``, into which it is entered if it is new."""
+    """Return the index of this state among the ``states``; a new state is added."""
     mask = table.shape[0] - 1
     at = key & mask
     while table[at] >= 0:
@@ -64,9 +64,9 @@ def find(state, key, states, table, clock):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def follow(nodes, node_count, k_count, stamp, allowed, asked, kinds, state_of, known, states, table, clock):
-    """Give every node that has changed since the last call its state; ``stamp`` is that of the cluster.
+    """Update the state of every node that has changed since the last call; ``stamp`` is that of the cluster.
 
-    Returns whether all states were forgotten before.
+    Returns True if all states were dropped before.
     """
     forgotten = clock[COUNT] + node_count > states.shape[0]
     if forgotten:

@@ -1,7 +1,7 @@
 """Places in which compiled kernels are cached, and the stamp by which they become stale.
 
-numba looks only at the file of a function when it asks whether the cached machine code is still right, but kernels
-take constants and other kernels from their neighbours: one of them changed makes all of them stale.
+numba checks only the file of a function to decide if the cached machine code is valid. But kernels use constants and
+other kernels from their neighbours, so a change in one of them makes all of them stale.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FILES = (
 
 
 class _AllKernels:
-    """A stamp made of the stamps of all files of kernels."""
+    """A stamp made of the stamps of all kernel files."""
 
     _py_file: str
 

@@ -12,7 +12,7 @@ BALANCE, BEST_FIT, SPREAD, FIRST = range(4)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def precedence(values, present, out):
-    """Weights from the precedence chart of ``values`` (B): row sums over the whole; absent dimensions get 0."""
+    """Compute weights from the precedence chart of ``values`` (B): row sums over the whole; absent dimensions get 0."""
     n = values.shape[0]
     total = 0.0
     for i in range(n):
@@ -33,9 +33,9 @@ def precedence(values, present, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights):
-    """Fill ``weights`` (float32) with the mean of the chosen parts; returns the cluster's mean utilisation.
+    """Fill ``weights`` (float32) with the mean of the chosen parts; return the cluster's mean utilisation.
 
-    ``fixed`` (float64) is the sum of ``fixed_parts`` parts that do not follow the utilisation.
+    ``fixed`` (float64) is the sum of ``fixed_parts`` parts that do not depend on the utilisation.
     """
     n = dims.shape[0]
     k_count = (totals.shape[0] - TOTAL_USED) // 2
@@ -62,7 +62,7 @@ def current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_by_mean(lack, blocked, columns, node_count, add, full):
-    """Best node by mean use after placing: the largest (``full``) or the smallest."""
+    """Return the best node by mean use after placing: the largest (``full``) or the smallest."""
     width = (columns.shape[0] - 2) // 2
     best = -1
     best_mean = np.float32(0)
@@ -81,7 +81,7 @@ def best_by_mean(lack, blocked, columns, node_count, add, full):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_free(lack, blocked, node_count):
-    """The first node in the order of registration that fits; -1 if none."""
+    """Return the first node in the order of registration that fits; -1 without one."""
     for f in range(node_count):
         if lack[f] == 0 and blocked[f] == 0:
             return f
@@ -90,7 +90,7 @@ def first_free(lack, blocked, node_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def differ(some, others):
-    """Return whether two arrays of one length differ anywhere."""
+    """Return True if two arrays of the same length differ anywhere."""
     for i in range(some.shape[0]):
         if some[i] != others[i]:
             return True
@@ -99,9 +99,9 @@ def differ(some, others):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def set_aside(lack, blocked, scores, node_count, aside):
-    """Fill ``aside`` with ``blocked``, and with 1 where a node has a lower score than the best one that may be taken.
+    """Fill ``aside`` with ``blocked``, and with 1 where a node has a lower score than the best open one.
 
-    A score (float32, no NaN, no -0) orders as its bits do once those of negative ones are turned round.
+    The order of scores (float32, no NaN, no -0) is that of their bits, once the bits of negative ones are inverted.
     """
     bits = scores.view(np.int32)
     best = np.int32(-(2**31))

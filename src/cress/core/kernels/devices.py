@@ -1,15 +1,15 @@
 """Devices in the tables of ``holding``: free parts of each device, the devices of each lease, and the fit of requests.
 
-Beyond its amounts a row of ``nodes`` has a block of ``WIDTH`` columns for each device: its kind (the dimension that it
-counts for, ``DISK``, or ``NONE`` for no device), the number of leases that use it, four free amounts, four amounts in
-all. A device of a dimension uses the first of each four, in thousandths; a disk those of ``DISK_DIMENSIONS``.
+After its amounts a row of ``nodes`` has a block of ``WIDTH`` columns for each device: its kind (its dimension,
+``DISK``, or ``NONE`` for no device), the number of leases that use it, four free amounts, and four total amounts. A
+device of a dimension uses the first of each four, in thousandths; a disk uses those of ``DISK_DIMENSIONS``.
 
-A lease has a mask of its devices, and a flag for exclusive disks, of which it holds all bandwidth. It uses an equal
-part of its amount on each of its devices of a dimension.
+A lease has a mask of its devices, and a flag for exclusive disks, of which it holds the whole bandwidth. It uses an
+equal part of its amount on each of its devices of a dimension.
 
-A shape's request for devices (``ask``, behind its counts in ``rows``): a flag if there is any, the number of exclusive
-disks that it must have and that it prefers, its amounts on a shared disk, the least amounts of an exclusive disk, then
-per dimension a part of one device, or thousandths of whole ones.
+A shape's device request (``ask``, after its counts in ``rows``) contains: a flag if there is any request, the numbers
+of exclusive disks that it requires and that it prefers, its amounts on a shared disk, the least amounts of an
+exclusive disk, then per dimension a part of one device, or thousandths of whole ones.
 """
 
 from __future__ import annotations
@@ -34,19 +34,21 @@ MANY = 2**31
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_device(k_count):
-    """The column of ``nodes`` at which the devices begin."""
+    """Return the column of ``nodes`` at which the devices begin."""
     return FREE_AT + 2 * k_count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def mask_at(k_count):
-    """The column of ``leases`` with the mask of devices; the next one says whether disks are the lease's alone."""
+    """Return the column of ``leases`` with the mask of devices; the next one is 1 if the lease has its disks
+    exclusively.
+    """
     return LEASE_AT + k_count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _disk_holds(node, at, amounts, first, left):
-    """Return whether the disk at column ``at`` has the four amounts from ``first`` on, free now or in all."""
+    """Return True if the disk at column ``at`` has the four amounts from ``first`` on, free now or in total."""
     for i in range(DISK_AMOUNTS):
         if node[at + left + i] < amounts[first + i]:
             return False
@@ -63,15 +65,13 @@ def _asks_disk(ask, first):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _alone(node, at, ask, empty):
-    """Return whether a task may have the disk exclusively: the disk is unused and fast enough."""
+    """Return True if a task may have the disk exclusively: the disk is unused and fast enough."""
     return (empty or node[at + USERS] == 0) and _disk_holds(node, at, ask, EACH, ALL)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _copies_of(node, ask, k_count, k, empty):
-    """Return the number of copies that fit on the devices of dimension ``k``; MANY if the node does not count them one
-    by one.
-    """
+    """Return the number of copies that fit on the devices of dimension ``k``; MANY if the node does not count them."""
     amount = ask[PARTS + k]
     known = False
     copies = 0
@@ -91,7 +91,7 @@ def _copies_of(node, ask, k_count, k, empty):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _copies_of_disks(node, ask, k_count, empty):
-    """Return the number of copies that fit on the disks; MANY if the node does not count them one by one."""
+    """Return the number of copies that fit on the disks; MANY if the node does not count them."""
     left = ALL if empty else LEFT
     known = False
     alone = 0
@@ -114,8 +114,8 @@ def _copies_of_disks(node, ask, k_count, empty):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def device_copies(node, ask, k_count, empty):
-    """Return the number of copies of a request that find their devices on a node (its row), as it is or if it were
-    empty.
+    """Return the number of copies of a request that find their devices on a node (its row), now or with the node
+    ``empty``.
     """
     copies = MANY
     for k in range(k_count):
@@ -128,7 +128,7 @@ def device_copies(node, ask, k_count, empty):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def device_bits(node, ask, k_count, empty):
-    """Return the dimensions whose devices on a node do not suffice for one copy, as bits."""
+    """Return the dimensions with too few devices on a node for one copy, as bits."""
     bits = 0
     for k in range(k_count):
         if ask[PARTS + k] > 0 and _copies_of(node, ask, k_count, k, empty) == 0:
@@ -162,7 +162,7 @@ def count_disks(nodes, places, k_count, free, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _best_part(node, k, amount, k_count):
-    """Of the devices that have so much left the one with least; its number."""
+    """Return the device with the least left among those with at least ``amount`` left."""
     best = -1
     least = np.int64(MANY)
     for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
@@ -175,7 +175,9 @@ def _best_part(node, k, amount, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _widest_disk(node, ask, k_count):
-    """Of the disks with room for the shared part the one with most left of what is asked for first; its number."""
+    """Return the disk, among those with room for the shared part, with the most left of the first requested
+    dimension.
+    """
     by = 0
     while by < DISK_AMOUNTS - 1 and ask[SHARED + by] == 0:
         by += 1
@@ -191,7 +193,7 @@ def _widest_disk(node, ask, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _least_disk(node, ask, k_count, mask):
-    """Of the unused disks that suffice and are not in ``mask`` the one with the least bandwidth; its number."""
+    """Return the disk with the least bandwidth among unused ones that suffice and are not in ``mask``."""
     best = -1
     least = np.int64(2**62)
     for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
@@ -219,11 +221,10 @@ def _disks_alone(node, ask, k_count, number):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def cap_alone(nodes, node_count, request, ask, k_count, copies):
-    """Lower ``copies`` per node to those that start there one after the other before exclusive disks leave less than is
-    held.
+    """Lower ``copies`` per node to those that start there in sequence before exclusive disks exceed the free amounts.
 
-    A lease keeps the bandwidth that its disk had when it began. Where disks have become smaller since, those that are
-    unused may be more than what is free; the task that takes the last of it starts all the same.
+    A lease keeps the bandwidth that its disk had when it began. If disks have become smaller since, unused ones may
+    have more than the node has free; the task that takes the last of it starts all the same.
     """
     number = max(ask[MUST], ask[LIKES])
     for f in range(node_count):
@@ -245,7 +246,7 @@ def cap_alone(nodes, node_count, request, ask, k_count, copies):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def choose_devices(slot, node, ask, leases, k_count):
-    """Choose devices of the node (its row) for the lease and write them into it; the request must fit."""
+    """Choose devices on the node (its row) for the lease and write them into it; the request must fit."""
     mask = np.int64(0)
     alone = np.int64(0)
     for k in range(k_count):
@@ -289,7 +290,7 @@ def widen(mask, node, amounts, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def held_on(node, request, ask, k_count):
-    """Return the amounts that a task would hold on a node now: its request, with all bandwidth of its exclusive
+    """Return the amounts that a task would hold on a node now: its request, and the whole bandwidth of its exclusive
     disks.
     """
     number = max(ask[MUST], ask[LIKES])

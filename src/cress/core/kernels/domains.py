@@ -1,9 +1,9 @@
-"""Domains that a clause closes, and the nodes that are shut with them in the fit table.
+"""Domains closed by a clause, and the nodes that are excluded with them in the fit table.
 
-A clause over domains has one answer per domain: ``closed`` (bool), and in the last place that of nodes without the
-attribute. Each ``close_…`` brings it up to date, writes the numbers of the domains whose answer changed into
-``changed``, and returns how many these are; so that after a start or an end only the nodes of those domains are looked
-at. ``counts`` (int64) are the tasks per domain, the last place those on nodes without one.
+A clause over domains has one answer per domain: ``closed`` (bool), whose last element is for nodes without the
+attribute. Each ``close_…`` updates it, writes the numbers of the changed domains into ``changed``, and returns how
+many these are. So after a start or an end only the nodes of those domains are examined. ``counts`` (int64) are the
+tasks per domain; the last element is for nodes without one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MANY = 2**62
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _least_used(counts, eligible):
-    """Return the tasks of the least used domain of those that are ``eligible``, 0 if none is."""
+    """Return the tasks of the least used ``eligible`` domain; 0 without any."""
     least = np.int64(_MANY)
     for d in range(counts.shape[0] - 1):
         least = min(least, counts[d] if eligible[d] else np.int64(_MANY))
@@ -42,7 +42,7 @@ def _least_used(counts, eligible):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def close_uneven(counts, eligible, skew, closed, changed):
-    """Close the domains with ``skew`` tasks more than the least used one of those that are ``eligible``."""
+    """Close the domains with ``skew`` more tasks than the least used ``eligible`` one."""
     last = counts.shape[0] - 1
     bound = _least_used(counts, eligible) + skew
     number = 0
@@ -56,7 +56,8 @@ def close_uneven(counts, eligible, skew, closed, changed):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def close_beyond_shares(counts, weights, size, skew, closed, changed):
-    """Close the domains that have their share of all tasks and of ``size`` more, rounded up, and ``skew - 1`` beyond;
+    """Close the domains with their share of all tasks and of ``size`` more, rounded up, plus ``skew - 1``.
+
     ``weights`` (int64) are the shares.
     """
     whole = np.int64(0)
@@ -77,7 +78,7 @@ def close_beyond_shares(counts, weights, size, skew, closed, changed):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def close_used(counts, last, closed, changed):
-    """Close the domains with tasks; ``last``: nodes without a domain as well."""
+    """Close the domains with tasks; ``last``: also nodes without a domain."""
     number = 0
     for d in range(counts.shape[0] - 1):
         if closed[d] != (counts[d] > 0):
@@ -117,8 +118,8 @@ def _close_last(last, closed, changed, number):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def worth_of_even(counts, eligible, weight, worth, changed):
-    """Bring ``worth`` (float32) up to date: ``weight`` in domains that have no more tasks than the least used one that
-    is ``eligible``, less the more they have.
+    """Update ``worth`` (float32): ``weight`` in domains with at most the tasks of the least used ``eligible`` one,
+    less with more.
     """
     last = counts.shape[0] - 1
     least = _least_used(counts, eligible)
@@ -137,7 +138,7 @@ def worth_of_even(counts, eligible, weight, worth, changed):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def put_worth(changed, number, worth, order, bounds, scores):
-    """Write the worth of the first ``number`` domains ``changed`` into the scores of their nodes."""
+    """Write the worth of the first ``number`` domains in ``changed`` into the scores of their nodes."""
     for i in range(number):
         d = changed[i]
         for j in range(bounds[d], bounds[d + 1]):
@@ -146,11 +147,11 @@ def put_worth(changed, number, worth, order, bounds, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def shut_domains(r, changed, number, closed, others, order, bounds, nodes, totals, rows, lack):
-    """Shut row ``r`` on the nodes of the first ``number`` domains ``changed`` if they are ``closed``, else open it
-    there.
+    """Exclude in row ``r`` the nodes of the first ``number`` domains in ``changed`` if they are ``closed``, else admit
+    them.
 
     The nodes of domain d are ``order[bounds[d]:bounds[d + 1]]``. ``others`` (bool, per node) are nodes that another
-    clause shuts; empty: none. Nodes that are opened get a new stamp. Returns whether a node is excluded no longer.
+    clause excludes; empty without any. Admitted nodes get a new stamp. Returns True if a node is no longer excluded.
     """
     row = lack[r]
     before = rows[r, FITTING]

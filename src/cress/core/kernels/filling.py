@@ -1,10 +1,10 @@
-"""Values of the idle parts of devices to the likely tasks: the worth of the best filling, by the dual prices of a
-cutting-stock problem.
+"""Values of the idle parts of devices for the likely tasks: the best filling, by dual prices of a cutting-stock
+problem.
 
-A device is a stock of 1,000 thousandths, the tasks of the mix are pieces cut from it. The fewest devices that serve the
-mix are a linear program over patterns; its dual prices (Gilmore and Gomory, 1961) say what a piece of each size is
-worth, in devices. So 530 idle thousandths are worth a half where pieces of 470 are common, and 190 nothing where few
-are that small.
+A device is a stock of 1,000 thousandths; the tasks of the mix are pieces cut from it. The fewest devices that serve
+the mix are a linear program over patterns, whose dual prices (Gilmore and Gomory, 1961) are the worth of a piece of
+each size, in devices. So 530 idle thousandths are worth a half where pieces of 470 are common, and 190 are worth
+nothing where few pieces are that small.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ EXACT = 1e-12
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill(sizes, prices, values, last):
-    """Write the value of the best filling of every idle amount into ``values``, and the piece that completes it (or -1)
-    into ``last``.
+    """Compute the best filling of every idle amount: its value into ``values``, its last piece (or -1) into
+    ``last``.
     """
     values[0] = 0.0
     last[0] = -1
@@ -39,10 +39,10 @@ def fill(sizes, prices, values, last):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_values(sizes, wanted, out):
-    """Write the value of every idle amount of a device (0 … 1,000) into ``out``, in thousandths; pieces of ``sizes``
-    are ``wanted`` so often.
+    """Write the value of every idle amount of a device (0 … 1,000) into ``out``, in thousandths.
 
-    Column generation: the simplex method over patterns, each found as the best filling under the present prices.
+    ``wanted`` is the number of pieces of each of ``sizes``. Column generation: the simplex method over patterns, each
+    found as the best filling under the present prices.
     """
     n = sizes.shape[0]
     inverse = np.zeros((n, n))

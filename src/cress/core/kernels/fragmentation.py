@@ -1,26 +1,25 @@
-"""Growth of what the likely mix of shapes cannot use of the devices, and the node where it grows least (design note
-0026).
+"""Growth of the devices that the likely mix of shapes cannot use, and the node where it is least (design note 0026).
 
-The mix is a tuple of tables (``FIRSTS`` … ``OFTEN``). A shape has a column for each dimension with devices of which it
-asks for some; those of one dimension follow each other, by amount:
+The mix is a tuple of tables (``FIRSTS`` … ``OFTEN``). A shape has a column for each dimension with devices that it
+requests; the columns of one dimension are consecutive, ordered by amount:
 
-* ``firsts`` and ``sizes``: per dimension with devices, where its columns begin and where its different amounts begin,
+* ``firsts`` and ``sizes``: per dimension with devices, the begin of its columns and of its different amounts,
   and the ends of both;
-* ``amounts``: the different amounts, in thousandths; ``size_of``: the place of a shape's amount among them;
+* ``amounts``: the different amounts, in thousandths; ``size_of``: the index of a shape's amount among them;
 * ``shares``: the share of the shape (float32, sum 1 over the shapes);
-* ``asked``: the dimensions of which a shape asks for some; ``needs``: per such dimension what a shape asks for;
-* ``may``: per node and column whether the clauses of the shape allow the node;
-* ``kinds``: the dimensions that have devices; ``values``: what an idle amount of one device of each is worth to the mix
+* ``asked``: the dimensions requested by any shape; ``needs``: per such dimension the request of each shape;
+* ``may``: per node and column, True if the clauses of the shape allow the node;
+* ``kinds``: the dimensions with devices; ``values``: the value of an idle amount of one device of each for the mix
   (``filling``), in thousandths;
 * ``often``: the weights of copies and of filling.
 
-The **fragment** of a node, in devices, is what the shape could not use of the idle devices of the kinds that it asks
-for, Σ share × of it: were one task to come next, plus ``often[0]`` × were as many of them to come as fit, so that cores
-and memory for all idle devices count; plus ``often[1]`` × Σ (idle − its value) over the devices.
+The **fragment** of a node, in devices, is a sum over the shapes, weighted by share. A shape contributes the idle
+devices of its kinds that it could not use: with one task next, plus ``often[0]`` × with as many tasks as fit, so that
+cores and memory for all idle devices count. To the sum is added ``often[1]`` × Σ (idle − its value) over the devices.
 
-It is worked out for every node and shape that is placed, so its loops run over the shapes and have no branches:
-compilers make vector instructions of them. Amounts are float64, in which whole numbers up to 2⁵³ and the whole parts of
-their quotients are exact; the sums are float32, in the order of the columns.
+It is computed for every node and every placed shape, so its loops run over the shapes without branches, and compilers
+turn them into vector instructions. Amounts are float64, in which integers up to 2⁵³ and the integer parts of their
+quotients are exact; sums are float32, in the order of the columns.
 """
 
 from __future__ import annotations
@@ -61,8 +60,10 @@ def _idle(node, k, begin):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _usable(node, k, begin, amounts, usable, copies):
-    """Write, for each of the ``amounts``, what the next task that asks for it could use of the devices of dimension
-    ``k``, and how many such tasks they hold.
+    """Write, for each of the ``amounts``, the part of the devices of dimension ``k`` that the next such task could
+    use.
+
+    Also the number of such tasks that these devices hold.
     """
     whole = np.float64(0)
     for i in range(amounts.shape[0]):
@@ -85,7 +86,7 @@ def _usable(node, k, begin, amounts, usable, copies):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fragment(node, f, k_count, mix, work):
-    """Return the fragment of a node (its row), which has the place ``f``, in devices; ``work`` is scratch (``WORK``
+    """Return the fragment of a node (its row) with index ``f``, in devices; ``work`` is scratch space (``WORK``
     rows).
     """
     firsts, sizes, all_amounts, all_size_of, all_shares, asked, all_needs, all_may, kinds, values, often = mix
@@ -139,8 +140,8 @@ def fragment(node, f, k_count, mix, work):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_part(node, k, amount, worth, begin):
-    """Return the device of dimension ``k`` that loses least of its value to a task of ``amount``; of equal ones that
-    with least left.
+    """Return the device of dimension ``k`` that loses the least value to a task of ``amount``; ties go to the least
+    left.
     """
     best = -1
     least = 0
@@ -158,7 +159,7 @@ def best_part(node, k, amount, worth, begin):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def take(node, request, ask, k_count, kinds, values):
-    """Take one copy of a request from a copy of a node's row, devices of dimensions and all."""
+    """Take one copy of a request, devices included, from a copy of a node's row."""
     begin = first_device(k_count)
     for i in range(k_count):
         node[FREE + i] -= request[i]
@@ -179,11 +180,11 @@ def take(node, request, ask, k_count, kinds, values):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def least_growth(r, nodes, node_count, k_count, rows, lack, blocked, state_of, growth, before, squares, weight, mix):
-    """Return the first node that fits with the least growth + ``weight`` × y, of which ``squares`` has the square; -1
-    if none fits.
+    """Return the first node that fits with the least growth + ``weight`` × y, where ``squares`` are y²; -1 if none
+    fits.
 
-    ``before`` is the fragment of each state, ``growth`` how much it grows by the shape of each row; not a number where
-    that is not known yet.
+    ``before`` is the fragment of each state, ``growth`` its growth by the shape of each row; NaN where that is not yet
+    known.
     """
     request = rows[r, REQUEST : REQUEST + k_count]
     ask = rows[r, REQUEST + 2 * k_count :]
@@ -216,8 +217,8 @@ def place(
     r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims, squares,
     weight, growth, before, allowed, state_of, known, states, table, clock, mix,
 ):  # fmt: skip
-    """Choose a node and devices for one copy of the shape of row ``r``, and hold them until ``end``; -1 if it fits
-    nowhere.
+    """Choose a node and devices for one copy of the shape of row ``r``, and hold them until ``end``; return -1 if it
+    fits nowhere.
     """
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     if follow(
@@ -247,7 +248,7 @@ def place(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _name_devices(slot, node, ask, leases, k_count, kinds, values):
-    """Write the devices of the lease into it; it takes parts where they lose least."""
+    """Write the devices of the lease into it; parts are taken where they lose the least value."""
     begin = first_device(k_count)
     parts = False
     for j in range(kinds.shape[0]):
@@ -269,9 +270,7 @@ def _name_devices(slot, node, ask, leases, k_count, kinds, values):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def total_fragments(nodes, node_count, k_count, mix):
-    """Return what the mix cannot use of all nodes, and their idle devices, both in devices; ``often`` of the mix is to
-    be zero.
-    """
+    """Return the fragments of all nodes and their idle devices, in devices; ``often`` of the mix must be zero."""
     kinds = mix[KINDS]
     work = np.empty((WORK, mix[SHARES].shape[0]))
     lost = 0.0

@@ -1,4 +1,4 @@
-"""The choice of the node on which a loan leaves least (design note 0024)."""
+"""The choice of the node where a loan leaves the least (design note 0024)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from cress.core.kernels.holding import FREE, OUT, USABLE
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def node_for_loan(request, lack, nodes, node_count, lendable, booked, skipped):
-    """Return the node where ``request`` fits with what can be lent there and leaves least of it, the first of equals;
-    -1 if there is none.
+    """Return the first node where ``request`` fits with the lendable amounts and leaves the least of them; -1 without
+    one.
 
-    ``lendable`` and ``booked`` (node × K) are the idle parts that can be lent, and what bookings need of the free
-    amounts, if there are any; nodes in ``skipped`` are left out. What is left counts in thousandths of the node, in the
-    dimensions of the request.
+    ``lendable`` and ``booked`` (node × K) are the idle parts that can be lent, and the free amounts that bookings
+    need, if any; nodes in ``skipped`` are left out. The rest is measured in thousandths of the node, in the dimensions
+    of the request.
     """
     k_count = request.shape[0]
     best = np.int64(-1)

@@ -1,22 +1,22 @@
-"""Holding and giving back resources on nodes, and the fit of every live shape on every node.
+"""Holding and returning resources on nodes, and the fit of every live shape on every node.
 
 Tables (int64, C-contiguous, one row per node, lease or shape):
 
 * ``nodes``: head and tail of the node's leases in the order of their ends, head of its bookings, the stamp of
-  its last change, whether it takes tasks, the first end of its leases, then K free amounts, then K capacities, then its
+  its last change, 1 if it takes tasks, the first end of its leases, then K free amounts, then K capacities, then its
   devices.
-* ``leases``: node, end, next, previous, then K amounts, then which devices it has.
-* ``rows``: number of nodes that fit, whether the row is in use, then K amounts of the shape, then per dimension
-  the number of usable nodes that lack it, then what it asks of devices.
+* ``leases``: node, end, next, previous, then K amounts, then its devices.
+* ``rows``: number of nodes that fit, 1 if the row is in use, then K amounts of the shape, then per dimension
+  the number of usable nodes that lack it, then its device request.
 * ``totals``: the stamp, the number of rows in use that fit nowhere, then K amounts in use, then K capacities of the
   cluster.
 
 ``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, as an amount or on its devices,
-``UNUSABLE`` where it takes no tasks, ``NARROW`` where its devices would not suffice even if it were empty. Its
-bits ``CLAUSES`` are 1 + the place of the first hard clause about single nodes that keeps the shape off the node, 0 if
-there is none; only ``exclude`` changes them, and the dimensions that such a node lacks are neither kept nor counted.
-Its bit ``SHUT`` is set where a clause over domains keeps the shape off (``domains.py``): often, and for many nodes at
-once, so what these lack is kept all the same, though not counted. A node with one of these bits, ``EXCLUDED``, is
+``UNUSABLE`` where it takes no tasks, ``NARROW`` where its devices would not suffice even if it were empty. Its bits
+``CLAUSES`` are 1 + the index of the first hard clause about single nodes that excludes the node, 0 without one; only
+``exclude`` changes them, and the dimensions that such a node lacks are neither kept nor counted. Its bit ``SHUT`` is
+set where a clause over domains excludes the node (``domains.py``). That happens often, and for many nodes at once, so
+the dimensions that these nodes lack are kept, though not counted. A node with one of these bits, ``EXCLUDED``, is
 excluded.
 """
 
@@ -113,7 +113,7 @@ def _refresh_before(f, columns, then, width):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack):
-    """Bring the stamp of node ``f``, its float columns and its entry in every row in use up to date after a change."""
+    """Update the stamp of node ``f``, its float columns and its entry in every row in use after a change."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     width = (columns.shape[0] - 2) // 2
     totals[TOTAL_STAMP] += 1
@@ -145,7 +145,7 @@ def refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_row(r, nodes, node_count, totals, rows, lack):
-    """Compute the row of a shape; its amounts are in ``rows`` already, and its bits ``EXCLUDED`` in ``lack``."""
+    """Compute the row of a shape; its amounts are already in ``rows``, and its bits ``EXCLUDED`` in ``lack``."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     rows[r, FITTING] = 0
     rows[r, IN_USE] = 1
@@ -161,10 +161,10 @@ def fill_row(r, nodes, node_count, totals, rows, lack):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def exclude(r, places, first, nodes, totals, rows, lack):
-    """Write the first clause about single nodes that keeps row ``r`` off each of the nodes ``places``: 1 + its place in
-    ``first``, 0 = none.
+    """Write the first clause about single nodes that excludes each of the nodes ``places`` in row ``r``.
 
-    A node that changed gets a new stamp. Returns whether a node is excluded no longer.
+    ``first`` contains 1 + its index, 0 without one. A changed node gets a new stamp. Returns True if a node is no
+    longer excluded.
     """
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     cleared = False
@@ -182,7 +182,7 @@ def exclude(r, places, first, nodes, totals, rows, lack):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def link_lease(slot, f, nodes, leases):
-    """Put a lease into its node's list: by end, behind those that end at the same time."""
+    """Insert a lease into its node's list: by end, after those with the same end."""
     end = leases[slot, END]
     before = nodes[f, TAIL]
     while before != NONE and leases[before, END] > end:
@@ -203,7 +203,7 @@ def link_lease(slot, f, nodes, leases):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def unlink_lease(slot, f, nodes, leases):
-    """Take a lease out of its node's list."""
+    """Remove a lease from its node's list."""
     before = leases[slot, PREVIOUS]
     after = leases[slot, NEXT]
     if before == NONE:
@@ -220,9 +220,9 @@ def unlink_lease(slot, f, nodes, leases):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
-    """Hold the amounts of row ``r`` on node ``f`` until ``end``, as a new lease in ``slot``.
+    """Hold the amounts of row ``r`` on node ``f`` until ``end`` (µs), as a new lease in ``slot``.
 
-    If the slot names its devices already, it gets exactly those.
+    If the slot already names devices, the lease gets exactly those.
     """
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     leases[slot, NODE] = f
@@ -246,7 +246,7 @@ def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def hold_as_written(slot, f, end, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
-    """Hold the amounts and devices that stand in ``slot`` on node ``f`` until ``end``, as a new lease."""
+    """Hold the amounts and devices written in ``slot`` on node ``f`` until ``end`` (µs), as a new lease."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     leases[slot, NODE] = f
     leases[slot, END] = end
@@ -279,7 +279,7 @@ def release(slot, nodes, leases, totals, columns, then, dims, rows, row_count, l
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def next_candidate(shape_of, limit_of, first, last, bound, rows):
-    """Return the first queue position in [first, last) whose shape fits somewhere and whose limit is below its bound;
+    """Return the first queue position in [first, last) whose shape fits somewhere and whose limit is below its bound,
     or -1.
     """
     for i in range(first, last):
@@ -291,8 +291,8 @@ def next_candidate(shape_of, limit_of, first, last, bound, rows):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def lacking_bits(r, rows, usable, k_count):
-    """Return the dimensions of which no usable node has enough for row ``r``, as bits; if none, the one of which the
-    fewest have.
+    """Return the dimensions that row ``r`` lacks on every usable node, as bits; if none, the one lacked on most
+    nodes.
     """
     bits = 0
     worst = 0
@@ -318,7 +318,7 @@ def count_lack(r, jobs, rows, usable, found):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_lacks(shape_of, limit_of, first, last, gap, rows, usable, found):
-    """``count_lack`` for the shapes at the queue positions in [first, last)."""
+    """Do ``count_lack`` for the shapes at the queue positions in [first, last)."""
     for i in range(first, last):
         if limit_of[i] != gap:
             count_lack(shape_of[i], np.int64(1), rows, usable, found)
@@ -326,7 +326,7 @@ def count_lacks(shape_of, limit_of, first, last, gap, rows, usable, found):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_lacks_of_rows(waiting, rows, usable, found):
-    """``count_lack`` for all jobs of a queue, of which ``waiting`` has the number per row."""
+    """Do ``count_lack`` for all jobs of a queue; ``waiting`` is their number per row."""
     for r in range(len(waiting)):
         if waiting[r] > 0:
             count_lack(r, waiting[r], rows, usable, found)

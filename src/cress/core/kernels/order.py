@@ -1,9 +1,8 @@
 """The order of waiting jobs by expansion factor, which changes with time (design note 0022).
 
-Arrays have one value per queue position, ``values`` a row for each of ``RUNS`` … ``OVERDUE``; ``limits`` is ``gap``
-where there is no job. A job that is overdue comes before all others, the
-one that became so first in front; the others go by ``cost / (wait + 1 s)``, the smallest first. Of equal ones the first
-position is first.
+Arrays have one value per queue position; ``values`` has a row for each of ``RUNS`` … ``OVERDUE``; ``limits`` is
+``gap`` at positions without a job. Overdue jobs come first, in the order in which they became overdue. The others are
+ordered by ``cost / (wait + 1 s)``, smallest first. Ties go to the first position.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ def _duration(i, limits, values, predicted):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_by_factor(limits, gap, values, first, last, now):
-    """Return the position of the first job, and the time at which the next one will be overdue; -1 and NEVER if there
-    is none.
+    """Return the position of the first job, and the time (µs) at which the next job becomes overdue; -1 and NEVER
+    without one.
     """
     head = np.int64(-1)
     least = 0.0
@@ -52,8 +51,7 @@ def first_by_factor(limits, gap, values, first, last, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def candidates(shape_of, limits, gap, values, predicted, by_factor, first, last, now, bound, rows):
-    """Return the positions of jobs whose shape fits somewhere and whose duration is below the bound of their row, in
-    order.
+    """Return, in order, the positions of jobs whose shape fits and whose duration is below the bound of their row.
 
     The order is that by factor, or the shortest duration first.
     """

@@ -1,7 +1,7 @@
 """Estimates of a run from the last runs of a job (design note 0022).
 
-A row of the table of runs has the number of runs, the place of the newest, and for each place the request of the run
-(its number), its length (µs) and the part of its limit that it took.
+A row of the table of runs contains the number of runs, the index of the newest, and for each run the number of its
+request, its length (µs) and the part of its limit that it took.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ REQUEST, RUN, PART = range(3)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_run(table, row, other, most, request, run, part):
-    """Enter a run into two rows, in place of the oldest one of ``most``; once if both are the same."""
+    """Enter a run into two rows, in place of the oldest of ``most`` runs; once if both rows are the same."""
     _enter(table[row], most, request, run, part)
     if other != row:
         _enter(table[other], most, request, run, part)
@@ -33,7 +33,7 @@ def _enter(runs, most, request, run, part):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _put(values, weights, count, value, weight):
-    """Put a value into its place among the first ``count``, which are sorted."""
+    """Insert a value into the first ``count`` values, which are sorted."""
     i = count
     while i > 0 and values[i - 1] > value:
         values[i] = values[i - 1]
@@ -45,7 +45,7 @@ def _put(values, weights, count, value, weight):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _quantile(values, weights, percent, total):
-    """Return the smallest value at or below which so many percent of the weight lie."""
+    """Return the smallest value at or below which ``percent`` percent of the weight lie."""
     below = np.int64(0)
     i = -1
     while 100 * below < percent * total:
@@ -56,11 +56,10 @@ def _quantile(values, weights, percent, total):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def estimate_run(table, row, weights, other, request, limit, likely, mean, limit_weight, whole):
-    """Return the optimistic, mean, pessimistic and likely run of a job with this request and limit, and the lowest
-    tenth of the parts.
+    """Return the optimistic, mean, pessimistic and likely run of a job with this request and limit (µs).
 
-    A run has the weight of its age, divided by ``other`` if its request differs. The limit counts as one more run:
-    ``likely`` long, ``mean`` for the mean, and ``whole`` as its part.
+    Also the lowest tenth of the parts. A run has the weight of its age, divided by ``other`` if its request differs.
+    The limit counts as one more run: ``likely`` long, ``mean`` for the mean, and ``whole`` as its part.
     """
     most = weights.shape[0]
     runs = table[row]

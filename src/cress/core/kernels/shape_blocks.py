@@ -1,9 +1,9 @@
-"""Positions of a queue in blocks, the jobs of one shape together, and the search in them for jobs that fit.
+"""Queue positions in blocks, the jobs of one shape together, and the search in them for jobs that fit.
 
-``members`` are the positions, block after block; block b is [``begins[b]``, ``begins[b + 1]``) of it and has shapes of
-the rows [``lowest[b]``, ``highest[b]``]. ``block_of`` has the block of each position. Positions without a job have a
-place too. The rows of ``values`` are those of ``urgency.py``. Compiled kernels keep them as constants, so a change of
-them there needs one of this file.
+``members`` are the positions, block after block; block b is [``begins[b]``, ``begins[b + 1]``) of it and has shapes in
+the rows [``lowest[b]``, ``highest[b]``]. ``block_of`` is the block of each position. Positions without a job are
+included. The rows of ``values`` are those of ``urgency.py``; compiled kernels keep them as constants, so a change
+there needs a change of this file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cress.core.kernels.urgency import refresh, score_at
 def divide(shape_of, end, size, members, block_of, begins, lowest, highest):
     """Divide the positions before ``end`` into blocks of at most ``size``, by shape; return the number of blocks.
 
-    A block has one shape, or several that are rare.
+    A block has one shape, or several rare ones.
     """
     starts = np.zeros(shape_of[:end].max() + 2, np.int64)
     for i in range(end):
@@ -50,7 +50,7 @@ def divide(shape_of, end, size, members, block_of, begins, lowest, highest):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def extend(shape_of, first, end, size, members, block_of, begins, lowest, highest, changes, blocks):
-    """Put the positions from ``first`` to before ``end`` into the last block, or new ones; return the number of
+    """Add the positions from ``first`` to before ``end`` to the last block or to new ones; return the number of
     blocks.
     """
     for i in range(first, end):
@@ -83,11 +83,11 @@ def _may_fit(lowest, highest, least, bound, rows):
 def open_blocks(
     by_deadline, values, late, now, members, begins, heads, changes, least, lowest, highest, bound, rows, tops, places
 ):
-    """Put the first job of each block in which one may fit below its bound into ``places``, and its score into
-    ``tops``, -1 for other blocks.
+    """Write the first job of each block in which a job may fit below its bound into ``places``, and its score into
+    ``tops``.
 
-    Return whether there is one. ``first_of_blocks`` looked at the blocks since they changed; times in ``changes`` may
-    have come.
+    ``tops`` is -1 for other blocks. Returns True if there is one. ``first_of_blocks`` has examined the blocks since
+    their change; times in ``changes`` may have passed.
     """
     any_fits = False
     for b in range(len(begins) - 1):
@@ -108,11 +108,11 @@ def open_blocks(
 def next_that_fits(
     by_deadline, values, late, now, members, begins, shape_of, durations, bound, rows, tops, places, taken, last
 ):
-    """Return the position of the next job in the order whose shape fits somewhere and whose duration is below its
-    bound, -1 at the end.
+    """Return the position of the next job in the order whose shape fits and whose duration is below its bound; -1 at
+    the end.
 
-    ``last`` is what was returned before, -1 at first. No job of a block comes before the one in ``places``, which
-    ``taken`` says was returned. A block is looked at as a whole only when it is the next one.
+    ``last`` is the previous result, at first -1. No job of a block precedes the one in ``places``; ``taken`` is True
+    if that was returned. A block is examined as a whole only when it is next.
     """
     after = np.inf
     if last >= 0:

@@ -1,14 +1,13 @@
-"""Free amounts of a node over time, from the ends of its leases and its bookings: the earliest time at which a request
-fits.
+"""Free amounts of a node over time, from the ends of its leases and its bookings: the earliest fit of a request.
 
 ``bookings`` (int64, one row each): node, start, end, next, previous, force, then K amounts. A booking of force 0 is
-ignored, one of force 1 counts for everyone, one above that only in the view of that number; one of force -n counts for
-everyone but the group n, which asks: ``view`` is the number of a view, and in its bits from ``ASKER`` on that of the
-group that asks (0: none has a number). ``lack`` is the row of the shape: a node that one of its clauses excludes is
-left out. ``caps`` (int64, per node) bound the copies of a gang on it; it is empty if only amounts do. ``ask`` is the
-request of one copy for devices: leases give them back as they end, bookings keep amounts only.
-A lease that outlived its end counts as ending in the next microsecond, and a booking that is due as starting then: so
-amounts that leases give back late are kept for the bookings that wait for them, and nothing else on the node is.
+ignored, one of force 1 counts for every view, a higher one only in the view with that number. One of force -n counts
+for every group but n: ``view`` contains the number of a view, and in its bits from ``ASKER`` on that of the asking
+group (0: none). ``lack`` is the row of the shape: a node that a clause excludes is left out. ``caps`` (int64, per
+node) bound the copies of a gang on it; empty if only amounts do. ``ask`` is the device request of one copy: leases
+return devices as they end, bookings keep amounts only. A lease that outlived its end counts as ending in the next
+microsecond, and a due booking as starting then. So amounts that leases return late are kept for the bookings that wait
+for them, and nothing else on the node is.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ def _counts(bookings, slot, view):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def book(row, f, amounts, start, end, nodes, bookings):
-    """Add a booking of ``amounts`` on node ``f`` during [start, end) at the head of the node's list; it is not in force
-    yet.
+    """Add a booking of ``amounts`` on node ``f`` during [start, end) at the head of the node's list, not yet in
+    force.
     """
     head = nodes[f, BOOKED]
     bookings[row, B_NODE] = f
@@ -77,7 +76,7 @@ def book(row, f, amounts, start, end, nodes, bookings):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def unbook(row, nodes, bookings):
-    """Take a booking out of its node's list."""
+    """Remove a booking from its node's list."""
     after = bookings[row, B_NEXT]
     before = bookings[row, B_PREVIOUS]
     if before == NONE:
@@ -92,7 +91,7 @@ def unbook(row, nodes, bookings):
 def walk(f, request, nodes, leases, k_count, level):
     """Return the earliest end of a lease at which ``request`` fits on ``f``: 0 = it fits now, NEVER = at no known end.
 
-    ``level`` is room for K amounts.
+    ``level`` is a buffer for K amounts.
     """
     if nodes[f, USABLE] == 0:
         return NEVER
@@ -118,8 +117,8 @@ def walk(f, request, nodes, leases, k_count, level):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ready(f, ask, nodes, leases, k_count):
-    """Return the earliest end of a lease at which a copy finds its devices on ``f``: 0 = it does now, NEVER = at no
-    known end.
+    """Return the earliest end of a lease at which a copy finds its devices on ``f``: 0 = now, NEVER = at no known
+    end.
     """
     if ask[ASKS] == 0 or nodes.shape[1] == first_device(k_count) or device_copies(nodes[f], ask, k_count, False) > 0:
         return 0
@@ -150,8 +149,9 @@ def _devices_at(f, t, ask, now, nodes, leases, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sweep(f, request, duration, now, after, nodes, leases, bookings, view, k_count):
-    """Return the earliest t >= ``after`` >= now such that ``request`` fits on ``f`` during [t, t + duration) beside the
-    bookings in force.
+    """Return the earliest t >= ``after`` >= now at which ``request`` fits on ``f`` during [t, t + duration).
+
+    It must fit beside the bookings in force.
     """
     if nodes[f, USABLE] == 0:
         return NEVER
@@ -211,7 +211,7 @@ def sweep(f, request, duration, now, after, nodes, leases, bookings, view, k_cou
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def block_booked(booked, lack_row, request, ask, duration, now, nodes, leases, bookings, view, k_count, blocked):
-    """Mark the booked nodes on which ``request`` fits now but would delay a booking; returns how many.
+    """Mark the booked nodes on which ``request`` fits now but would delay a booking; return their number.
 
     A task with an exclusive disk delays the bookings that need that disk.
     """
@@ -229,11 +229,10 @@ def block_booked(booked, lack_row, request, ask, duration, now, nodes, leases, b
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def earliest_one(request, ask, lack, duration, now, nodes, node_count, leases, bookings, view, k_count, early, seen):
-    """Return the time and node at which one copy of ``request`` fits first; the first registered node among equals.
+    """Return the time and node of the earliest fit of one copy of ``request``; ties go to the first registered node.
 
-    ``early`` caches ``walk`` and ``ready`` per node, valid up to stamp ``seen``, UNKNOWN where they were not needed
-    yet: nothing becomes free on a node before its first end, so most nodes need no walk. (NEVER, -1) if it fits at no
-    known end.
+    ``early`` caches ``walk`` and ``ready`` per node, valid up to stamp ``seen``, UNKNOWN where not needed yet: nothing
+    becomes free on a node before its first end, so most nodes need no walk. (NEVER, -1) if it fits at no known end.
     """
     best = np.int64(NEVER)
     node = np.int64(-1)
@@ -269,7 +268,7 @@ def earliest_one(request, ask, lack, duration, now, nodes, node_count, leases, b
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def earliest_among(places, request, ask, lack, duration, now, nodes, leases, bookings, view, k_count):
-    """As ``earliest_one``, over the nodes ``places`` only, without a cache."""
+    """Do ``earliest_one`` over the nodes ``places`` only, without a cache."""
     best = np.int64(NEVER)
     node = np.int64(-1)
     for i in range(places.shape[0]):
@@ -313,9 +312,9 @@ def _level_at(f, t, now, nodes, leases, k_count, level):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def copies_at(f, t, request, ask, lack, duration, most, now, nodes, leases, bookings, view, k_count, level):
-    """Return the number of copies of ``request`` that fit on ``f`` during all of [t, t + duration), at most ``most``.
+    """Return the number of copies of ``request`` that fit on ``f`` during [t, t + duration), at most ``most``.
 
-    ``level`` is room for K amounts.
+    ``level`` is a buffer for K amounts.
     """
     if nodes[f, USABLE] == 0 or lack[f] & OUT != 0:
         return 0
@@ -363,10 +362,9 @@ def _most(f, most, lack, caps):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _next_change(f, t, duration, now, nodes, leases, bookings, view):
-    """Return the first known time after ``t`` at which another number of copies may fit on ``f``; NEVER if there is
-    none.
+    """Return the first known time after ``t`` at which the number of copies on ``f`` may change; NEVER without one.
 
-    More fit when a lease or a booking ends, fewer when the start of a booking comes within ``duration``.
+    It grows when a lease or a booking ends, and falls when the start of a booking comes within ``duration``.
     """
     soonest = max(nodes[f, FIRST_END], now + 1)
     if soonest <= t:
@@ -392,10 +390,10 @@ def _next_change(f, t, duration, now, nodes, leases, bookings, view):
 def earliest_together(
     request, ask, lack, caps, size, duration, now, before, nodes, node_count, leases, bookings, view, k_count
 ):
-    """Return the earliest time in [now, before) at which ``size`` copies of ``request`` fit for ``duration``; NEVER if
-    there is none.
+    """Return the earliest time in [now, before) at which ``size`` copies of ``request`` fit for ``duration``; NEVER
+    without one.
 
-    A sweep over time: a heap has the next change of every node that is large enough, and copies are counted again
+    A sweep over time: a heap contains the next change of every node that is large enough, and copies are counted again
     only on the nodes that change.
     """
     level = np.empty(k_count, np.int64)
@@ -438,8 +436,8 @@ def earliest_together(
 def total_copies_at(
     t, request, ask, lack, caps, duration, most, now, nodes, node_count, leases, bookings, view, k_count, out
 ):
-    """Write the copies of ``request`` per node during [t, t + duration) into ``out``, up to ``most`` in all; return
-    their sum.
+    """Write the copies of ``request`` per node during [t, t + duration) into ``out``, at most ``most`` in total;
+    return their sum.
     """
     level = np.empty(k_count, np.int64)
     total = 0

@@ -1,12 +1,11 @@
 """The order of waiting jobs by urgency or by deadline, which changes with time (design note 0023).
 
 ``values`` has a column per queue position, ``GAP`` where there is no job, with these rows: ``DEADLINES`` on the clock
-of the core, NEVER without one; ``RUNS``, for how long a unit is planned by its estimate; ``SHORTEST`` and ``LONGEST``,
-the optimistic and the pessimistic estimate of what is left (µs), which may be one row. Of equal jobs the first position
-is first.
+of the core, NEVER without one; ``RUNS``, the planned duration of a unit by its estimate; ``SHORTEST`` and ``LONGEST``,
+the optimistic and the pessimistic remaining time (µs), which may be one row. Ties go to the first position.
 
-Jobs are looked at in blocks (``shape_blocks.py``): ``members`` are the positions of all, block after block, and block b
-is [``begins[b]``, ``begins[b + 1]``) of it. ``heads`` is the first job of each, until the time in ``changes``.
+Jobs are examined in blocks (``shape_blocks.py``): ``members`` are all positions, block after block, and block b is
+[``begins[b]``, ``begins[b + 1]``) of it. ``heads`` is the first job of each, until the time in ``changes``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ GAP = 2**62
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def urgency(deadline, longest, shortest, late, now):
-    """Return the urgency, 0 … 1; ``late`` is that of a job that cannot meet its deadline any more."""
+    """Return the urgency, 0 … 1; ``late`` is that of a job that can no longer meet its deadline."""
     left = deadline - now
     if deadline >= NEVER or longest >= NEVER:
         return 0.0
@@ -36,8 +35,9 @@ def urgency(deadline, longest, shortest, late, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def passes_at(deadline, longest, first_deadline, first_longest, now):
-    """Return when a job becomes more urgent than a ``first`` one that is at least as urgent now; NEVER if both never
-    are below 1 then.
+    """Return the time (µs) at which a job becomes more urgent than a ``first`` one that is at least as urgent now.
+
+    NEVER if it does not, or if the urgency of the first one is already 1.
     """
     faster = first_longest - longest
     if faster <= 0 or deadline >= NEVER or first_deadline - first_longest <= now:
@@ -51,9 +51,10 @@ def passes_at(deadline, longest, first_deadline, first_longest, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score(by_deadline, deadline, longest, shortest, late, now):
-    """Return by what jobs are ordered, the largest first: the urgency, or how early the deadline is.
+    """Return the sort key of a job, largest first: the urgency, or the earliness of the deadline.
 
-    By deadline, jobs that cannot meet theirs any more come last with the urgency ``late`` 0; with 1 it does not matter.
+    By deadline, jobs that can no longer meet theirs come last if the urgency ``late`` is 0; with 1 they keep their
+    place.
     """
     if not by_deadline:
         return urgency(deadline, longest, shortest, late, now)
@@ -72,8 +73,8 @@ def score_at(by_deadline, values, late, i, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def bends_at(by_deadline, deadline, longest, shortest, late, now):
-    """Return the next time at which the score stops to grow: the urgency is 1, or the deadline cannot be met any
-    more.
+    """Return the next time (µs) at which the score stops to grow: the urgency is 1, or the deadline can no longer be
+    met.
     """
     change = np.int64(NEVER)
     if by_deadline and late > 0.0:
@@ -90,8 +91,9 @@ def bends_at(by_deadline, deadline, longest, shortest, late, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _overtaken_at(head, most, values, members, first, last, now):
-    """Return when a job among these members may pass the job ``head`` by urgency; its score ``most`` is at least
-    theirs.
+    """Return the time (µs) at which a job among these members may pass the job ``head`` by urgency.
+
+    The score ``most`` of ``head`` is at least theirs.
     """
     change = np.int64(NEVER)
     for n in range(first, last):
@@ -116,8 +118,8 @@ def _bend_of(by_deadline, values, late, i, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_by_score(by_deadline, values, late, members, first, last, now):
-    """Return the first of these members, and the next time at which another one may be; (-1, NEVER) if there is
-    none.
+    """Return the first of these members, and the next time (µs) at which another may be first; (-1, NEVER) without
+    any.
     """
     head = np.int64(-1)
     most = -1.0
@@ -150,8 +152,8 @@ def refresh(by_deadline, values, late, now, members, begins, b, heads, changes, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_of_blocks(by_deadline, values, late, now, members, begins, heads, changes, least):
-    """Return the position of the first job, -1 if there is none, looking only at blocks whose time in ``changes`` has
-    come.
+    """Return the position of the first job, -1 without one; only blocks whose time in ``changes`` has come are
+    examined.
     """
     head = np.int64(-1)
     most = -1.0
@@ -169,8 +171,9 @@ def first_of_blocks(by_deadline, values, late, now, members, begins, heads, chan
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def change_of_blocks(by_deadline, values, late, now, members, begins, heads, changes, head):
-    """Return the next time at which another job than ``head`` may be the first; the blocks are those of
-    ``first_of_blocks`` at ``now``.
+    """Return the next time (µs) at which a job other than ``head`` may be first.
+
+    The blocks are those of ``first_of_blocks`` at ``now``.
     """
     if head < 0:
         return np.int64(NEVER)

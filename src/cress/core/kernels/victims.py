@@ -3,15 +3,14 @@
 Three tables of int64, one row per slot of ``leases``:
 
 * ``running``: the attempt in the slot; its last columns are the charge to its group.
-* ``victims``: what is preempted together, one task, all of a gang or all that a held lease has, in the row of the slot
-  of its first attempt. The slots of the others point there by ``OF``; a slot whose task may not yield has UNSET there.
-* ``taken`` (one number a slot): victims that were chosen already.
+* ``victims``: what is preempted together (one task, a whole gang, or the whole content of a held lease), in the row of
+  the slot of its first attempt. Other slots refer to that row by ``OF``; UNSET there means that the task may not yield.
+* ``taken`` (one number per slot): victims already chosen.
 
-Per group, in the order in which groups yield, ``spare`` (group × measure) is the amount that it may lose in each of its
-measures and still be at its quota (``beyond``: the last victim may take it below), and so for every inner group below
-which it yields: these follow the groups, and ``above`` has the place of the one that each is in, or UNSET; per job that
-yields as a whole or has a minimum, ``left`` is the number of tasks that may be preempted. ``lost`` and ``gone`` count
-what was chosen already.
+Per group, in the order in which groups yield, ``spare`` (group × measure) is the amount that it may lose in each of
+its measures down to its quota (``beyond``: the last victim may take it below). The inner groups below which it yields
+follow the groups; ``above`` is the row of the group above each, or UNSET. Per job that yields as a whole or has a
+minimum, ``left`` is the number of tasks that may be preempted. ``lost`` and ``gone`` count the victims already chosen.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ NO_NODE = -1
 def name_victims(running, leases, stopping, job_of, unit_of, units, rank_of, latest, now, worth, victims):
     """Fill ``victims``: running tasks that began by ``latest`` of their group and are not ``stopping``.
 
-    ``rank_of`` has the place in which each group yields, UNSET for those that do not; ``job_of`` the number of the
-    job of each slot in ``left``; ``worth`` is that of each slot to the policy. ``unit_of`` has the number, below
-    ``units``, of what yields together, UNSET for a task alone. Such a unit yields if all its tasks may, and is worth
-    what the most valuable one is. Slots in it without an attempt are idle parts of leases.
+    ``rank_of`` is the position at which each group yields, UNSET for groups that do not; ``job_of`` is the number of
+    the job of each slot in ``left``; ``worth`` is that of each slot to the policy. ``unit_of`` is the number, below
+    ``units``, of the whole with which a slot yields, UNSET for a task alone. Such a whole yields if all its tasks may,
+    and has the worth of its most valuable one. Slots in it without an attempt are idle parts of leases.
     """
     first = np.full(units, UNSET, np.int64)
     whole = np.ones(units, np.bool_)
@@ -97,7 +96,7 @@ def _fits(level, need):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _yields_before(v, w, victims, worth_first):
-    """Return whether victim ``v`` comes first: by group, the policy's worth, fewer tasks, less work lost, the later
+    """Return True if victim ``v`` comes first: by group, worth to the policy, fewer tasks, less lost work, later
     attempt.
 
     ``worth_first``: by the worth, then by group.
@@ -112,7 +111,7 @@ def _yields_before(v, w, victims, worth_first):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _room_on(f, nodes, leases, victims, taken, level):
-    """Add to ``level`` the amounts that all victims on ``f`` that were not taken would free."""
+    """Add to ``level`` the amounts that all victims on ``f`` not yet taken would free."""
     slot = nodes[f, HEAD]
     while slot != NONE:
         v = victims[slot, OF]
@@ -124,8 +123,7 @@ def _room_on(f, nodes, leases, victims, taken, level):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _victims_on(f, nodes, leases, victims, taken, worth_first, here, amounts):
-    """Write the victims on ``f`` that were not taken into ``here``, in the order in which they yield; return their
-    number.
+    """Write the victims on ``f`` not yet taken into ``here``, in the order in which they yield; return their number.
 
     ``amounts`` gets the amounts that each of them frees on the node.
     """
@@ -168,11 +166,11 @@ def _largest_first(n, need, amounts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _may_yield(v, victims, above, spare, left, loss, going, beyond, base):
-    """Return whether the job keeps its minimum without ``v``, and the group, and each that it is in, its quota in one
+    """Return True if without ``v`` the job keeps its minimum, and the group and each above it its quota in one
     measure.
 
-    ``beyond``: the group need only be above its quota with ``v``. The first ``base`` measures are those of nodes of all
-    kinds. Where ``v`` is charged in measures with a kind, these count alone, and each of them.
+    ``beyond``: the group need only be above its quota with ``v``. The first ``base`` measures are those of nodes of
+    all kinds. If ``v`` is charged in measures of a kind, only these count, and each of them.
     """
     if victims[v, JOB] != UNSET and left[victims[v, JOB]] < going[victims[v, JOB]] + victims[v, NUMBER]:
         return False
@@ -198,7 +196,7 @@ def _may_yield(v, victims, above, spare, left, loss, going, beyond, base):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def lose(v, victims, above, loss):
-    """Add what ends with ``v`` to the ``loss`` of its group and of each that it is in."""
+    """Add the charge that ends with ``v`` to the ``loss`` of its group and of each group above it."""
     rank = victims[v, RANK]
     while rank != UNSET:
         for m in range(loss.shape[1]):
@@ -208,7 +206,7 @@ def lose(v, victims, above, loss):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _devices_without(f, nodes, leases, victims, taken, stopping, node):
-    """Fill ``node`` with the row of node ``f`` without all stopping tasks and all victims that were taken."""
+    """Fill ``node`` with the row of node ``f`` without all stopping tasks and all victims taken."""
     node[:] = nodes[f]
     slot = nodes[f, HEAD]
     while slot != NONE:
@@ -230,7 +228,7 @@ def _give_victim(v, f, sign, nodes, leases, victims, node):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def devices_hold(f, copies, ask, nodes, leases, victims, taken, stopping):
-    """Return whether ``copies`` copies find their devices on node ``f`` without all stopping tasks and all victims
+    """Return True if ``copies`` copies find their devices on node ``f`` without all stopping tasks and all victims
     taken.
     """
     k_count = leases.shape[1] - AMOUNTS - 2
@@ -244,7 +242,7 @@ def _take(
     order, here, amounts, level, need, victims, above, spare, left, loss, going, chosen, f, copies, ask, nodes, leases,
     node, beyond, base,
 ):  # fmt: skip
-    """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1.
+    """Take victims in ``order`` until ``need`` fits, then spare needless ones in reverse; return their number, or -1.
 
     ``node`` is the future row of node ``f`` if devices matter, else empty.
     """
@@ -297,18 +295,18 @@ def cheapest_node(
     request, lack, caps, placed, levels, nodes, leases, victims, taken, above, spare, left, lost, gone, chosen, ask,
     stopping, claimed, beyond, worth_first, base,
 ):  # fmt: skip
-    """Return the node on which one more copy of ``request`` costs least (the first of equals), and the number of new
+    """Return the node on which one more copy of ``request`` costs least (the first on ties), and the number of new
     victims.
 
     NO_NODE if there is no such node. The victims beyond those ``taken`` are in ``chosen``, in the order in which they
-    are taken. ``lack`` is the row of the shape: nodes that a clause excludes are left out, and
-    those that have as many copies as ``caps`` (empty: any number) allows. ``levels`` (node × K) are the free amounts,
-    including those of the victims taken. Cost: the largest worth, the number of tasks, the work lost; a node that has
-    room costs nothing. On a node victims yield by group, then worth; with ``worth_first`` the other way round.
+    are taken. ``lack`` is the row of the shape: nodes that a clause excludes are left out, and those with as many
+    copies as ``caps`` (empty: no limit) allows. ``levels`` (node × K) are the free amounts, including those of the
+    victims taken. Cost: the largest worth, the number of tasks, the lost work; a node with room costs nothing. On a
+    node victims yield by group, then worth; with ``worth_first`` by worth, then group.
 
-    ``ask`` is the request of one copy for devices. Tasks that are ``stopping`` (per slot) count in ``levels`` as gone.
-    Nodes that are ``claimed`` are left out when devices matter: the devices of the claiming unit are not known yet.
-    ``base`` measures are those of nodes of all kinds.
+    ``ask`` is the device request of one copy. Tasks that are ``stopping`` (per slot) count in ``levels`` as gone.
+    Nodes that are ``claimed`` are left out if devices matter, because the devices of the claiming unit are not known
+    yet. ``base`` measures are those of nodes of all kinds.
     """
     best, best_count = np.int64(NO_NODE), np.int64(0)
     best_worth, best_number, best_work = np.int64(0), np.int64(0), np.int64(0)

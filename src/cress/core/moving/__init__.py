@@ -1,3 +1,1 @@
-"""Moving running tasks: what to move where so that devices, nodes or a place for a waiting unit become free (design
-note 0027).
-"""
+"""Moves of running tasks that free devices, nodes or a place for a waiting unit (design note 0027)."""

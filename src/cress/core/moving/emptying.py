@@ -1,6 +1,4 @@
-"""Moves that free whole nodes and whole devices: the cheapest for what they free first, each only if all its tasks find
-room.
-"""
+"""Moves that free whole nodes and whole devices: the cheapest gain first, each only if all its tasks find room."""
 
 from __future__ import annotations
 
@@ -18,13 +16,13 @@ from cress.model.node import DISK_KIND
 
 
 def is_within(trial: MoveTrial, budget: Budget) -> bool:
-    """Return whether the moves made so far are within a budget."""
+    """Return True if the moves made so far are within a budget."""
     moves = trial.moves()
     return len(moves) <= budget.moves and sum(move.cost for move in moves) <= budget.lost
 
 
 def free_nodes(trial: MoveTrial, budget: Budget) -> list[str]:
-    """Empty nodes within a budget, and return them; tasks go to nodes that are in use."""
+    """Empty nodes within a budget, and return them; tasks go to nodes in use."""
     cluster = trial.cluster
     order: list[tuple[int, int, int, int, int]] = []
     for f in np.flatnonzero(trial.occupied() & ~trial.closed).tolist():
@@ -33,10 +31,10 @@ def free_nodes(trial: MoveTrial, budget: Budget) -> list[str]:
             lost, room = sum(trial.lost[each.id] for each in tasks), sum(each.charge[0] for each in tasks)
             order.append((-_size(trial, f), lost, len(tasks), room, f))
     freed = []
-    # The largest first: small ones would use up the room that these need.
+    # The largest first, because small ones would use up the room that these need.
     for _, _, count, _, f in sorted(order):
         tasks = trial.on(f)
-        # Tasks came meanwhile, which stay then.
+        # Tasks that arrived meanwhile must stay.
         if tasks is None or len(tasks) != count or len(tasks) + trial.mark > budget.moves:
             continue
         trial.closed[f] = True
@@ -48,12 +46,12 @@ def free_nodes(trial: MoveTrial, budget: Budget) -> list[str]:
 
 
 def _size(trial: MoveTrial, f: int) -> int:
-    """Return the number of devices of a node, disks aside."""
+    """Return the number of devices of a node, without disks."""
     return sum(each.kind != DISK_KIND for each in trial.cluster.devices[f])
 
 
 def free_devices(trial: MoveTrial, budget: Budget) -> list[tuple[str, str, str]]:
-    """Free devices that are used in part within a budget, and return them; tasks go to other devices in use."""
+    """Free partly used devices within a budget, and return them; tasks go to other devices in use."""
     cluster = trial.cluster
     begin = first_device(cluster.k_count)
     order: list[tuple[int, int, int, int]] = []
@@ -76,7 +74,7 @@ def free_devices(trial: MoveTrial, budget: Budget) -> list[tuple[str, str, str]]
 
 
 def _users(trial: MoveTrial, f: int, d: int) -> list[Attempt] | None:
-    """Return the tasks that use a device; ``None`` if one of them may not move, or uses others too."""
+    """Return the tasks that use a device; ``None`` if one of them may not move, or uses other devices too."""
     found = []
     for holder in trial.core.holders_on(f):
         mask = devices.mask_of(trial.cluster, holder.slot)[0]
@@ -90,7 +88,10 @@ def _users(trial: MoveTrial, f: int, d: int) -> list[Attempt] | None:
 def _move_all(
     trial: MoveTrial, tasks: list[Attempt], goal: Goal, budget: Budget, places: Callable[[Attempt], Bools]
 ) -> bool:
-    """Move all tasks, each to the fullest of its ``places``, or none: also if no whole device is gained."""
+    """Move all tasks, each to the fullest of its ``places``, or none of them.
+
+    None is moved also if no whole device is gained.
+    """
     mark = trial.mark
     used: dict[int, int] = {}
     for each in tasks:

@@ -1,5 +1,5 @@
-"""The cheapest moves that let a waiting unit start: node by node, as the search for victims does it, with a place for
-each victim.
+"""The cheapest moves that let a waiting unit start: node by node, like the search for victims, with a place for each
+task.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Place = list[tuple[int, int]]
 
 
 def make_place(trial: MoveTrial, job: JobEntry, budget: Budget) -> Place | None:
-    """Move tasks within a budget until the next unit of a job fits, and return its nodes; ``None``, and nothing moved,
-    if it never does.
+    """Move tasks within a budget until the next unit of a job fits, and return its nodes; ``None``, with no move, if
+    it cannot fit.
 
-    Copies are made one by one where the next costs least; a task whose move turns out to be needless stays. Any number
-    of tasks of a service are moved: a round moves them one after the other.
+    Room for copies is made one by one, where the next is cheapest; a task with a needless move stays. Any number of
+    tasks of a service may move, because a round moves them one after the other.
     """
     shape = job.shape
     if shape.kinds:
-        # Places are looked for of one kind of tasks only.
+        # Places are searched for one kind of tasks only.
         return None
     if not by_domains(shape):
         return _PlaceSearch(trial, job, budget, None).place()
@@ -49,7 +49,7 @@ class _PlaceSearch:
         self.trial, self.job, self.budget, self.caps = trial, job, budget, caps
         self.shape = job.shape
         self.cluster = trial.cluster
-        # Copies that no clause forbids, whatever is free.
+        # The copies allowed by clauses, with any free amounts.
         limit = trial.core.fit.caps(self.shape) if caps is None else caps
         self.limit = limit if len(limit) else np.full(self.cluster.node_count, self.shape.size, np.int64)
         self.copies = np.array([self._copies_on(f) for f in range(self.cluster.node_count)], np.int64)
@@ -76,8 +76,8 @@ class _PlaceSearch:
         return None if left else place
 
     def place(self) -> Place | None:
-        """Search; see ``make_place``."""
-        # The nodes with the copies that there are already: all of them are needed.
+        """Run the search; see ``make_place``."""
+        # Nodes with room for copies take no moved tasks, because the unit needs all of these copies.
         trial, mark = self.trial, self.trial.mark
         closed = trial.closed.copy()
         trial.closed |= self.copies > 0
@@ -97,8 +97,9 @@ class _PlaceSearch:
         return place
 
     def _next(self, f: int) -> tuple[int, int, int] | None:
-        """Return what one more copy on a node costs at least, its number of tasks, and the node; ``None`` if its tasks
-        make no room for one within the budget.
+        """Return the least cost of one more copy on a node, its number of tasks, and the node.
+
+        ``None`` if its tasks make no room for one within the budget.
         """
         cluster = self.cluster
         if self.copies[f] >= self.limit[f] or not cluster.nodes[f, USABLE]:
@@ -124,8 +125,9 @@ class _PlaceSearch:
         return sum(move.cost for move in self.trial.moves())
 
     def _least(self, tasks: list[Attempt], lack: Ints) -> int:
-        """Return a lower bound of the work lost by moves that leave a node ``lack`` more: of each amount those that
-        lose least for it, the last one in part.
+        """Return a lower bound for the work lost by moves that free ``lack`` more on a node.
+
+        For each amount, the tasks count that lose least for it, the last one in part.
         """
         least = 0.0
         for k in np.flatnonzero(lack > 0).tolist():
@@ -138,7 +140,7 @@ class _PlaceSearch:
                 if left <= 0:
                     break
             least = max(least, lost)
-        # Rounded down: what is exact must not be above itself.
+        # Rounded down, so that an exact bound does not exceed the true value.
         return int(least)
 
     def _tasks(self, f: int) -> list[Attempt]:
@@ -151,14 +153,14 @@ class _PlaceSearch:
         return self.trial.may_move(attempt) and attempt.job is not self.job
 
     def _one_more(self, f: int) -> bool:
-        """Make room for one more copy on a node; return whether that went."""
+        """Make room for one more copy on a node; return True on success."""
         trial, before = self.trial, int(self.copies[f])
         was, trial.closed[f] = bool(trial.closed[f]), True
         mark = trial.mark
         tasks = self._move(f, self._tasks(f), before)
         if tasks is not None:
             for each in list(reversed(tasks))[1:]:
-                # Those that came first cost least, and may be too small to matter.
+                # The first moves cost least, but may be too small to help.
                 trial.unmake(mark)
                 fewer = self._move(f, [other for other in tasks if other is not each], before)
                 if fewer is not None:
@@ -175,8 +177,8 @@ class _PlaceSearch:
         return True
 
     def _move(self, f: int, tasks: list[Attempt], before: int) -> list[Attempt] | None:
-        """Move tasks, as far as other nodes take them, until a node has more copies; ``None``, and none moved, if it
-        never has.
+        """Move tasks, as far as other nodes have room, until a node has more copies; ``None``, with no move, on
+        failure.
         """
         trial, mark = self.trial, self.trial.mark
         made: list[Attempt] = []

@@ -1,6 +1,4 @@
-"""The choice of running tasks that may move, as far as the scheduler knows; the lifecycle knows of readiness and
-updates beside.
-"""
+"""The choice of movable running tasks by the scheduler; the lifecycle adds readiness and updates."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from cress.model.node import DISK_KIND
 
 
 def why_it_stays(core: Books, attempt: Attempt) -> Stays | None:
-    """Return why a running task is never moved, or not now; ``None`` if it may be."""
+    """Return why a running task may not be moved, or not now; ``None`` if it may."""
     job = attempt.job
     spec = job.job
     if attempt.stopping:
@@ -44,14 +42,14 @@ def why_it_stays(core: Books, attempt: Attempt) -> Stays | None:
 
 
 def lost_by(core: Books, attempt: Attempt) -> int:
-    """Return the work that a task loses when it begins anew, in µs of a millicore; a service loses none."""
+    """Return the work that a task loses when it begins again (µs × millicores); 0 for a service."""
     if attempt.job.job.type is JobType.SERVICE:
         return 0
     return (core.now - attempt.start) * max(1, attempt.job.job.request[0])
 
 
 def lost_devices_by(core: Books, attempt: Attempt) -> int:
-    """Return the work of devices that a task loses likewise, in µs of a thousandth."""
+    """Return the work of devices that a task loses likewise (µs × thousandths of a device)."""
     if attempt.job.job.type is JobType.SERVICE:
         return 0
     index = core.dimensions.index
@@ -60,7 +58,7 @@ def lost_devices_by(core: Books, attempt: Attempt) -> int:
 
 
 def cost_of(core: Books, attempt: Attempt) -> int:
-    """Return the work that a task loses, of cores and devices together (``Move.cost``)."""
+    """Return the lost work of cores and devices together (``Move.cost``)."""
     return lost_by(core, attempt) + lost_devices_by(core, attempt)
 
 

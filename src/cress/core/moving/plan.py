@@ -1,4 +1,4 @@
-"""Plans of moves as values: what is moved where, what that frees, what it costs, and what stays where it is."""
+"""Plans of moves as values: the moves, their gain and cost, and the tasks that stay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Goal(Enum):
 
 
 class Stays(Enum):
-    """The reason why a running task is not moved; the value is said to people."""
+    """The reason why a running task is not moved; users see the value."""
 
     DATABASE = "of databases, which are bound to their nodes"
     UNDECLARED = "of batch jobs without movable: true"
@@ -44,8 +44,9 @@ class Stays(Enum):
 
 
 class Move(msgspec.Struct, frozen=True, array_like=True):
-    """Stop attempt ``attempt`` of a task and start the task again on node ``to``; ``lost`` is its work until now, in µs
-    of a millicore, ``lost_devices`` in µs of a thousandth of a device.
+    """The stop of attempt ``attempt``, whose task starts again on node ``to``.
+
+    ``lost`` is its work until now (µs × millicores), ``lost_devices`` that of devices (µs × thousandths of a device).
     """
 
     attempt: int
@@ -59,19 +60,19 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def cost(self) -> int:
-        """The work that is lost, where an hour of a device counts as one of a core."""
+        """The lost work, where an hour of a device counts as an hour of a core."""
         return self.lost + self.lost_devices
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """The most that a plan may move, and lose of work (µs of a millicore or of a thousandth of a device)."""
+    """The most moves in a plan, and the most lost work (µs × millicores, or µs × thousandths of a device)."""
 
     moves: int = ANY
     lost: int = ANY
 
 
 class Free(msgspec.Struct, frozen=True):
-    """The number of nodes on which nothing runs and of devices that nothing uses, and how many of both there are."""
+    """The numbers of idle nodes and of idle devices, and of all nodes and devices."""
 
     nodes: int
     devices: int
@@ -80,10 +81,10 @@ class Free(msgspec.Struct, frozen=True):
 
 
 class MovePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Moves in the order in which they are made; each finds its room when those before it are done.
+    """Moves in their order; each has its room when those before it are done.
 
-    ``nodes`` and ``devices`` (node, kind, id) become free, ``spread`` are the services (jobs) whose tasks are on more
-    nodes then. ``job`` is the waiting unit that starts on ``place`` (nodes and numbers of tasks). ``stays`` counts the
+    ``nodes`` and ``devices`` (node, kind, id) become free; ``spread`` are the services (jobs) whose tasks will be on
+    more nodes. ``job`` is the waiting unit that starts on ``place`` (nodes and numbers of tasks). ``stays`` counts the
     tasks that are not movable, by reason.
     """
 
@@ -100,17 +101,17 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lost(self) -> int:
-        """The work that all moves lose, in µs of a millicore."""
+        """The work lost by all moves (µs × millicores)."""
         return sum(move.lost for move in self.moves)
 
     @property
     def lost_devices(self) -> int:
-        """The work of devices that all moves lose, in µs of a thousandth."""
+        """The work of devices lost by all moves (µs × thousandths of a device)."""
         return sum(move.lost_devices for move in self.moves)
 
 
 class Candidates(msgspec.Struct):
-    """The running tasks that may move: the work that each loses by attempt (``Move.cost``), and the others counted by
+    """The running tasks that may move, by attempt with the lost work (``Move.cost``), and counts of the others by
     reason.
     """
 

@@ -1,4 +1,4 @@
-"""Plans: the goals one after the other on a copy of the scheduler, which is used up by it."""
+"""Plans: one goal after the other on a copy of the scheduler, which cannot be used afterwards."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ GOALS = (Goal.SPREAD, Goal.DEVICES, Goal.NODES)
 def plan_moves(
     copy: Books, found: Candidates, goals: Collection[Goal] = GOALS, budget: Budget | None = None
 ) -> MovePlan:
-    """Return moves that spread services and free devices and nodes, within a budget, tried on a copy that nobody uses
-    afterwards.
+    """Return moves that spread services and free devices and nodes within a budget.
+
+    They are tried on ``copy``, which must not be used afterwards.
     """
     budget = budget or Budget()
     _reserve(copy)
     trial = MoveTrial(copy, found.lost)
     before = trial.free()
     spread_out = spread(trial, budget) if Goal.SPREAD in goals else []
-    # A device that is free may make a node free.
+    # A freed device may make its node free.
     parts = free_devices(trial, budget) if Goal.DEVICES in goals else []
     nodes = free_nodes(trial, budget) if Goal.NODES in goals else []
     gone = {name for name, _, _ in parts}.intersection(nodes)
@@ -44,7 +45,7 @@ def plan_moves(
 
 
 def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None = None) -> MovePlan:
-    """Return the cheapest moves found that let the next unit of a waiting job start; without a ``place`` if there are
+    """Return the cheapest moves found that let the next unit of a waiting job start; without ``place`` if there are
     none.
     """
     budget = budget or Budget()
@@ -65,7 +66,7 @@ def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None =
 
 
 def _reserve(copy: Books, but: JobEntry | None = None) -> None:
-    """Make the reservations of the first units of all groups, which a scheduler makes only when something later could
+    """Make the reservations of the first units of all groups, which a scheduler makes only when a later unit could
     start.
     """
     heads = [head_of(group) for group in copy.groups.in_order() if not group.policy.plans]

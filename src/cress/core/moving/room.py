@@ -1,4 +1,4 @@
-"""Room for tasks beside all that is promised or foreseen for others."""
+"""Room for tasks beside everything that is promised or foreseen for others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from cress.core.tables.arrays import Ints
 
 
 def promised(core: Books, but: JobEntry | None = None) -> Ints:
-    """Return, per node and dimension, the amounts that claims, reservations, plans and advance reservations keep for
-    units, now or later; those of the job ``but`` aside.
+    """Return the amounts, per node and dimension, kept by claims, reservations, plans and advance reservations.
+
+    They may be kept for now or later; those for the job ``but`` are left out.
     """
     cluster, table = core.cluster, core.timeline.table
     out = np.zeros((cluster.node_count, cluster.k_count), np.int64)
@@ -36,8 +37,9 @@ def promised(core: Books, but: JobEntry | None = None) -> Ints:
 
 
 def shape_of_moved(core: Books, job: JobEntry) -> Shape:
-    """Return the shape of one task of a job that runs: all its clauses are hard where it goes, and so is what nodes and
-    other jobs ask of it.
+    """Return the shape of one task of a running job for its target node.
+
+    All its clauses are hard there, and so are the conditions of nodes and other jobs.
     """
     wants = NO_WANTS
     if job.constraints is not None:
@@ -48,7 +50,7 @@ def shape_of_moved(core: Books, job: JobEntry) -> Shape:
 
 
 def within_quota(core: Books, attempt: Attempt, f: int) -> bool:
-    """Return whether a task may be charged for node ``f``: that does not take its group above its quota.
+    """Return True if a charge for node ``f`` keeps the group of a task within its quota.
 
     A task that takes a large part of a small node is charged for that part.
     """
@@ -64,9 +66,7 @@ def within_quota(core: Books, attempt: Attempt, f: int) -> bool:
 
 
 def _beyond_most(group: GroupState, old: tuple[int, ...], new: tuple[int, ...]) -> bool:
-    """Return whether a change of a charge takes a group, or one that it is in, beyond its MaxQuota of a kind of
-    node.
-    """
+    """Return True if a change of a charge takes a group, or one above it, beyond its MaxQuota of a kind of node."""
     return any(
         more > before and used + claimed - before + more > most
         for node in group.path()

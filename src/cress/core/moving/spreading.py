@@ -1,6 +1,4 @@
-"""Moves that spread the tasks of services over nodes: after a restart all of them may be on the node that came
-first.
-"""
+"""Moves that spread the tasks of services over nodes: after a restart all may be on the node that came first."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from cress.model.job import JobType
 
 
 def spread(trial: MoveTrial, budget: Budget) -> list[int]:
-    """Move tasks of services to nodes that have fewer of them, within a budget; return the ids of these services."""
+    """Move tasks of services to nodes with fewer of them, within a budget; return the ids of these services."""
     services: dict[int, list[Attempt]] = {}
     for attempt in trial.core.attempts.values():
         if attempt.job.job.type is JobType.SERVICE and attempt.job.job.family and not attempt.stopping:
@@ -32,7 +30,7 @@ def spread(trial: MoveTrial, budget: Budget) -> list[int]:
 
 
 def _move_one(trial: MoveTrial, tasks: list[Attempt]) -> bool:
-    """Move a task from the node with most of them to one with at least two fewer; return whether there was one."""
+    """Move a task from the node with most of them to one with at least two fewer; return True if there was one."""
     count = np.zeros(trial.cluster.node_count, np.int64)
     for each in tasks:
         count[each.node] += 1

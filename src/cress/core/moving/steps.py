@@ -1,6 +1,4 @@
-"""Steps of a plan as decisions: checked against the scheduler as it is now, which may be another one than was planned
-for.
-"""
+"""Steps of a plan as decisions, checked against the present state, which may differ from the planned one."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from cress.model.decisions import Claim, Decision, Stop
 def problem_of(core: Books, move: Move, kept: Ints | None = None) -> str:
     """Return why a task cannot be moved now, as a sentence; empty if it can.
 
-    ``kept`` is what ``promised`` says, if it is known.
+    ``kept`` is the result of ``promised``, if known.
     """
     what = f"task {move.task} of job {move.job}"
     attempt = core.attempts.get(move.attempt)
@@ -36,7 +34,7 @@ def problem_of(core: Books, move: Move, kept: Ints | None = None) -> str:
 
 
 def takes(core: Books, job: int, f: int, kept: Ints | None = None) -> bool:
-    """Return whether a node takes a task of a running job beside all that is promised there."""
+    """Return True if a node has room for a task of a running job beside everything promised there."""
     entry = core.jobs[job]
     shape = shape_of_moved(core, entry)
     core.fit.want(shape)
@@ -49,7 +47,7 @@ def takes(core: Books, job: int, f: int, kept: Ints | None = None) -> bool:
 
 
 def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], moves: Sequence[Move]) -> str:
-    """Return why a unit cannot have a place once these tasks are moved away; empty if it can."""
+    """Return why a unit cannot have a place after these moves; empty if it can."""
     entry = core.jobs.get(job)
     if entry is None or not entry.queued or entry.shape.size != sum(count for _, count in place):
         return f"job {job} no longer waits as before"
@@ -70,8 +68,9 @@ def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], mo
 def decisions(
     core: Books, moves: Sequence[Move], job: int = 0, place: Sequence[tuple[str, int]] = ()
 ) -> list[Decision]:
-    """Return the decisions of one step: the place of the waiting unit ``job`` is claimed, then the target of each task,
-    which is stopped.
+    """Return the decisions of one step.
+
+    The place of the waiting unit ``job`` is claimed first, then the target of each task, and the task is stopped.
     """
     found: list[Decision] = []
     now, grace = core.now, {move.attempt: core.attempts[move.attempt].job.job.stop_grace for move in moves}

@@ -1,4 +1,4 @@
-"""Trial moves on a copy of the books: made and unmade with the tables and kernels by which real tasks are placed."""
+"""Trial moves on a copy of the books, made and undone with the tables and kernels that place real tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BASE = len(BASE_DIMENSIONS)
 
 
 class _Made(NamedTuple):
-    """A trial move, with what is needed to unmake it."""
+    """A trial move, with the data needed to undo it."""
 
     attempt: Attempt
     origin: int
@@ -36,10 +36,10 @@ class _Made(NamedTuple):
 
 
 class MoveTrial:
-    """A copy of the books in which tasks are moved one after the other. Nobody else uses it.
+    """A private copy of the books in which tasks are moved one after the other.
 
-    ``lost`` are the tasks that may move, by attempt, with the work that each loses; each moves once. ``closed`` are
-    nodes that take none of them.
+    ``lost`` are the movable tasks by attempt, with the work that each loses; each moves once. ``closed`` are nodes
+    that take none of them.
     """
 
     def __init__(self, core: Books, lost: dict[int, int], unit: JobEntry | None = None) -> None:
@@ -52,18 +52,21 @@ class MoveTrial:
         self._kept = np.flatnonzero(self.promised.any(axis=1))
         self._shapes: dict[int, Shape] = {}
         self._made: list[_Made] = []
-        # Attempts that have moved: their nodes are those where they are now.
+        # Attempts that have moved; their nodes are the new ones.
         self.moved: set[int] = set()
         self._begun = {attempt.id: attempt.node for attempt in core.attempts.values()}
 
     # --- what there is -----------------------------------------------------------------------------------------
 
     def may_move(self, attempt: object) -> bool:
-        """Return whether a holder of a lease is a task that may move and has not."""
+        """Return True if a holder of a lease is a movable task that has not moved yet."""
         return isinstance(attempt, Attempt) and attempt.id in self.lost and attempt.id not in self.moved
 
     def on(self, f: int) -> list[Attempt] | None:
-        """Return the tasks on a node, by what they ask the most first; ``None`` if something there may not move."""
+        """Return the tasks on a node, largest amounts first; ``None`` if a holder there may not move.
+
+        Amounts are compared from the last dimension on.
+        """
         found = []
         for holder in self.core.holders_on(f):
             if not isinstance(holder, Attempt) or not self.may_move(holder):
@@ -72,12 +75,12 @@ class MoveTrial:
         return sorted(found, key=lambda each: (*(-amount for amount in reversed(each.amounts)), each.id))
 
     def occupied(self) -> Bools:
-        """Return, per node, whether something holds a lease there."""
+        """Return, per node, True if a lease is held there."""
         used: Bools = self.cluster.nodes[: self.cluster.node_count, HEAD] != NONE
         return used
 
     def free(self) -> Free:
-        """Return how much is free as a whole on the nodes that take tasks."""
+        """Return the number of idle nodes and devices among the open nodes."""
         cluster = self.cluster
         open_ = cluster.usable()
         return Free(
@@ -88,7 +91,7 @@ class MoveTrial:
         )
 
     def whole_devices(self, f: int) -> list[int]:
-        """Return the devices of a node that nothing uses, as places in its order; disks aside."""
+        """Return the indexes of idle devices of a node, without disks."""
         row, begin = self.cluster.nodes[f], first_device(self.cluster.k_count)
         return [
             d
@@ -97,7 +100,7 @@ class MoveTrial:
         ]
 
     def shape_of(self, job: JobEntry) -> Shape:
-        """Return the shape of a task of a job, which has a row from now on."""
+        """Return the shape of a task of a job, with a row from now on."""
         number = job.job.id
         found = self._shapes.get(number)
         if found is None:
@@ -106,7 +109,7 @@ class MoveTrial:
         return found
 
     def places(self, attempt: Attempt) -> Bools:
-        """Return the nodes that take a task beside all that is promised there."""
+        """Return, per node, True if it has room for a task beside everything promised there."""
         cluster, shape = self.cluster, self.shape_of(attempt.job)
         if self.core.live:
             self.core.matching.flush()
@@ -114,7 +117,7 @@ class MoveTrial:
         fits: Bools = (cluster.lack[shape.row, :n] == 0) & ~self.closed
         fits[attempt.node] = False
         if shape.wants.apart:
-            # Tasks of a service never get closer together.
+            # Tasks of a service never move closer together.
             same = -self.core.matching.fewest(shape.wants.owner)[:n]
             fits &= same < same[attempt.node]
         if len(self._kept):
@@ -124,7 +127,7 @@ class MoveTrial:
         return fits
 
     def with_part(self, attempt: Attempt) -> Bools:
-        """Return the nodes that have a device in use which has the part left that a task asks for."""
+        """Return, per node, True if a device in use has the part left that a task requests."""
         cluster, request = self.cluster, attempt.job.job.request
         n, begin = cluster.node_count, first_device(cluster.k_count)
         found: Bools = np.ones(n, np.bool_)
@@ -135,8 +138,10 @@ class MoveTrial:
         return found
 
     def fullest(self, attempt: Attempt, fits: Bools) -> int:
-        """Return the one of these nodes on which a task leaves the least: of devices first, then of all that it asks
-        for; -1 if there is none.
+        """Return the node among these on which a task leaves the least, of devices first, then of its other
+        dimensions.
+
+        -1 if there is none.
         """
         there = np.flatnonzero(fits)
         if not len(there):
@@ -153,15 +158,15 @@ class MoveTrial:
 
     @property
     def mark(self) -> int:
-        """The number of moves made, for ``unmake``."""
+        """The number of moves so far, for ``unmake``."""
         return len(self._made)
 
     def moves(self, first: int = 0) -> tuple[Move, ...]:
-        """Return the moves made, those from the ``first`` on."""
+        """Return the moves from number ``first`` on."""
         return tuple(each.move for each in self._made[first:])
 
     def make(self, attempt: Attempt, f: int, goal: Goal) -> None:
-        """Move a task to node ``f``, which takes it."""
+        """Move a task to node ``f``, which has room for it."""
         leases, k = self.cluster.leases, self.cluster.k_count
         origin, slot = attempt.node, attempt.slot
         of_devices = lost_devices_by(self.core, attempt)
@@ -184,7 +189,7 @@ class MoveTrial:
         self.moved.add(attempt.id)
 
     def unmake(self, mark: int) -> None:
-        """Unmake the moves since there were ``mark`` of them, the last one first."""
+        """Undo the moves after number ``mark``, the last one first."""
         while len(self._made) > mark:
             made = self._made.pop()
             self._leave(made.attempt)

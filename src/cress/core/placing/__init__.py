@@ -1,1 +1,1 @@
-"""Level three: the nodes that a unit may take, and the choice among them."""
+"""Level three: the nodes on which a unit may start, and the choice among them."""

@@ -21,7 +21,7 @@ from cress.model.decisions import Choice
 from cress.model.errors import InputError
 from cress.model.options import INITIAL, PENDING, UTILISATION, Options
 
-# Where no node counts devices one by one, ``fragmentation`` is ``balance``.
+# On nodes without devices counted one by one, ``fragmentation`` equals ``balance``.
 _ORDERS = {"fragmentation": BALANCE, "balance": BALANCE, "best_fit": BEST_FIT, "spread": SPREAD, "first": FIRST}
 
 
@@ -36,11 +36,11 @@ class Balance:
         self.cursor = 0
         self.fragmentation = fragmentation
         self._may_fragment = options.node_order == "fragmentation"
-        # Whether the order is ``fragmentation`` and some node counts devices.
+        # True if the order is ``fragmentation`` and some node counts devices.
         self.by_fragments = False
-        # Why the last node was chosen, of the order ``fragmentation``.
+        # The reason for the last choice of a node, with the order ``fragmentation``.
         self.choice: Choice | None = None
-        # The same for each of the last ``place_many``.
+        # The reasons for the choices of the last ``place_many``.
         self.choices: list[Choice | None] = []
         self._place = PLACE[cluster.width]
         self._place_many = PLACE_MANY[cluster.width]
@@ -56,7 +56,7 @@ class Balance:
         self.use_pending = PENDING in options.balance_weights
         self._use_utilisation = UTILISATION in options.balance_weights
         self._parts = int(self._use_initial) + int(self.use_pending)
-        # B's r_i: jobs that wait for lack of dimension i.
+        # B's r_i: the number of jobs that wait for lack of dimension i.
         self.pending: tuple[int, ...] = (0,) * n
         self.any_pending = False
         self._fixed = np.zeros(n)
@@ -70,7 +70,7 @@ class Balance:
             self.refresh()
 
     def refresh(self) -> None:
-        """Compute the parts of the weights that do not depend on the utilisation."""
+        """Compute the parts of the weights that are independent of the utilisation."""
         cluster = self.cluster
         capacity = np.array(cluster.capacity(), np.int64)[cluster.dims]
         present = (capacity > 0).astype(np.uint8)
@@ -88,9 +88,10 @@ class Balance:
         self.by_fragments = self._may_fragment and self.fragmentation.any_devices()
 
     def place(self, shape: Shape, slot: int, end: int) -> int:
-        """Hold one copy of ``shape`` until ``end`` on the best node that fits and is not blocked, in lease ``slot``.
+        """Hold one copy of ``shape`` until ``end`` (µs) on the best node that fits and is not blocked, in lease
+        ``slot``.
 
-        The rank of the shape takes precedence over the order of nodes. Returns the node, -1 if there is none.
+        The rank of the shape takes precedence over the order of nodes. Returns the node, or -1 if none fits.
         """
         cluster = self.cluster
         blocked = cluster.blocked if shape.match is None else self.fit.set_aside(shape)
@@ -137,8 +138,9 @@ class Balance:
         return f
 
     def preferred(self, shape: Shape) -> Ints:
-        """Return all nodes, those first that a copy of ``shape`` prefers as they are: by its rank, by the order of
-        nodes after placing, as they registered.
+        """Return all nodes in the order of preference for a copy of ``shape``, in their present state.
+
+        They are ordered by the rank of the shape, by the order of nodes after placing, then by registration.
         """
         cluster, n = self.cluster, self.cluster.node_count
         if self.order == FIRST:
@@ -150,7 +152,7 @@ class Balance:
             add = np.array([shape.request[k] for k in cluster.dims], np.float32)[:, None]
             after = cluster.columns[:rows, :n] + add * cluster.columns[cluster.width : cluster.width + rows, :n]
             worse = after.mean(axis=0) * np.float32(-1 if self.order == BEST_FIT else 1)
-        # The last key counts most; of equals the first stays first.
+        # The last key is the most significant, and the sort is stable.
         keys: list[Floats] = [worse, *(-each[:n] for each in reversed(self.fit.orders(shape)))]
         order: Ints = np.lexsort(keys)
         return order
@@ -171,7 +173,7 @@ class Balance:
         )
 
     def squares(self, request: Shape | None = None) -> Floats:
-        """Return y² of every node as it is, or with one copy of a shape on it, under the current weights."""
+        """Return y² of every node, as it is or with one copy of a shape on it, under the current weights."""
         cluster = self.cluster
         n = cluster.node_count
         rows = len(cluster.dims)
@@ -191,10 +193,10 @@ class Balance:
         return squares
 
     def holds_back(self, shape: Shape, others: Container[int] | None = None) -> bool:
-        """Return the decision of the balance gate: y would rise on every node feasible for ``shape``, and fall on one
-        of them with another.
+        """Return True if the balance gate holds ``shape`` back.
 
-        The other is a waiting unit of another shape that fits there, in one of the rows ``others``; ``None``: in any.
+        Then y would rise on every node feasible for it, while another waiting unit would make y fall on one of them.
+        That unit has another shape, in one of the rows ``others`` (``None``: in any row).
         """
         cluster = self.cluster
         n = cluster.node_count

@@ -1,7 +1,7 @@
-"""Kinds of clauses that are not expressions: the table of their predicates.
+"""The table of predicates for kinds of clauses other than expressions.
 
-A new kind of clause is one file and one line here: in ``CLAUSES``, or in ``EXTRAS`` if it is not a clause but a key of
-the job.
+A new kind of clause is one file and one line here: in ``CLAUSES``, or in ``EXTRAS`` if it is a key of the job instead
+of a clause.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Constraints of jobs, and the wants that follow from them at a given time: hard and soft clauses (source E §3.3).
+"""Constraints of jobs, and the wants that follow from them at a time: hard and soft clauses (source E §3.3).
 
-Constraints are parsed once for all jobs with the same texts. The waiting time of a job and the load of the
-cluster turn them into its ``Wants``, which are matched and shown.
+Constraints are parsed once for all jobs with the same texts. They become ``Wants`` with the waiting time of the job
+and the load of the cluster; wants are matched and shown.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from cress.model.times import NEVER
 
 NO_OWNER = -1
 
-# What nodes that choose see of a job: the attributes that they ask for, and the names that it tolerates.
+# The view of a job for nodes with choices: the attributes that they use, and the names that it tolerates.
 Asker: TypeAlias = tuple[Facts, tuple[str, ...]]
 
 # Kinds of clauses that are expressions.
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 # Kinds of clauses that compare domains.
 OVER_DOMAINS = (Kind.SPREAD, Kind.AWAY, Kind.NEAR, Kind.WITHIN)
-# Kinds of clauses about all tasks of a gang, which a gang with parts cannot have; ``within`` it can, if all its parts
+# Kinds of clauses about all tasks of a gang, not allowed in a gang with parts; ``within`` is allowed if all its parts
 # have it.
 NOT_OF_PARTS = (Kind.ADJACENT, Kind.WHOLE, Kind.SPREAD, Kind.AWAY, Kind.NEAR)
 FOR_ALL = "within: of the job, or in each part"
@@ -39,17 +39,17 @@ FOR_ALL = "within: of the job, or in each part"
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """The constraints that hold now: the ``hard`` clauses in their order, and the ``terms`` whose sum is the score of a
+    """The constraints that hold now: the ``hard`` clauses in order, and the ``terms`` whose sum is the score of a
     node.
 
-    ``ports`` are the requested numbers, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
-    the job run together (0: any number). ``owner`` is the id of the job if the match depends on its own tasks,
-    ``group`` the name of its group if the names of other jobs are relative to it. ``parts`` are the wants of the
-    members of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests.
-    ``apart``: nodes with fewer tasks of the owner come first, before any rank. ``askers`` are what nodes that choose
-    see of the jobs of the unit. ``licences`` are those that all tasks of the unit take together. ``together`` tasks
-    start at once, if a clause compares domains. ``avoids``: other jobs keep away from it, so it keeps away from them.
-    ``kinds`` are those of the tasks of a gang with parts that start, if there are several.
+    ``ports`` are the requested numbers, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of the job
+    run together (0: any number). ``owner`` is the id of the job if the match depends on its own tasks, ``group`` the
+    name of its group if names of other jobs are relative to it. ``parts`` are the wants of the members of a unit of
+    several jobs, whose clauses are joined in ``hard``; ``members`` are their requests. ``apart``: nodes with fewer
+    tasks of the owner come first, before any rank. ``askers`` are the views of the unit's jobs for nodes with choices.
+    ``licences`` are those of all tasks of the unit together. ``together`` tasks start at once, if a clause compares
+    domains. ``avoids``: other jobs exclude it, so it avoids them. ``kinds`` are the kinds of the tasks that start, in
+    a gang with several kinds.
     """
 
     hard: tuple[Clause, ...] = ()
@@ -76,7 +76,9 @@ class Wants:
 
 
 class KindWants(NamedTuple):
-    """Wants of the tasks of one kind, of which ``size`` start together. ``number`` is that of the kind in its job."""
+    """Wants of the tasks of one kind, ``size`` of which start together. ``number`` is the index of the kind in its
+    job.
+    """
 
     number: int
     request: ResourceVector
@@ -89,9 +91,9 @@ NO_WANTS = Wants()
 
 
 class Constraints:
-    """The constraints of a job beside its amounts: clauses, a rank, and ``keys``, the constraints from keys of the job.
+    """The constraints of a job besides amounts: clauses, a rank, and ``keys``, the constraints from keys of the job.
 
-    Clauses are numbered as they are written; ``soft`` is a set of them, as bits.
+    Clauses are numbered as written; ``soft`` is a set of them, as bits.
     """
 
     __slots__ = (
@@ -129,22 +131,22 @@ class Constraints:
         self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
         # Clauses that are always hard.
         hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
-        # A gang that may start in part: the place of that clause, and the least number of tasks.
+        # For a gang that may start in part: the index of that clause, and the least number of tasks.
         whole = [(i, each.value) for i, each in enumerate(requirement.clauses) if each.kind is Kind.WHOLE]
         self.whole = 1 << whole[0][0] if whole else 0
         self.least = whole[0][1] if whole and isinstance(whole[0][1], int) else 0
         lasting = replace(keys, hard=hard, apart=False)
         self.lasting = NO_WANTS if lasting == NO_WANTS else lasting
-        # Waiting times at which clauses may change sides.
+        # Waiting times at which clauses may become soft or hard.
         self._spans: list[int] = []
-        # Whether there are any.
+        # True if there are any.
         self.by_time = self.next_change(-1) < NEVER
         self._made: dict[tuple[int, str, int], Wants] = {}
         self._last: tuple[tuple[int, int, str, int, int], Wants] = ((0, NO_OWNER, "", 0, 0), NO_WANTS)
 
     def soft_now(self, waited: int, load: float) -> int:
-        """Return the clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 …
-        1).
+        """Return the clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0
+        … 1).
         """
         bits = 0
         for i, clause in enumerate(self.requirement.clauses):
@@ -153,7 +155,7 @@ class Constraints:
         return bits
 
     def soft_by_load(self, load: float) -> tuple[int, ...]:
-        """Return the clauses that are soft at this load, one entry for each span of waiting time without a change."""
+        """Return the soft clauses at this load, one entry per interval of waiting time without a change."""
         if not self._spans:
             waited: int = 0
             while waited < NEVER:
@@ -162,8 +164,8 @@ class Constraints:
         return tuple([self.soft_now(waited, load) for waited in self._spans])
 
     def next_change(self, waited: int) -> int:
-        """Return the smallest waiting time above ``waited`` at which a clause may become soft or hard; NEVER if none
-        does.
+        """Return the smallest waiting time (µs) above ``waited`` at which a clause may become soft or hard; NEVER
+        without one.
         """
         soonest = NEVER
         for clause in self.requirement.clauses:
@@ -173,8 +175,8 @@ class Constraints:
         return soonest
 
     def wants(self, soft: int, owner: int = NO_OWNER, group: str = "", size: int = 1) -> Wants:
-        """Return the wants while the clauses ``soft`` are soft, for ``size`` tasks of the job ``owner`` of ``group`` at
-        once.
+        """Return the wants with these clauses ``soft``, for ``size`` tasks at once of the job ``owner`` of
+        ``group``.
         """
         owner = owner if self.owned else NO_OWNER
         group = group if self.grouped else ""
@@ -206,13 +208,13 @@ class Constraints:
         if owner == NO_OWNER:
             self._made[(soft, group, size)] = made
         else:
-            # Tasks of one job start one after the other.
+            # Tasks of one job usually start in sequence.
             self._last = key, made
         return made
 
 
 def said_of_some(requirements: Iterable[Requirement]) -> list[Clause]:
-    """Return the clauses about all tasks of a gang that some of its parts have and others have not."""
+    """Return the clauses about all tasks of a gang that only some of its parts have."""
     asked = [{clause for clause in each.clauses if clause.kind is Kind.WITHIN} for each in requirements]
     return sorted({clause for each in asked for clause in each if not all(clause in other for other in asked)}, key=str)
 
@@ -230,13 +232,13 @@ def _read_for(requirement: str, rank: str, keys: Wants, facts: Facts) -> Constra
 
 
 def names_itself(job: Job) -> bool:
-    """Return whether the constraints of the job may name its own attributes."""
+    """Return True if the constraints of the job may refer to its own attributes."""
     texts = (job.requirement, job.rank, *(text for part in job.parts for text in (part.requirement, part.rank)))
     return any(map(names_jobs, texts))
 
 
 def _facts_of(job: Job, dimensions: Dimensions) -> Facts | None:
-    """Return the attributes of the job that its constraints name; ``None`` if they name none."""
+    """Return the attributes of the job to which its constraints refer; ``None`` if there are none."""
     if not names_itself(job):
         return None
     asked = keys_in(parse_requirement(job.requirement, stored=True), parse_rank(job.rank, stored=True))
@@ -256,7 +258,7 @@ def _keys_of(job: Job) -> Wants:
 
 
 def asks_for_more(job: Job) -> bool:
-    """Return whether the job has constraints beside amounts."""
+    """Return True if the job has constraints besides amounts."""
     return bool(
         job.requirement
         or job.rank
@@ -270,7 +272,7 @@ def asks_for_more(job: Job) -> bool:
 
 
 def constraints_of_one_kind(job: Job, dimensions: Dimensions) -> Constraints | None:
-    """Return the constraints of a job whose tasks are alike; ``None`` if it has none.
+    """Return the constraints of a job with tasks of one kind; ``None`` if it has none.
 
     Raises ``InputError`` for invalid texts.
     """
@@ -283,13 +285,14 @@ def constraints_of_one_kind(job: Job, dimensions: Dimensions) -> Constraints | N
 
 
 def data_of(constraints: Constraints | None) -> tuple[str, ...]:
-    """Return the data that a job with these constraints wants to be near."""
+    """Return the data near which a job with these constraints wants to run."""
     return () if constraints is None else constraints.data
 
 
 def check_constraints(requirement: str, rank: str) -> None:
-    """Raise ``InputError`` with field ``requirement`` or ``rank`` for an invalid text of a job that was accepted
-    before.
+    """Check texts of a job that was accepted before.
+
+    Raises ``InputError`` with field ``requirement`` or ``rank`` for an invalid one.
     """
     for name, text, parse in (("requirement", requirement, parse_requirement), ("rank", rank, parse_rank)):
         try:

@@ -1,4 +1,4 @@
-"""The context in which clauses are evaluated: nodes, their attributes, and the tasks that run on them."""
+"""The context in which clauses are evaluated: nodes, their attributes, and their running tasks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cress.language.program import Program
 from cress.language.tree import Expression
 from cress.model.node import Load, Node
 
-# Programs that are kept; more than so many different clauses at once are compiled again.
+# The number of cached programs; with more different clauses at once, some are compiled again.
 _MOST_PROGRAMS = 10_000
 
 
 class ClauseContext:
-    """The nodes of one cluster as clauses see them."""
+    """The nodes of one cluster, as clauses use them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -27,9 +27,9 @@ class ClauseContext:
             cluster.dimensions, lambda key: [has.get(key) for has in self.columns.attributes[: cluster.node_count]]
         )
         self._columns: Columns | None = None
-        # Compiled clauses: many shapes ask for the same.
+        # Compiled clauses, because many shapes have the same ones.
         self._programs: dict[Expression | tuple[RankTerm, ...], Program] = {}
-        # Measured loads, by the index of the node.
+        # Measured loads by node.
         self._loads: dict[int, Load] = {}
         self._there: tuple[int, int, Ints] = (-1, -1, np.zeros(0, np.int64))
 
@@ -45,9 +45,7 @@ class ClauseContext:
         return self._columns
 
     def program(self, what: Expression | tuple[RankTerm, ...]) -> Program:
-        """Return the compiled form of a condition, or of the terms of a rank, over these nodes; the same one for the
-        same text.
-        """
+        """Return the compiled condition, or the compiled terms of a rank, over these nodes; cached by text."""
         found = self._programs.get(what)
         if found is None:
             if len(self._programs) >= _MOST_PROGRAMS:
@@ -56,7 +54,7 @@ class ClauseContext:
         return found
 
     def there(self) -> Ints:
-        """Return the nodes that are there, and not cordoned."""
+        """Return the present nodes that are not cordoned."""
         cluster = self.cluster
         n = cluster.node_count
         if self._there[:2] != (self.relations.facts, n):
@@ -66,7 +64,7 @@ class ClauseContext:
         return self._there[2]
 
     def set_node(self, f: int, node: Node) -> bool:
-        """Add node ``f``, or take over its new description; return whether its rack changed."""
+        """Add node ``f``, or take over its new description; return True if its rack changed."""
         if self._columns is not None:
             has = self._columns.attributes
             before = dict(has[f]) if f < len(has) and self.relations.compared else {}

@@ -1,4 +1,4 @@
-"""``DataLocality = "…"`` as a predicate: nodes that have some of the data, and their shares of it (algorithms §8)."""
+"""``DataLocality = "…"`` as a predicate: nodes with some of the data, and their shares of it (algorithms §8)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.data_locations import WHOLE, DataOf, is_local
 from cress.language.clauses import Clause
 
-# Up to this number each node is looked up by its names; above it, each host among the nodes.
+# Up to this number, the names of each node are looked up among the hosts; above it, each host among the nodes.
 FEW = 8
 
 
 class DataLocality(Predicate):
-    """The predicate "some of the data is there"; nodes with more of it come first.
+    """The predicate "some of the data is on the node"; nodes with more of it come first.
 
-    Data with unknown location is nowhere; no node is excluded permanently.
+    Data with unknown location is nowhere. No node is excluded permanently.
     """
 
     orders = True
@@ -30,7 +30,7 @@ class DataLocality(Predicate):
         self.watches = (DataOf(data),)
 
     def shares(self, places: Ints) -> Ints:
-        """Return, per node of ``places``, its share of the data, in thousandths."""
+        """Return the share of the data on each node of ``places``, in thousandths."""
         known = self._context.relations.locations
         out = np.zeros(self._context.cluster.node_count, np.int64)
         if is_local(self._data):

@@ -1,4 +1,4 @@
-"""Device requests: the devices that a task of a shape asks for on its node (design note 0007)."""
+"""Device requests: the devices that a task of a shape needs on its node (design note 0007)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BASE = len(BASE_DIMENSIONS)
 
 
 def disks_wanted(wants: Wants) -> tuple[int, int]:
-    """Return the number of exclusive disks that a task requires, and the number that it prefers."""
+    """Return the numbers of exclusive disks that a task requires and that it prefers."""
     must = sum(_number(clause) for clause in wants.hard if clause.kind is Kind.DISK)
     likes = (term.what for term in wants.terms if term.weight > 0 and isinstance(term.what, Clause))
     return must, next((_number(clause) for clause in likes if clause.kind is Kind.DISK), 0)
@@ -40,14 +40,14 @@ def _alone(request: ResourceVector, must: int, likes: int) -> tuple[int, ...]:
 
 
 def ask_of(request: ResourceVector, wants: Wants, size: int = 1) -> Ints:
-    """Return the device request of each of ``size`` tasks that start together, as kernels take it.
+    """Return the device request of each of ``size`` tasks that start together, in the form used by kernels.
 
-    A unit of several jobs is asked by ``UnitDevices`` instead.
+    ``UnitDevices`` replaces it for a unit of several jobs.
     """
     if wants.parts:
         return np.zeros(PARTS + len(request), np.int64)
     must, likes = disks_wanted(wants)
     if size > 1 and any(request[DISK_AT : DISK_AT + DISK_AMOUNTS]):
-        # A task of a gang that got a whole disk by preference could leave the others without a share.
+        # A gang task with a preferred whole disk could leave the other tasks without a share.
         likes = 0
     return np.array(_alone(request, must, likes), np.int64)

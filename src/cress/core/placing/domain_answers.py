@@ -1,7 +1,6 @@
-"""Answers of predicates over domains, kept per domain and carried over to the nodes of those alone whose answer
-changed.
+"""Answers of predicates over domains, kept by domain; only nodes in domains with a new answer are updated.
 
-A start or an end changes what is open in a few domains; a cluster has ten thousand nodes.
+A start or an end changes a few domains, while a cluster has ten thousand nodes.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ _NONE: Bools = np.zeros(0, np.bool_)
 
 
 class _Closed:
-    """The domains that a predicate closes, as the row has them; ``changed`` is room for the numbers of those that
-    change.
-    """
+    """The domains closed by a predicate, as written to the row; ``changed`` is a buffer for the domains that change."""
 
     __slots__ = ("changed", "closed", "domains", "predicate")
 
@@ -35,7 +32,7 @@ class _Closed:
 
 
 class Closures:
-    """The nodes on which the predicates of a match that compare domains shut its row of the fit table."""
+    """The nodes excluded in a row of the fit table by the predicates of a match that compare domains."""
 
     def __init__(self, predicates: Iterable[Predicate]) -> None:
         self._predicates = [each for each in predicates if each.compares]
@@ -45,7 +42,7 @@ class Closures:
         return bool(self._predicates)
 
     def renew(self) -> Bools:
-        """Return, per node, whether one of them shuts it; the row must follow."""
+        """Compute all answers again; return, per node, True if one of them excludes it. The caller updates the row."""
         self._kept = [_Closed(each) for each in self._predicates]
         return self._shut()
 
@@ -58,15 +55,15 @@ class Closures:
         return _NONE if shut is None else shut
 
     def fill(self, row: int, cluster: Cluster) -> bool:
-        """Shut the row on all nodes anew; return whether a node is excluded no longer."""
+        """Write the row on all nodes; return True if a node is no longer excluded."""
         self._kept = [_Closed(each) for each in self._predicates]
-        # The nodes of all domains of one of them are all nodes.
+        # The domains of one predicate contain all nodes.
         first = self._kept[0]
         first.changed[:] = np.arange(len(first.changed))
         return self._carry_over([(first, len(first.changed))], row, cluster)
 
     def follow(self, row: int, cluster: Cluster) -> bool:
-        """Bring the row up to date after tasks started or ended; return whether a node is excluded no longer."""
+        """Update the row after starts or ends of tasks; return True if a node is no longer excluded."""
         turned: list[tuple[_Closed, int]] = []
         for each in self._kept:
             if each.predicate.domains is not each.domains:
@@ -109,7 +106,7 @@ class DomainScores:
         self._scores: Floats = np.zeros(0, np.float32)
 
     def on_nodes(self, size: int) -> Floats:
-        """Return the scores, an array of ``size`` places at least; it is the same one as long as it is large enough."""
+        """Return the scores, an array of at least ``size`` elements; it is replaced only to grow."""
         domains = self._predicate.domains
         if domains is not self._domains or len(self._scores) < size:
             self._domains = domains

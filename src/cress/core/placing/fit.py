@@ -1,6 +1,6 @@
-"""The fit table: per live shape, the nodes that it fits on.
+"""The fit table: the nodes on which each live shape fits.
 
-A shape has a row as long as a job waits with it; later the row stays as a cache until its place is needed.
+A shape has a row while jobs with it wait; afterwards the row stays as a cache until its place is needed.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from cress.core.tables.arrays import Bools, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.resources import ResourceVector
 
-# Rows of shapes without waiting jobs stay as a cache, up to this number of rows in use.
+# Rows of shapes without waiting jobs stay as a cache, up to this number of used rows.
 WARM_ROWS = 256
 
-# Copies of a shape on a node are bounded only by amounts.
+# Only amounts limit the copies of a shape on a node.
 NO_CAPS: Ints = np.zeros(0, np.int64)
-# In place of a suitable node: only the size of the nodes is the obstacle.
+# In place of a suitable node: the size of the nodes is the only obstacle.
 TOO_LARGE = -2
 
 
 def match_caps(shape: Shape) -> Ints:
-    """Return, per node, the limit of tasks that may start there together, devices aside; empty: any number."""
+    """Return the limit of tasks per node that may start together, devices aside; empty means no limit."""
     return NO_CAPS if shape.match is None else shape.match.caps()
 
 
 def asked_of(kinds: Sequence[Shape]) -> list[Asked]:
-    """Return what the kinds of a gang ask for; their shapes have rows."""
+    """Return the requests of the kinds of a gang; their shapes have rows."""
     return [Asked(kind.request_array, kind.size, match_caps(kind)) for kind in kinds]
 
 
 def rules_of_all(kinds: Sequence[Shape]) -> GangRules:
-    """Return what is asked of all tasks of a gang together: each of its kinds asks for the same."""
+    """Return the rules for all tasks of a gang together; they are the same in each kind."""
     match = kinds[0].match
     return NO_RULES if match is None else match.rules()
 
@@ -78,11 +78,11 @@ class Fit:
 
     @property
     def rows(self) -> Ints:
-        """The rows of the shapes; replaced as it grows."""
+        """The rows of the shapes; the array is replaced when it grows."""
         return self.cluster.rows
 
     def shape(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> Shape:
-        """Return the one object for this shape."""
+        """Return the unique object for this shape."""
         key = _key(request, size, wants)
         found = self.shapes.get(key)
         if found is None:
@@ -91,12 +91,12 @@ class Fit:
         return found
 
     def want(self, shape: Shape) -> None:
-        """Count one more queued job with this shape, which has a row from now on."""
+        """Count one more queued job with this shape; the shape then has a row."""
         shape.waiting += 1
         if shape.row == NONE:
             self.give_row(shape)
         elif shape.match is not None and shape.waiting == 1:
-            # The cached row was not updated meanwhile.
+            # The cached row was not kept up to date.
             self._fill(shape)
         for kind in shape.kinds:
             self.want(kind)
@@ -111,7 +111,7 @@ class Fit:
             self.unwant(kind)
 
     def give_row(self, shape: Shape) -> None:
-        """Compute the row of ``shape``, and keep it up to date from now on."""
+        """Compute the row of ``shape``, and keep it up to date."""
         r = self._free_row()
         shape.row = r
         self.row_shapes[r] = shape
@@ -132,10 +132,10 @@ class Fit:
         holding.fill_row(r, self.cluster.nodes, n, self.cluster.totals, self.cluster.rows, self.cluster.lack)
 
     def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:
-        """Return ``blocked`` with the nodes added that are worse than the best that the shape may take.
+        """Return ``blocked`` plus the nodes that are worse than the best one open to the shape.
 
-        A node is worse if it has more tasks of the service or database, then if a clause says so (less of the data,
-        not the same rack), then if it has a lower score.
+        A node is worse if it has more tasks of the service or database, then if a clause ranks it lower (less of the
+        data, another rack), then if it has a lower score.
         """
         aside = self.cluster.blocked
         for order in self.orders(shape):
@@ -143,9 +143,7 @@ class Fit:
         return aside
 
     def orders(self, shape: Shape) -> list[Floats]:
-        """Return what orders the nodes for a shape before the balance does, the most important first: a node with more
-        is better.
-        """
+        """Return the orders of nodes that precede the balance, most significant first; larger values are better."""
         if shape.match is None:
             return []
         found = [self.matching.fewest(shape.wants.owner)] if shape.wants.apart else []
@@ -159,27 +157,25 @@ class Fit:
         return self._aside
 
     def excluded(self, shape: Shape) -> npt.NDArray[np.bool_]:
-        """Return, per node, whether a clause excludes it at the moment; the shape must have a row."""
+        """Return, per node, True if a clause excludes it now; the shape must have a row."""
         out: npt.NDArray[np.bool_] = self.cluster.lack[shape.row, : self.cluster.node_count] & EXCLUDED != 0
         return out
 
     def excludes_any(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
-        """Return whether a clause excludes one of these nodes at the moment."""
+        """Return True if a clause excludes one of these nodes now."""
         if not shape.kinds:
             return any(self.cluster.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
         return any(self.cluster.lack[each.row, f] & EXCLUDED for each, f, _ in shape.copies(nodes))
 
     def caps(self, shape: Shape) -> Ints:
-        """Return, per node, the limit of copies that may ever start there together, amounts aside; empty: any
-        number.
-        """
+        """Return the limit of copies per node that may ever start together, amounts aside; empty means no limit."""
         caps = NO_CAPS if shape.match is None else shape.match.caps()
         return (
             self._capped(caps, shape, empty=True) if shape.size > 1 and devices.cares(self.cluster, shape.ask) else caps
         )
 
     def caps_now(self, shape: Shape) -> Ints:
-        """Return these caps at this moment, with the devices that are free."""
+        """Return these limits at present, with the free devices."""
         caps = NO_CAPS if shape.match is None else shape.match.caps()
         return self._capped(caps, shape, empty=False) if devices.cares(self.cluster, shape.ask) else caps
 
@@ -230,8 +226,9 @@ class Fit:
         return tuple(int(x) for x in self.cluster.rows[shape.row, start : start + self.cluster.k_count])
 
     def ever_fits(self, request: ResourceVector, wants: Wants = NO_WANTS) -> bool:
-        """Return whether some present node, cordoned or not, is large enough when empty and satisfies ``wants``; of
-        several kinds of tasks for each of them.
+        """Return True if some present node, cordoned or not, is large enough when empty and satisfies ``wants``.
+
+        With several kinds of tasks, each kind needs such a node.
         """
         if wants.kinds:
             return all(self.ever_fits(each.request, each.wants) for each in wants.kinds)
@@ -250,29 +247,30 @@ class Fit:
         return copies
 
     def room_when_empty(self, shape: Shape) -> Ints:
-        """Return the copies of a gang's shape per empty node, on the nodes that its clauses allow now, by its caps."""
+        """Return the copies of a gang's shape per empty node, on the nodes now allowed by its clauses, within its
+        limits.
+        """
         copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
         copies[self.excluded(shape) | ~self.cluster.usable()] = 0
         caps = self.caps(shape)
         return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
 
     def _holds_together(self, shape: Shape, copies: Ints, *, clauses: bool) -> bool:
-        """Return whether a unit of the shape finds room in ``copies`` per node; ``clauses``: in racks and domains as
-        they ask.
+        """Return True if a unit of the shape fits into ``copies`` per node; ``clauses``: its rules for racks and
+        domains count.
         """
         wants = shape.wants if clauses else NO_WANTS
         rules = shape.match.rules() if clauses and shape.match is not None and by_domains(shape) else NO_RULES
         return holds_together(self.relations, copies, wants, shape.size, rules)
 
     def within_reach(self, shape: Shape) -> bool:
-        """Return whether the shape could fit after ends of tasks: its clauses allow nodes that are large enough when
-        empty.
+        """Return True if the shape could fit once tasks end: its clauses allow nodes that are large enough when empty.
 
         The result for excluded nodes holds until ``loosened`` changes; the last suitable node is tried first.
         """
         if shape.match is None or (shape.size == 1 and self.fitting(shape)):
             return True
-        # The room for a gang follows every change; one large node is enough for a single task.
+        # The room for a gang follows every change; a single task needs only one large node.
         now = (self.cluster.loosened, self.cluster.stamp if shape.size > 1 else 0)
         *then, f = shape.reach
         if shape.size == 1 and f >= 0 and not self.cluster.lack[shape.row, f] & EXCLUDED and self._is_large(f, shape):
@@ -286,11 +284,11 @@ class Fit:
         return f != NONE
 
     def waits_for_node(self, shape: Shape) -> bool:
-        """Return whether the nodes that are open now could not hold a unit of the shape, even if they were empty."""
+        """Return True if the open nodes could not hold a unit of the shape even when empty."""
         if self.cluster.rows[shape.row, FITTING] and shape.size == 1:
             return False
         cluster, clauses = self.cluster, shape.match is not None
-        # Clauses may exclude more nodes at any time: one large node that they allow is enough for a single task.
+        # Clauses may exclude more nodes at any time, but one large node that they allow is enough for a single task.
         now = (cluster.usable_changes, cluster.loosened * clauses, cluster.stamp * (clauses and shape.size > 1))
         then, f = shape.closed
         if then != now or (clauses and f >= 0 and cluster.lack[shape.row, f] & EXCLUDED):
@@ -306,9 +304,7 @@ class Fit:
         return f == NONE
 
     def could_ever_fit(self, shape: Shape) -> bool:
-        """Return whether nodes that no clause excludes at the moment would be large enough for a unit if they were
-        empty.
-        """
+        """Return True if the nodes that no clause excludes now could hold a unit when empty."""
         return self._would_do(shape, clauses=True) != NONE
 
     def _is_large(self, f: int, shape: Shape) -> bool:
@@ -316,7 +312,11 @@ class Fit:
         return cluster.is_large(f, shape.request_array) and devices.copies_on(cluster, shape.ask, f, empty=True) > 0
 
     def _would_do(self, shape: Shape, *, clauses: bool) -> int:
-        """Return the first such node; NONE if there is none, or if all of them together are too small for a gang."""
+        """Return the first node that could hold a unit when empty.
+
+        NONE without one, or if all of them together are too small for a gang. ``clauses``: only nodes that clauses
+        allow.
+        """
         if shape.kinds:
             return self._kinds_would_do(shape, clauses=clauses)
         copies = self._copies_that_would_do(shape, clauses=clauses)
@@ -331,8 +331,9 @@ class Fit:
         return int(np.argmax(alone[0] > 0)) if holds else NONE
 
     def kinds_when_empty(self, shape: Shape, closed: Bools | None = None) -> Levels:
-        """Return the room for the kinds of a gang on empty nodes that take tasks and that their clauses allow now, but
-        for ``closed`` ones.
+        """Return the room for the kinds of a gang on empty nodes, except the ``closed`` ones.
+
+        Only open nodes that the clauses allow now are included.
         """
         alone = [self.room_when_empty(kind) for kind in shape.kinds]
         for copies in alone if closed is not None else ():
@@ -357,8 +358,9 @@ class Fit:
         return int(copies.sum())
 
     def free_copies(self, shape: Shape) -> Ints:
-        """Return the copies of ``shape`` that fit on each node now, on the usable nodes that no clause excludes, by its
-        caps.
+        """Return the copies of ``shape`` that fit on each node now, within its limits.
+
+        Only usable nodes that no clause excludes are included.
         """
         may = self.cluster.usable() & ~self.excluded(shape)
         free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count][may]
@@ -371,7 +373,7 @@ class Fit:
         return copies
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
-        """Return whether the free amounts of each of these nodes hold its copies of ``shape``, and no clause excludes
+        """Return True if each of these nodes has free amounts for its copies of ``shape``, and no clause excludes
         one.
         """
         if shape.kinds:
@@ -400,13 +402,13 @@ class Fit:
         return all(np.all(cluster.nodes[f, FREE : FREE + cluster.k_count] >= needed) for f, needed in needs.items())
 
     def kinds_free(self, shape: Shape) -> Levels:
-        """Return the room for the kinds of a gang in what is free on usable nodes that no clause excludes."""
+        """Return the free room for the kinds of a gang on usable nodes that no clause excludes."""
         free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count]
         alone = [self.free_copies(kind) for kind in shape.kinds]
         return Levels(asked_of(shape.kinds), alone, free, rules_of_all(shape.kinds))
 
     def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
-        """Return whether the present nodes that satisfy ``wants`` hold ``size`` copies together when they are empty."""
+        """Return True if the present nodes that satisfy ``wants`` hold ``size`` copies together when empty."""
         if wants.kinds:
             return self._kinds_ever_hold(wants.kinds)
         copies = self._copies_when_empty(np.array(request, np.int64), ask_of(request, wants), size)
@@ -433,12 +435,12 @@ class Fit:
         return places_in(Levels(asked, alone, self.cluster.capacities(), rules)) is not None
 
     def fits_now(self, request: ResourceVector) -> bool:
-        """Return whether the free amounts of some usable node hold one copy of ``request``."""
+        """Return True if some usable node has free amounts for one copy of ``request``."""
         shape = self.shapes.get(_key(request, 1, NO_WANTS))
         if shape is not None and shape.row != NONE:
             return self.fitting(shape) > 0
         return self.cluster.fits_now(request)
 
     def rematch(self) -> None:
-        """Match all shapes again from scratch, since names of jobs now refer to other jobs."""
+        """Match all shapes again from scratch, because job names now refer to other jobs."""
         self.matching.redo_all(shape for shape in self.row_shapes if shape is not None)

@@ -1,5 +1,5 @@
-"""The order ``fragmentation``: the node where what the likely mix cannot use of the devices grows least, with balance
-(design note 0026).
+"""The order ``fragmentation``: first the node where the devices unusable for the mix grow least, with balance (design
+note 0026).
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from cress.model.node import DISK_KIND
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 
-# States of nodes that are kept, for each node: those of now, and earlier ones that may come again.
+# The number of states kept per node: the present one, and earlier ones that may return.
 STATES = 3
-# Clauses that depend only on what a node is.
+# Clauses that depend only on the description of a node.
 _OF_NODES = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 
 
 class Fragmentation:
-    """The tables of the mix, and per row of the fit table the growth of the fragment of each node."""
+    """The tables of the mix, and the growth of each node's fragment per row of the fit table."""
 
     def __init__(self, cluster: Cluster, matching: Matching, mix: Mix, options: Options) -> None:
         self.cluster = cluster
         self.mix = mix
         self._matching = matching
         self._weight = np.float32(options.fragmentation_balance)
-        # The tables of kernels; the next ones are what they are made of.
+        # The tables for the kernels; below, their sources.
         self._tables: tuple[Any, ...] = ()
         self._often = np.array([options.fragmentation_copies, options.fragmentation_filling], np.float32)
-        # The state of the mix, of the nodes' descriptions and of their table for which the tables hold.
+        # The state of the mix, of the nodes' descriptions and of their table for which the tables are valid.
         self._state: tuple[int, int, tuple[int, ...]] = (-1, -1, ())
         self._shapes: list[Wants] = []
         k = cluster.k_count
@@ -55,7 +55,7 @@ class Fragmentation:
         self._may: npt.NDArray[np.uint8] = np.zeros((0, 0), np.uint8)
         self._kinds: Ints = np.zeros(0, np.int64)
         self._values: Ints = np.zeros((0, WHOLE + 1), np.int64)
-        # The states of the nodes (``kernels.alike``), and of each its fragment and, per row, how much it grows.
+        # The states of the nodes (``kernels.alike``); for each, its fragment and the growth of it per row.
         self._who: dict[bytes, int] = {}
         self._allowed_to: Ints = np.zeros(0, np.int64)
         self._state_of: Ints = np.zeros(0, np.int64)
@@ -69,20 +69,20 @@ class Fragmentation:
         self._squares: Floats = np.zeros(0, np.float32)
 
     def any_devices(self) -> bool:
-        """Return whether a node counts devices of a dimension one by one."""
+        """Return True if a node counts devices of a dimension one by one."""
         return any(device.kind != DISK_KIND for has in self.cluster.devices for device in has)
 
     def squares(self) -> Floats:
-        """Return the array into which the caller writes y² of every node with the shape on it."""
+        """Return the array for y² of every node with the shape on it, which the caller fills."""
         if len(self._squares) != len(self.cluster.nodes):
             self._squares = np.zeros(len(self.cluster.nodes), np.float32)
         return self._squares
 
     def place(self, shape: Shape, slot: int, end: int, blocked: npt.NDArray[np.int32]) -> int:
-        """Hold one copy of ``shape`` until ``end`` on the best node that fits and is not blocked, in lease ``slot``; -1
-        if there is none.
+        """Hold one copy of ``shape`` until ``end`` (µs) on the best node that fits and is not blocked, in lease
+        ``slot``.
 
-        ``squares`` holds y² of every node.
+        ``squares`` holds y² of every node. Returns the node, or -1 if none fits.
         """
         self._follow()
         self._own(shape)
@@ -95,12 +95,12 @@ class Fragmentation:
         )  # fmt: skip
 
     def why(self, shape: Shape, f: int, fitted: int) -> Choice:
-        """Return why node ``f`` was chosen by the last ``place``, when ``fitted`` nodes fitted."""
+        """Return the reason why the last ``place`` chose node ``f`` among ``fitted`` nodes."""
         growth, balance = self._growth[shape.row, self._state_of[f]].item(), np.sqrt(self._squares[f]).item()
         return round(growth, 6), round(balance, 6), fitted - 1
 
     def shares(self) -> tuple[float, float]:
-        """Return what the mix cannot use of the idle devices of all nodes, and the idle devices, in devices."""
+        """Return the idle devices on all nodes that the mix cannot use, and all idle devices, as numbers of devices."""
         self._follow()
         cluster = self.cluster
         tables = (*self._tables[:-1], np.zeros(2, np.float32))
@@ -110,7 +110,7 @@ class Fragmentation:
     # --- tables ----------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Bring the tables up to date with the mix and with what nodes are."""
+        """Update the tables for the mix and for the descriptions of nodes."""
         shape = self.cluster.nodes.shape
         state = (self.mix.version, self._matching.facts, shape)
         if state == self._state:
@@ -134,9 +134,9 @@ class Fragmentation:
         self._state = state
 
     def _forget(self) -> None:
-        """Forget the states of all nodes."""
+        """Drop the states of all nodes."""
         cluster, n = self.cluster, len(self.cluster.nodes)
-        # Who may use the node, the free amounts, and two words a device.
+        # The usability of the node, the free amounts, and two words per device.
         width = 1 + len(self._tables[ASKED]) + 2 * ((cluster.nodes.shape[1] - first_device(cluster.k_count)) // WIDTH)
         if self._states.shape != (STATES * n, width):
             self._states = np.zeros((STATES * n, width), np.int64)
@@ -154,13 +154,13 @@ class Fragmentation:
         self._clock[:] = (0, -1, -1)
 
     def _counted(self) -> Ints:
-        """Return the dimensions of which some node counts devices one by one."""
+        """Return the dimensions in which some node counts devices one by one."""
         kinds = {device.kind for has in self.cluster.devices for device in has}
         index = self.cluster.dimensions.index
         return np.array(sorted(index[kind] for kind in kinds if kind in index), np.int64)
 
     def _take_mix(self) -> None:
-        """Set the tables of the shapes of the mix that ask for devices which some node counts."""
+        """Set the tables of shapes in the mix that request devices counted by some node."""
         kinds = self._kinds.tolist()
         counted = [each for each in self.mix.likely if any(each.request[k] for k in kinds)]
         counted.sort(key=lambda each: [each.request[k] for k in kinds])
@@ -176,7 +176,7 @@ class Fragmentation:
             for each in counted:
                 amount = each.request[kind]
                 if amount:
-                    # A task that takes whole devices takes as many pieces.
+                    # A task with whole devices takes as many pieces.
                     size = min(amount, WHOLE)
                     wanted[size] = wanted.get(size, 0) + each.tasks * (amount // size)
             if wanted:
@@ -185,9 +185,7 @@ class Fragmentation:
                 fill_values(np.array(sizes, np.int64), pieces, self._values[j])
 
     def _columns(self) -> tuple[Any, ...]:
-        """Return the tables of kernels: a column for each shape and dimension with devices of which it asks for
-        some.
-        """
+        """Return the tables for the kernels: one column per shape and dimension with requested devices."""
         asked = np.flatnonzero(self._requests.any(axis=0))
         shapes: list[Ints] = []
         amounts: list[Ints] = []
@@ -208,14 +206,14 @@ class Fragmentation:
         )  # fmt: skip
 
     def _allowed(self) -> npt.NDArray[np.uint8]:
-        """Return, per shape of the mix and node, whether its clauses allow the node."""
+        """Return, per shape of the mix and node, True if its clauses allow the node."""
         may = np.zeros((len(self._shapes), len(self.cluster.nodes)), np.uint8)
         for m, wants in enumerate(self._shapes):
             may[m, : self.cluster.node_count] = self._matching.ever(wants)
         return may
 
     def _own(self, shape: Shape) -> None:
-        """Forget what is known of the row of the shape if it was another's."""
+        """Drop the cached values of the shape's row if it belonged to another shape."""
         cluster, r = self.cluster, shape.row
         if len(self._growth) != len(cluster.rows):
             self._growth = grown(self._growth, len(cluster.rows))
@@ -227,7 +225,9 @@ class Fragmentation:
 
 
 def of_nodes(request: ResourceVector, requirement: str, dimensions: Dimensions) -> Wants:
-    """Return the clauses of a requirement that depend only on what a node is, for a job with this request."""
+    """Return the clauses of a requirement that depend only on the description of a node, for a job with this
+    request.
+    """
     job = Job(id=0, name="", group="", request=request, requirement=requirement)
     hard = tuple(clause for clause in lasting_wants(job, dimensions).hard if clause.kind in _OF_NODES)
     return Wants(hard=hard) if hard else NO_WANTS

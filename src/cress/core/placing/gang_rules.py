@@ -1,7 +1,7 @@
-"""Rules about all tasks of a gang together: how many of them each domain of an attribute may take.
+"""Rules for all tasks of a gang together: the number of tasks in each domain of an attribute.
 
-A gang is judged by its end: after its start every domain that got tasks keeps the rules. Tasks are given out one after
-the other, to the open domain that comes first. For one rule that finds a way if there is one.
+Only the result counts: after the start every domain with tasks must keep the rules. Tasks are assigned one by one, to
+the first open domain in the order. With one rule this finds a solution if there is one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy.typing as npt
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tables.domains import Domains
 
-# More than any domain has tasks.
+# More tasks than any domain has.
 _MANY = 2**62
 
 Levels: TypeAlias = npt.NDArray[np.float64]
 
 
 class Counter(ABC):
-    """The tasks of a gang in the domains of one attribute while they are given out; the last place is that of no
+    """The tasks of a gang per domain of one attribute, during assignment; the last element is for nodes without a
     domain.
     """
 
@@ -34,19 +34,19 @@ class Counter(ABC):
 
     @abstractmethod
     def open(self) -> Bools:
-        """Return, per domain, whether it may take one more task."""
+        """Return, per domain, True if it may take one more task."""
 
     @abstractmethod
     def level(self) -> Levels:
-        """Return, per domain, how full it is: the least full one comes first."""
+        """Return the fill level of each domain; the least full one comes first."""
 
     def take(self, d: int, count: int = 1) -> None:
-        """Give tasks to a domain."""
+        """Assign tasks to a domain."""
         self.counts[d] += count
 
 
 class Even(Counter):
-    """At most ``skew`` tasks more in a domain than in the least used of those that are ``eligible``."""
+    """At most ``skew`` more tasks in a domain than in the least used ``eligible`` one."""
 
     def __init__(self, of: Ints, counts: Ints, eligible: Bools, skew: int) -> None:
         super().__init__(of, counts)
@@ -63,7 +63,7 @@ class Even(Counter):
 
 
 class AtMost(Counter):
-    """At most ``bound`` tasks, per domain; ``weights``: how many of them each should have."""
+    """At most ``bound`` tasks per domain; ``weights`` are the shares that each should have."""
 
     def __init__(self, of: Ints, counts: Ints, bound: Ints, weights: Ints | None = None) -> None:
         super().__init__(of, counts)
@@ -78,29 +78,29 @@ class AtMost(Counter):
 
 
 def copied(counter: Counter) -> Counter:
-    """Return a counter that counts for itself."""
+    """Return an independent copy of a counter."""
     other = copy(counter)
     other.counts = counter.counts.copy()
     return other
 
 
 def least_used(counts: Ints, eligible: Bools) -> int:
-    """Return the tasks of the least used domain of those that count; 0 if none does."""
+    """Return the number of tasks in the least used eligible domain; 0 without any."""
     if np.count_nonzero(eligible) == len(eligible) - 1 > 0:
-        # Most often all count: the last place is that of no domain.
+        # Most often all domains are eligible; the last element is for nodes without a domain.
         return int(counts[:-1].min())
     least = int(np.min(counts, where=eligible, initial=_MANY))
     return 0 if least == _MANY else least
 
 
 class Filling(NamedTuple):
-    """A rule that counts: how its counter is made for so many tasks."""
+    """A rule that counts: it makes a counter for a number of tasks."""
 
     domains: Domains
     counts: Ints
     eligible: Bools
     skew: int
-    # Bounds of the whole gang instead of a skew, by its size.
+    # In place of a skew, bounds that depend on the size of the whole gang.
     weights: Ints | None = None
 
     def counter(self, size: int) -> Counter:
@@ -112,7 +112,7 @@ class Filling(NamedTuple):
 
 
 class OneEach(NamedTuple):
-    """A rule that each domain takes one task at most."""
+    """A rule that allows one task per domain."""
 
     domains: Domains
 
@@ -124,15 +124,16 @@ class OneEach(NamedTuple):
 
 
 class Within(NamedTuple):
-    """A rule that all tasks are in one domain, of those ``used`` already if there are any."""
+    """A rule that keeps all tasks in one domain, among the ``used`` ones if there are any."""
 
     domains: Domains
     used: tuple[int, ...]
 
 
 def in_one(rule: Within, sizes: Sequence[int], copies: Sequence[Ints]) -> Iterator[list[Ints]]:
-    """Yield the copies per node of each kind of tasks in each domain that holds so many of every kind by itself: those
-    in use first, then the tightest.
+    """Yield the copies per node of each kind of tasks, for each domain that can hold every kind by itself.
+
+    Domains in use come first, then the tightest.
     """
     rooms = [rule.domains.total(each).tolist()[:-1] for each in copies]
     of = rule.domains.of[: len(copies[0])]
@@ -149,7 +150,7 @@ Rule: TypeAlias = Filling | OneEach | Within
 
 
 class GangRules(NamedTuple):
-    """The rules of a gang, and its preferences."""
+    """The hard rules of a gang, and its preferences."""
 
     hard: tuple[Rule, ...] = ()
     soft: tuple[Rule, ...] = ()
@@ -162,23 +163,22 @@ NO_RULES = GangRules()
 
 
 def share_bound(weights: Ints, total: int, skew: int) -> Ints:
-    """Return, per domain, the tasks that it may have of ``total``: its share rounded up, and ``skew - 1`` more; 0
-    without a share.
+    """Return the limit of tasks per domain for ``total`` tasks: the share rounded up plus ``skew - 1``; 0 without a
+    share.
     """
     whole = max(1, int(weights.sum()))
-    # Rounded up, without floats.
+    # Rounded up, in integers.
     bound: Ints = -(-weights * total // whole) + (skew - 1)
     bound[weights == 0] = 0
     return bound
 
 
 def fill(copies: Ints, size: int, hard: list[Counter], soft: list[Counter]) -> tuple[Ints, list[int]] | None:
-    """Give ``size`` tasks to nodes with so many ``copies``; ``None`` if the hard rules leave no way, or the greedy
-    choice finds none.
+    """Assign ``size`` tasks to nodes with ``copies`` each; ``None`` if the rules or the greedy choice leave no way.
 
-    Returns a number for each node, alike for nodes of the same domains, and the tasks of the nodes with each number;
-    the last number is that of nodes that take none. Of domains that may take one, the least full in all rules comes
-    first, then the roomiest, then that of the first node.
+    Returns a number for each node, equal for nodes in the same domains, and the tasks for the nodes with each number;
+    the last number is for nodes that take none. Among open domains, the least full by all rules comes first, then the
+    roomiest, then that of the first node.
     """
     places = np.flatnonzero(copies)
     of = np.zeros(len(copies), np.int64)
@@ -211,7 +211,7 @@ def fill(copies: Ints, size: int, hard: list[Counter], soft: list[Counter]) -> t
         best = level[candidates]
         candidates = candidates[best == best.min()]
         if len(counters) == 1 and len(candidates) <= left:
-            # Each takes one: none of them changes what the others may take.
+            # Each takes one task, and none affects the others.
             chosen = candidates
         else:
             chosen = candidates[[int(np.argmax(room[candidates] - taken[candidates]))]]

@@ -1,10 +1,9 @@
-"""Room for gangs whose tasks are counted per node, per rack, or per other domain: the nodes that stay open, however
-copies are placed.
+"""Room for gangs with limits per node, per rack or per other domain: the nodes that stay open for any order of copies.
 
-Nodes are in racks, racks in the cluster, and each has a limit of copies: with such nested bounds tasks can be
-placed one after the other, each on any open node, and all of them find a place. A copy on an open node takes one from
-its node, its rack and the cluster, so exactly one less is left. Where domains of several attributes are compared, the
-tasks of each set of nodes that are alike are settled before, which is such a bound as well.
+Nodes are in racks, racks in the cluster, and each has a limit of copies. With such nested limits tasks can be placed
+one by one, each on any open node, and all find a place: a copy takes one from its node, its rack and the cluster, so
+exactly one less is left. If domains of several attributes are compared, the number of tasks for each set of nodes with
+the same domains is fixed before, which is a nested limit as well.
 """
 
 from __future__ import annotations
@@ -23,14 +22,15 @@ from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Ints
 from cress.core.tables.racks import Racks
 
-# Choices of racks that are tried for a gang that needs preemption.
+# The number of choices of racks tried for a gang that needs preemption.
 MOST_CHOICES = 8
 
 
 class GangRoom:
-    """The copies that nodes can still take: ``copies`` (int64, per node), and ``left`` in all nodes ``of`` one number.
+    """The copies that nodes can still take: ``copies`` (int64, per node), and ``left`` for all nodes ``of`` one
+    number.
 
-    The numbers are those of racks, or of nodes in the same domains of all attributes that are compared.
+    A number stands for a rack, or for a set of nodes in the same domains of all compared attributes.
     """
 
     def __init__(self, of: Ints, copies: Ints, left: list[int]) -> None:
@@ -44,29 +44,29 @@ class GangRoom:
         return sum(self.left)
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Close all others."""
+        """Close all other numbers."""
         kept = set(numbers)
         self.left = [each if r in kept else 0 for r, each in enumerate(self.left)]
 
     def is_open(self, f: int) -> bool:
-        """Return whether node ``f`` can take one more copy."""
+        """Return True if node ``f`` can take one more copy."""
         return bool(self.copies[f] > 0) and self.left[self.of[f]] > 0
 
     def closed(self) -> npt.NDArray[np.bool_]:
-        """Return, per node, whether it can take no further copy."""
+        """Return, per node, True if it can take no further copy."""
         return (self.copies <= 0) | (np.array([*self.left, 0], np.int64)[self.of] <= 0)
 
     def open_copies(self) -> Ints:
-        """Return the copies that nodes can still take, each alone."""
+        """Return the copies that each node can still take by itself."""
         return np.where(self.closed(), 0, self.copies)
 
     def take(self, f: int) -> None:
-        """Place a copy on node ``f``, which is open."""
+        """Place a copy on the open node ``f``."""
         self.copies[f] -= 1
         self.left[self.of[f]] -= 1
 
     def first(self, size: int) -> list[tuple[int, int]] | None:
-        """Return nodes for ``size`` copies, filled in their order; ``None`` if there is not room for all."""
+        """Return nodes for ``size`` copies, filled in order; ``None`` if the room is too small."""
         if self.total < size:
             return None
         places: list[tuple[int, int]] = []
@@ -84,9 +84,9 @@ class GangRoom:
 def room_for(
     racks: Racks, copies: Ints, size: int, per_rack: int = 0, *, adjacent: bool = False, used: Iterable[int] = ()
 ) -> GangRoom | None:
-    """Return the room that a gang of ``size`` may use of ``copies`` per node; ``None`` if it does not fit.
+    """Return the room within ``copies`` per node for a gang of ``size``; ``None`` if it does not fit.
 
-    ``adjacent``: in racks that are near each other, and near those ``used`` by tasks that it belongs with.
+    ``adjacent``: in racks near each other, and near the ``used`` ones of related tasks.
     """
     room = GangRoom(racks.of, copies, racks.room(copies, per_rack))
     if adjacent:
@@ -98,15 +98,14 @@ def room_for(
 
 
 def by_domains(shape: Shape) -> bool:
-    """Return whether the racks or other domains of a gang are counted, or must be near each other."""
+    """Return True if a gang has limits per rack or other domain, or needs racks near each other."""
     if shape.size == 1:
         return False
     return bool(shape.wants.per_rack or is_adjacent(shape.wants) or (shape.match is not None and shape.match.has_rules))
 
 
 def gang_room(relations: Relations, shape: Shape, copies: Ints) -> GangRoom | None:
-    """Return the room that a gang may use of these copies per node, which respect its caps; ``None`` if it does not
-    fit.
+    """Return the room for a gang within these copies per node, which respect its limits; ``None`` if it does not fit.
 
     A gang that prefers adjacency gets it if possible.
     """
@@ -124,9 +123,9 @@ def gang_room(relations: Relations, shape: Shape, copies: Ints) -> GangRoom | No
 
 
 def rooms_when_empty(relations: Relations, shape: Shape, copies: Ints) -> Iterator[GangRoom]:
-    """Yield, per choice of racks and domains that could hold the gang when empty, the room there; the best first.
+    """Yield the room in each choice of racks and domains that could hold the gang when empty, best first.
 
-    ``copies`` is the number that each node takes when empty. ``MOST_CHOICES`` of them at most.
+    ``copies`` is the number that each node takes when empty. At most ``MOST_CHOICES`` are yielded.
     """
     size, wants = shape.size, shape.wants
     if shape.match is not None and (rules := shape.match.rules()):
@@ -149,7 +148,7 @@ def rooms_when_empty(relations: Relations, shape: Shape, copies: Ints) -> Iterat
 
 
 def holds_together(relations: Relations, copies: Ints, wants: Wants, size: int, rules: GangRules = NO_RULES) -> bool:
-    """Return whether a gang of ``size`` finds room in ``copies`` per node, in racks and domains as its clauses ask."""
+    """Return True if a gang of ``size`` fits into ``copies`` per node, with its clauses about racks and domains."""
     if rules.hard:
         hard = GangRules(rules.hard)
         return next(ruled_rooms(relations, wants, size, np.minimum(copies, size), hard, used=False), None) is not None
@@ -162,9 +161,9 @@ def holds_together(relations: Relations, copies: Ints, wants: Wants, size: int, 
 def ruled_rooms(
     relations: Relations, wants: Wants, size: int, copies: Ints, rules: GangRules, *, used: bool = True
 ) -> Iterator[GangRoom]:
-    """Yield the rooms of a gang with rules, the best first: one for each choice of its domains that holds it.
+    """Yield the rooms of a gang with rules, best first: one for each choice of domains that holds it.
 
-    ``used``: it must be near what runs already.
+    ``used``: it must be near the running tasks.
     """
     racks = relations.racks
     hard = [each.counter(size) for each in rules.hard if not isinstance(each, Within)]
@@ -181,8 +180,8 @@ def ruled_rooms(
 
 
 def _chosen(rules: GangRules, size: int, copies: Ints) -> Iterator[Ints]:
-    """Yield the copies in the domains that the gang must be within, the best choice first, and its preferences before
-    the rest.
+    """Yield the copies in the domains to which the gang is restricted, best choice first; preferred ones precede the
+    rest.
     """
     if int(copies.sum()) < size:
         return
@@ -204,8 +203,9 @@ def _chosen(rules: GangRules, size: int, copies: Ints) -> Iterator[Ints]:
 
 
 def _tightest(rule: Within, size: int, copies: Ints) -> tuple[tuple[int, int, int], Ints]:
-    """Return the number of the fewest and nearest domains that hold the gang, their distances and copies, and the
-    copies in them.
+    """Return key and copies for the fewest and nearest domains that hold the gang.
+
+    The key is their number, their distances and their copies.
     """
     domains = rule.domains
     room = domains.total(copies).tolist()[:-1]
@@ -218,7 +218,9 @@ def _tightest(rule: Within, size: int, copies: Ints) -> tuple[tuple[int, int, in
 
 
 def _adjacent(relations: Relations, wants: Wants, size: int, copies: Ints, *, used: bool) -> Iterator[Ints]:
-    """Yield the copies in racks near each other, if the gang wants that; the rest as well if it only prefers it."""
+    """Yield the copies in racks near each other, if the gang wants that; if it only prefers it, then the rest as
+    well.
+    """
     must = is_adjacent(wants)
     if must or (used and would_be_adjacent(wants)):
         near = near_whom(relations, wants) if used else ()

@@ -1,6 +1,6 @@
-"""Kinds: the parts of a gang that ask for the same (design note 0035), and what a gang of several kinds wants.
+"""Kinds: the parts of a gang with the same request (design note 0035), and the wants of a gang of several kinds.
 
-The scheduler sees a part as it sees a gang by itself: a job with the request, requirement and rank of the part.
+To the scheduler a part is like a gang by itself: a job with the request, requirement and rank of the part.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ from cress.model.resources import Dimensions, ResourceVector
 
 
 class TaskKind:
-    """Tasks of a gang that ask for the same: ``job`` is the gang as if it had no others, ``spans`` the numbers of these
-    tasks.
-    """
+    """Tasks of a gang with the same request: ``job`` is the gang reduced to them, ``spans`` are their numbers."""
 
     __slots__ = ("constraints", "job", "spans")
 
@@ -48,13 +46,13 @@ class TaskKind:
         return self.job.tasks
 
     def has(self, task: int) -> bool:
-        """Return whether a task is of this kind."""
+        """Return True if a task is of this kind."""
         return any(task in span for span in self.spans)
 
 
 @lru_cache(maxsize=4096)
 def kinds_of(job: Job, dimensions: Dimensions) -> tuple[TaskKind, ...]:
-    """Return the kinds of tasks of a job, in the order of its parts; none if it has no parts."""
+    """Return the kinds of tasks of a job, in the order of its parts; empty without parts."""
     spans: dict[tuple[ResourceVector, str, str], list[range]] = {}
     first = 0
     for part in job.parts:
@@ -63,7 +61,7 @@ def kinds_of(job: Job, dimensions: Dimensions) -> tuple[TaskKind, ...]:
         first = span.stop
     found: list[TaskKind] = []
     for (request, requirement, rank), numbers in spans.items():
-        # Licences are those of all tasks together.
+        # Licences belong to all tasks together.
         alone = msgspec.structs.replace(
             job,
             request=request,
@@ -78,7 +76,7 @@ def kinds_of(job: Job, dimensions: Dimensions) -> tuple[TaskKind, ...]:
 
 
 class KindsConstraints(Constraints):
-    """The constraints of a gang of several kinds: its clauses are those of all kinds, one kind after the other."""
+    """The constraints of a gang of several kinds: the clauses of all kinds, one kind after the other."""
 
     __slots__ = ("kinds",)
 
@@ -94,7 +92,7 @@ class KindsConstraints(Constraints):
         self.owned = any(each.owned for each in asked)
 
     def of_tasks(self, tasks: Iterable[int] | None, soft: int, owner: int, group: str) -> tuple[KindWants, ...]:
-        """Return what these tasks want, by kind, while the clauses ``soft`` are soft; ``None``: all tasks."""
+        """Return the wants of these tasks by kind, with these clauses ``soft``; ``None`` means all tasks."""
         numbers = None if tasks is None else list(tasks)
         found: list[KindWants] = []
         for number, kind in enumerate(self.kinds):
@@ -109,13 +107,13 @@ class KindsConstraints(Constraints):
         return tuple(found)
 
     def by_kind(self, tasks: Iterable[int]) -> list[int]:
-        """Return tasks in the order of their kinds."""
+        """Sort tasks by kind."""
         numbers = list(tasks)
         return [task for kind in self.kinds for task in numbers if kind.has(task)]
 
     @property
     def lasting_kinds(self) -> tuple[KindWants, ...]:
-        """Return what all its tasks want that never relaxes."""
+        """Return the wants of all its tasks under the clauses that never relax."""
         return tuple(
             KindWants(
                 number,
@@ -127,13 +125,14 @@ class KindsConstraints(Constraints):
         )
 
     def wants_of(self, task: int, soft: int, owner: int, group: str) -> Wants:
-        """Return what one task wants."""
+        """Return the wants of one task."""
         return self.of_tasks((task,), soft, owner, group)[0].wants
 
 
 def request_and_wants(kinds: Sequence[KindWants], licences: Amounts) -> tuple[ResourceVector, Wants]:
-    """Return the request and the wants of a unit of these kinds; of several, the least request and all that they
-    want.
+    """Return the request and the wants of a unit of these kinds.
+
+    For several kinds, that is the least request and the wants of all of them.
     """
     size = sum(each.size for each in kinds)
     if len(kinds) == 1:
@@ -157,7 +156,7 @@ def constraints_of(job: Job, dimensions: Dimensions) -> Constraints | None:
 
 
 def lasting_wants(job: Job, dimensions: Dimensions) -> Wants:
-    """Return the wants of the job that always hold: clauses that never relax."""
+    """Return the wants of the job that always hold: its clauses that never relax."""
     constraints = constraints_of(job, dimensions)
     if isinstance(constraints, KindsConstraints):
         return request_and_wants(constraints.lasting_kinds, job.licences)[1]
@@ -169,8 +168,9 @@ def lasting_wants(job: Job, dimensions: Dimensions) -> Wants:
 
 
 def check_parts(job: Job) -> None:
-    """Raise ``InputError`` unless the parts of a job, whose amounts are, are valid, and their tasks those of the
-    job.
+    """Raise ``InputError`` unless the parts of a job are valid and contain exactly its tasks.
+
+    The amounts of the parts are already checked.
     """
     for part in job.parts:
         if part.tasks < 1:

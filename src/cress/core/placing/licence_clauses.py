@@ -1,7 +1,7 @@
-"""Licences as a predicate: a unit that needs more of a licence than are free fits on no node.
+"""Licences as a predicate: a unit that needs more of a licence than is free fits on no node.
 
-It is passed over, like a job that waits for another job: no task is preempted for it. Shapes that need a licence are
-evaluated again when enough of it become free, or too few are left.
+It is passed over like a job that waits for another job, and no task is preempted for it. Shapes that need a licence
+are evaluated again when the free number becomes sufficient or too small.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cress.core.tables.licences import Amounts, Licence
 
 
 class Licensed(Predicate):
-    """The predicate "enough of each licence are free", equal for all nodes."""
+    """The predicate "enough of each licence is free", equal for all nodes."""
 
     of_nodes = False
 
@@ -37,6 +37,6 @@ class Licensed(Predicate):
 
 
 def licence_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predicate]:
-    """Yield the predicate of the licences that a unit takes."""
+    """Yield the predicate for the licences of a unit."""
     if wants.licences:
         yield Licensed(context.relations, wants.licences)

@@ -1,4 +1,4 @@
-"""Taking and returning licences: shapes that this affects are matched again."""
+"""Taking and returning licences; the affected shapes are matched again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cress.core.tables.licences import Amounts, Licence
 
 
 def take(matching: Matching, amounts: Amounts, *, more: bool = False) -> None:
-    """Take licences for a task that starts; with ``more`` (the task runs already) even if there are too few."""
+    """Take licences for a task that starts; with ``more`` (a running task) even if too few are free."""
     known = matching.relations.licences
     before = {name: known.free(name) for name, _ in amounts}
     known.hold(amounts)
@@ -16,7 +16,7 @@ def take(matching: Matching, amounts: Amounts, *, more: bool = False) -> None:
 
 
 def give_back(matching: Matching, amounts: Amounts) -> None:
-    """Give back the licences of a task that ended."""
+    """Return the licences of a task that ended."""
     known = matching.relations.licences
     before = {name: known.free(name) for name, _ in amounts}
     known.hold(amounts, -1)
@@ -24,7 +24,7 @@ def give_back(matching: Matching, amounts: Amounts) -> None:
 
 
 def set_counts(matching: Matching, counts: Amounts) -> None:
-    """Set how many there are of each licence."""
+    """Set the total number of each licence."""
     known = matching.relations.licences
     before = {name: known.free(name) for name in (*known.counts, *dict(counts), *known.taken)}
     known.counts = dict(counts)
@@ -33,7 +33,7 @@ def set_counts(matching: Matching, counts: Amounts) -> None:
 
 
 def _changed(matching: Matching, before: dict[str, int]) -> None:
-    """Match the shapes again for which the free number became enough, or too small."""
+    """Match the shapes again for which the free number became sufficient or too small."""
     known = matching.relations.licences
     for name, old in before.items():
         free = known.free(name)

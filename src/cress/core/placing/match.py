@@ -20,12 +20,12 @@ from cress.language.clauses import Clause
 
 Firsts: TypeAlias = npt.NDArray[np.int8]
 
-# The number of places in bits 24 to 28 of ``lack``; further predicates share the last one.
+# The highest index in bits 24 to 28 of ``lack``; all further predicates share it.
 LAST_PLACE = 31
 
 
 def predicates(context: ClauseContext, wants: Wants) -> list[Predicate]:
-    """Return the predicates that keep a task with these wants off nodes."""
+    """Return the predicates that exclude nodes for a task with these wants."""
     made = [predicate(context, clause, wants) for clause in wants.hard]
     for extra in EXTRAS:
         made += extra(context, wants)
@@ -42,13 +42,12 @@ def predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate
 
 
 class Match:
-    """The match of one shape: its predicates, the first static one that excludes each node, the scores of nodes.
+    """The match of one shape: its predicates, the first static one that excludes each node, and the scores of nodes.
 
-    ``first`` (int8, per node) has 1 + the place of that predicate, 0 for none. ``closures`` are the predicates that
-    compare domains: they shut the row by domains, all others exclude nodes one by one. ``scores`` (float32, per node)
-    are the sums of the terms; ``at`` is the position in the log of changes up to which they are valid. ``orders`` are
-    the values of the hard clauses that order nodes before the rank, per node; none for a clause that the rank weighs
-    itself.
+    ``first`` (int8, per node) is 1 + the index of that predicate, 0 without one. ``closures`` are the predicates that
+    compare domains: they exclude whole domains, the others single nodes. ``scores`` (float32, per node) are the sums
+    of the terms; ``at`` is the position in the log of changes up to which they are valid. ``orders`` are, per node,
+    the values of the hard clauses that order nodes before the rank; a clause that is also a term of the rank has none.
     """
 
     __slots__ = (
@@ -76,13 +75,13 @@ class Match:
         self.wants = wants
         self.predicates: list[Predicate] = predicates(context, wants)
         self.closures = Closures(self.predicates)
-        # Those about single nodes, with their places.
+        # Predicates about single nodes, with their indexes.
         single = [(place, each) for place, each in enumerate(self.predicates, 1) if not each.compares]
         self._static = [(place, each) for place, each in single if not each.dynamic]
         self._dynamic = [(place, each) for place, each in single if each.dynamic]
         self.follows_nodes = bool(self._dynamic)
         self.first: Firsts = np.zeros(0, np.int8)
-        # The expressions of the rank are one program; the other terms are predicates.
+        # The expressions of the rank form one program; the other terms are predicates.
         self._cluster = context.cluster
         self._program = context.program(tuple(wants.terms))
         self._terms = [
@@ -96,7 +95,7 @@ class Match:
         self.dynamic_scores = self._program.dynamic or any(
             each.dynamic and not each.compares for _, each in self._terms
         )
-        # The scores of a rank whose one term compares domains.
+        # The scores of a rank with a single term that compares domains.
         self.by_domains: DomainScores | None = None
         if len(wants.terms) == 1 and self._terms and self._terms[0][1].compares:
             self.by_domains = DomainScores(self._terms[0][1], wants.terms[0].weight)
@@ -114,17 +113,17 @@ class Match:
         self.at = 0
 
     def forget_scores(self) -> None:
-        """Drop scores and orders; they are computed again when they are needed."""
+        """Drop scores and orders; they are computed again when needed."""
         self.scores = self.orders = None
 
     def tasks_moved(self) -> None:
-        """Note that tasks started or ended that its clauses count."""
+        """Note starts or ends of tasks that its clauses count."""
         if self._terms and self.by_domains is None:
             self.scores = None
         self.orders = None
 
     def order(self, size: int) -> list[Floats]:
-        """Return ``orders``, each of ``size`` places."""
+        """Return ``orders``, each with ``size`` elements."""
         if not self._ordering:
             return []
         if self.orders is None or len(self.orders[0]) < size:
@@ -137,8 +136,9 @@ class Match:
         return self.orders
 
     def first_excluding(self, places: Ints, facts: bool) -> Firsts:
-        """Return 1 + the place of the first predicate about single nodes that excludes each of them, 0 for none;
-        ``facts``: also static ones.
+        """Return, per node, 1 + the index of the first predicate about single nodes that excludes it, 0 without one.
+
+        ``facts``: static predicates are included.
         """
         if facts:
             self.first[places] = _first(self._static, places)
@@ -149,7 +149,7 @@ class Match:
         return first
 
     def excluded(self) -> npt.NDArray[np.int32]:
-        """Return, per node, the bits ``EXCLUDED`` of the row; it is kept up to date from here on."""
+        """Return, per node, the bits ``EXCLUDED`` of the row, and keep them up to date from now on."""
         n = self._cluster.node_count
         if len(self.first) < n:
             self.first = np.zeros(len(self._cluster.nodes), np.int8)
@@ -159,7 +159,9 @@ class Match:
         return bits
 
     def first_from_nothing(self) -> Firsts:
-        """Return 1 + the place of the first predicate that excludes each node, 0 for none, without cached results."""
+        """Return, per node, 1 + the index of the first predicate that excludes it, 0 without one; no cached result is
+        used.
+        """
         return _first(list(enumerate(self.predicates, 1)), np.arange(self._cluster.node_count))
 
     def score(self, places: Ints) -> Floats:
@@ -173,27 +175,25 @@ class Match:
             total = out[places]
         for weight, term in self._terms:
             total += weight * term.suits(places)
-        # + 0 makes 0 of -0: scores are compared by their bits.
+        # + 0 turns -0 into 0, because scores are compared by their bits.
         return total + np.float32(0)
 
     def rules(self) -> GangRules:
-        """Return what the clauses ask of all tasks of a gang together; terms of a positive weight are preferences."""
+        """Return the rules for all tasks of a gang together; terms with a positive weight are preferences."""
         return rules_of(self.predicates, (term for weight, term in self._terms if weight > 0))
 
     @property
     def has_rules(self) -> bool:
-        """The answer whether hard clauses compare the domains of all tasks of a gang."""
+        """True if hard clauses compare the domains of all tasks of a gang."""
         return any(each.compares for each in self.predicates)
 
     def caps(self) -> Ints:
-        """Return, per node, the limit of copies that may start there together; empty: any number."""
+        """Return the limit of copies per node that may start together; empty means no limit."""
         return least(each.caps() for each in self.predicates)
 
 
 def _first(asked: list[tuple[int, Predicate]], places: Ints) -> Firsts:
-    """Return, per node, the place of the first of these predicates, which come with their places, that excludes it; 0
-    for none.
-    """
+    """Return, per node, the index of the first of these (index, predicate) pairs that excludes it; 0 without one."""
     first = np.zeros(len(places), np.int8)
     for place, each in reversed(asked):
         first[each.excludes(places)] = min(place, LAST_PLACE)
@@ -201,7 +201,7 @@ def _first(asked: list[tuple[int, Predicate]], places: Ints) -> Firsts:
 
 
 def rules_of(hard: Iterable[Predicate], soft: Iterable[Predicate], *, empty: bool = False) -> GangRules:
-    """Return what predicates ask of all tasks of a gang together; ``empty``: while no other task runs."""
+    """Return the rules of predicates for all tasks of a gang together; ``empty``: as if no other task ran."""
     return GangRules(
         tuple(rule for each in hard for rule in each.rules(empty=empty)),
         tuple(rule for each in soft for rule in each.rules(empty=empty)),
@@ -209,7 +209,7 @@ def rules_of(hard: Iterable[Predicate], soft: Iterable[Predicate], *, empty: boo
 
 
 def least(bounds: Iterable[Ints | None]) -> Ints:
-    """Return the smallest of these bounds per node; empty if there are none."""
+    """Return the smallest of these bounds per node; empty without any."""
     smallest: Ints = np.zeros(0, np.int64)
     for bound in bounds:
         if bound is not None:

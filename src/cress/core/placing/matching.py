@@ -1,9 +1,9 @@
-"""The matches of the waiting shapes: computed for all nodes once, then updated.
+"""The matches of the waiting shapes: computed once for all nodes, then updated.
 
-Static predicates depend on a node's description (attributes, names), dynamic ones on free amounts and running tasks.
-Changes are noted as they happen (``touch``, ``set_node``, ``redo``) and applied together by ``flush``: at the end of
-``observe`` and before each pass. So a gang is matched as one: its first tasks change its clauses only when all of it is
-placed.
+Static predicates depend on the description of a node (attributes, names), dynamic ones on free amounts and running
+tasks. Changes are noted as they happen (``touch``, ``set_node``, ``redo``) and applied together by ``flush``, at the
+end of ``observe`` and before each pass. So a gang is matched as a whole: its first tasks affect its clauses only after
+all of them are placed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from cress.core.tables.data_locations import DataOf
 from cress.model.events import DataLocated
 from cress.model.node import Load, Node
 
-# Changes of nodes that are kept one by one; a match that missed more is computed again for all nodes.
+# The number of changes of nodes kept one by one; a match that missed more is computed again for all nodes.
 LOG = 4096
-# Cached results, over all wants, of whether a node could ever be suitable.
+# The size of the cache, over all wants, for the question if a node could ever be suitable.
 REMEMBERED = 2**24
-# Conditions, or names that nodes repel by, in one reason.
+# The most conditions, or repelling names, in one reason.
 MOST_CHOICES = 3
 NOBODY: Ints = np.zeros(0, np.int64)
 
@@ -47,19 +47,19 @@ class Matching(NodeWatcher):
         self.context = ClauseContext(cluster)
         self.relations = self.context.relations
         cluster.watcher = self
-        # Shapes that are evaluated again on all nodes when such a task starts or ends anywhere.
+        # Shapes to evaluate again on all nodes when a task of these starts or ends anywhere.
         self._watchers: dict[Whose, dict[Shape, None]] = {}
         self.live: dict[Shape, None] = {}
-        # Those of them with a dynamic predicate.
+        # The live shapes with a dynamic predicate.
         self._following: dict[Shape, None] = {}
-        # Grows whenever the description of a node may have changed.
+        # A counter of possible changes of node descriptions.
         self.facts = 0
         self._changed: dict[int, None] = {}
         self._stale: dict[Shape, None] = {}
-        # Shapes of which only dynamic predicates are evaluated again, and live shapes that compare domains.
+        # Shapes to evaluate again for their dynamic predicates only; below, live shapes that compare domains.
         self._shifted: dict[Shape, None] = {}
         self._comparing: dict[Shape, None] = {}
-        # Nodes in the order in which something on them changed; ``_start`` changes were forgotten before.
+        # Nodes in the order of their changes; the ``_start`` changes before them were dropped.
         self._log: list[int] = []
         self._start = 0
         self._flushed = 0
@@ -79,7 +79,7 @@ class Matching(NodeWatcher):
         self.touch(f)
 
     def change(self, f: int) -> None:
-        """Note that the description or the presence of node ``f`` changed."""
+        """Note a change of the description or the presence of node ``f``."""
         self.facts += 1
         self._eligible_may_change()
         if self.live:
@@ -87,36 +87,36 @@ class Matching(NodeWatcher):
             self.touch(f)
 
     def opened(self, f: int) -> None:
-        """Note that node ``f`` was cordoned, or is so no longer."""
+        """Note that node ``f`` was cordoned or uncordoned."""
         self._eligible_may_change()
 
     def _eligible_may_change(self) -> None:
-        """Evaluate shapes again that compare domains: which of them count may have changed."""
+        """Mark the shapes that compare domains for evaluation, because the set of eligible domains may have changed."""
         self.relations.facts += 1
         for shape in self._comparing:
             self.redo(shape)
 
     def facts_changed(self) -> None:
-        """Forget which nodes could ever satisfy which wants."""
+        """Drop the cache of nodes that could ever satisfy wants."""
         self.facts += 1
         self._eligible_may_change()
 
     def touch(self, f: int) -> None:
-        """Note a change on node ``f``: its free amounts, its tasks, its ports."""
+        """Note a change of the free amounts, the tasks or the ports of node ``f``."""
         if self.live:
             self._log.append(f)
 
     def redo(self, shape: Shape) -> None:
-        """Evaluate a shape again on all nodes at the next ``flush``: its relation to other jobs changed."""
+        """Evaluate a shape again on all nodes at the next ``flush``, because its relation to other jobs changed."""
         self._stale[shape] = None
 
     def redo_racks(self) -> None:
-        """Racks or their neighbours changed: evaluate all shapes again that compare racks."""
+        """Evaluate all shapes that compare racks again, because racks or their neighbours changed."""
         for shape in list(dict.fromkeys(shape for watchers in self._watchers.values() for shape in watchers)):
             self.redo(shape)
 
     def redo_all(self, shapes: Iterable[Shape]) -> None:
-        """Match these shapes again from scratch, since names of jobs now refer to other jobs."""
+        """Match these shapes again from scratch, because job names now refer to other jobs."""
         for shape in shapes:
             if shape.match is None:
                 continue
@@ -153,17 +153,17 @@ class Matching(NodeWatcher):
         self.touch(f)
 
     def locate(self, event: DataLocated) -> None:
-        """Take over the location of data, or forget it."""
+        """Set the location of data, or remove it."""
         self.relations.locations.told(event.data, event.places, event.problem)
         self._eligible_may_change()
         for shape in self.watchers(DataOf(event.data)):
             self.redo(shape)
 
     def flush(self) -> None:
-        """Bring the rows of all live shapes up to date with the changes since the last call."""
+        """Update the rows of all live shapes for the changes since the last call."""
         if self._flushed == self._start + len(self._log) and not (self._changed or self._stale or self._shifted):
             return
-        # Touched nodes matter only for rows with dynamic predicates.
+        # Touched nodes affect only rows with dynamic predicates.
         if self._changed or self._stale:
             concerned = self.live
         elif self._shifted:
@@ -188,7 +188,7 @@ class Matching(NodeWatcher):
         return np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)
 
     def _repair(self, shape: Shape, touched: Ints, changed: Ints) -> bool:
-        """Update one row after changes on these nodes; return whether a node is excluded no longer."""
+        """Update one row after changes on these nodes; return True if a node is no longer excluded."""
         match, cleared = shape.match, False
         assert match is not None
         if shape in self._stale:
@@ -204,16 +204,16 @@ class Matching(NodeWatcher):
         if shape in self._shifted:
             if match.closures:
                 cleared |= match.closures.follow(shape.row, self.cluster)
-            # The others that are dynamic may compare racks.
+            # Its other dynamic predicates may compare racks.
             places = self._all(match) if match.follows_nodes else NOBODY
         if len(places) and match.follows_nodes:
             cleared |= self.exclude(shape, places, match.first_excluding(places, False))
         return cleared
 
     def exclude(self, shape: Shape, places: Ints, first: Firsts) -> bool:
-        """Write the first clause about single nodes (1 + its place, 0: none) that excludes each of these.
+        """Write the first clause about single nodes that excludes each of these (1 + its index, 0 without one).
 
-        Returns whether a node is excluded no longer.
+        Returns True if a node is no longer excluded.
         """
         cluster = self.cluster
         return exclude(  # type: ignore[no-any-return]
@@ -237,7 +237,7 @@ class Matching(NodeWatcher):
         return match.excluded()
 
     def drop(self, shape: Shape) -> None:
-        """Stop keeping a shape up to date, since it has no waiting job."""
+        """Stop updating a shape, because no job with it waits."""
         del self.live[shape]
         self._following.pop(shape, None)
         self._watch_no_more(shape)
@@ -268,7 +268,7 @@ class Matching(NodeWatcher):
         return match.scores
 
     def fewest(self, owner: int) -> Floats:
-        """Return, per node, minus the number of tasks of a service or database there."""
+        """Return, per node, minus the number of its tasks of a service or database."""
         counts = np.zeros(len(self.cluster.nodes), np.float32)
         for f, number in self.relations.nodes_of(Own(owner)).items():
             counts[f] = -number
@@ -277,7 +277,7 @@ class Matching(NodeWatcher):
     # --- questions -------------------------------------------------------------------------------------------
 
     def ever(self, wants: Wants) -> Bools:
-        """Return per node whether it could ever satisfy these wants, whatever runs there."""
+        """Return, per node, True if it could ever satisfy these wants, with any running tasks."""
         n = self.cluster.node_count
         if wants is NO_WANTS:
             return np.ones(n, np.bool_)
@@ -293,41 +293,39 @@ class Matching(NodeWatcher):
         return may
 
     def caps_when_empty(self, wants: Wants) -> Ints:
-        """Return per node how many tasks of a gang with these wants may start there if it is empty; empty array: any
-        number.
-        """
+        """Return the limit of tasks per empty node that may start together with these wants; empty means no limit."""
         return least(each.caps_when_empty() for each in predicates(self.context, wants))
 
     def alone(self, shape: Shape, places: Ints) -> tuple[tuple[str, int], ...]:
-        """Return, per predicate that excludes some of these nodes, its text and how many it excludes."""
+        """Return text and count for each predicate that excludes some of these nodes."""
         assert shape.match is not None
         asked = (each for each in shape.match.predicates if each.of_nodes)
         return _counted([(each, each.excludes(places)) for each in asked], places)
 
     def never(self, wants: Wants, places: Ints) -> tuple[tuple[str, int], ...]:
-        """Like ``alone``, for clauses that can never hold on these nodes, whatever runs where."""
+        """Return the same as ``alone`` for clauses that can never hold on these nodes, with any running tasks."""
         asked = (each for each in predicates(self.context, wants) if each.of_nodes)
         return _counted([(each, each.never(places)) for each in asked], places)
 
     def details(self, shape: Shape) -> tuple[str, ...]:
-        """Return what predicates that compare domains say of the moment."""
+        """Return sentences about the present state from predicates that compare domains."""
         found = (each.detail() for each in shape.match.predicates) if shape.match is not None else ()
         return tuple(dict.fromkeys(each for each in found if each))
 
     def rules_when_empty(self, wants: Wants) -> GangRules:
-        """Return the rules of a gang with these wants while none of its tasks, and no other, runs."""
+        """Return the rules of a gang with these wants, as if no task ran."""
         return rules_of(predicates(self.context, wants), (), empty=True)
 
     def binding(self, wants: Wants) -> tuple[str, ...]:
-        """Return the constraints that bind all tasks of a gang together: spread and adjacency."""
+        """Return the constraints on all tasks of a gang together: spread and adjacency."""
         return tuple(each.text for each in predicates(self.context, wants) if each.binds)
 
 
 def _counted(asked: list[tuple[Predicate, Bools]], places: Ints) -> tuple[tuple[str, int], ...]:
-    """Return, per predicate that excludes some of these nodes, its text and how many.
+    """Return text and count for each predicate that excludes some of these nodes.
 
-    Of nodes that choose only those that satisfy everything else count, and only the conditions and names that keep most
-    of them away are told.
+    For choices of nodes, only nodes count that satisfy everything else, and only the conditions and names that exclude
+    most nodes are included.
     """
     left = np.ones(len(places), np.bool_)
     for each, excluded in asked:

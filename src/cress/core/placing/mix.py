@@ -1,6 +1,4 @@
-"""The mix: which shapes of tasks with devices are likely to come next, learned from what arrived lately and what
-waits.
-"""
+"""The mix: the shapes of tasks with devices that are likely to come next, learned from recent and waiting tasks."""
 
 from __future__ import annotations
 
@@ -13,18 +11,18 @@ import msgspec
 from cress.model.job import Job
 from cress.model.resources import BASE_DIMENSIONS, ResourceVector
 
-# Shapes of the mix at most: the most frequent ones.
+# The largest number of shapes in the mix: the most frequent ones.
 MOST_SHAPES = 128
-# Tasks after which the first mix is taken.
+# The number of tasks after which the first mix is computed.
 FIRST = 32
-# All waiting jobs are counted for a new mix: this many jobs a task that arrived.
+# A new mix counts all waiting jobs, so one task must arrive first for each of this many jobs.
 JOBS_PER_TASK = 64
 
 Kind = tuple[ResourceVector, str]
 
 
 class MixState(msgspec.Struct, omit_defaults=True):
-    """A mix as a state keeps it: the tasks that arrived lately by request and requirement, and the likely shapes."""
+    """A mix as stored in a state: the recent tasks by request and requirement, and the likely shapes."""
 
     arrived: list[Likely] = []
     fresh: int = 0
@@ -32,7 +30,7 @@ class MixState(msgspec.Struct, omit_defaults=True):
 
 
 class Likely(NamedTuple):
-    """A shape of the mix: its request, the requirement of its jobs, and how many tasks of it arrived lately or wait."""
+    """A shape of the mix: its request, the requirement of its jobs, and the number of its recent and waiting tasks."""
 
     request: ResourceVector
     requirement: str
@@ -40,12 +38,12 @@ class Likely(NamedTuple):
 
 
 def asks_for_devices(job: Job) -> bool:
-    """Return whether the job asks for a dimension that may be counted as devices."""
+    """Return True if the job requests a dimension that may be counted in devices."""
     return any(any(request[len(BASE_DIMENSIONS) :]) for request, _ in job.requests)
 
 
 def _kinds(job: Job, tasks: int) -> Iterator[tuple[Kind, int]]:
-    """Yield what so many tasks of a job ask for; a gang with parts waits as a whole."""
+    """Yield the requests of ``tasks`` tasks of a job with their numbers; a gang with parts waits as a whole."""
     if not job.parts:
         yield (job.request, job.requirement), tasks
     for part in job.parts:
@@ -53,20 +51,20 @@ def _kinds(job: Job, tasks: int) -> Iterator[tuple[Kind, int]]:
 
 
 class Mix:
-    """The likely shapes, taken anew from time to time; only events change it, so every scheduler that saw the same has
-    the same.
+    """The likely shapes, computed anew from time to time.
 
-    ``window``: about so many tasks that arrived last count.
+    Only events change it, so schedulers with the same events have the same mix. ``window`` is the approximate number
+    of recent tasks that count.
     """
 
     def __init__(self, window: int) -> None:
         self.window = window
         self.arrived: Counter[Kind] = Counter()
-        # Tasks that arrived since the mix was taken.
+        # The number of tasks that arrived since the mix was computed.
         self.fresh = 0
         self.likely: tuple[Likely, ...] = ()
         self._tasks = 0
-        # Grows whenever the mix changes.
+        # A counter of changes of the mix.
         self.version = 0
 
     def arrive(self, job: Job) -> None:
@@ -77,13 +75,11 @@ class Mix:
             self.fresh += tasks
 
     def due(self, jobs: int) -> bool:
-        """Return whether the mix is to be taken anew, in a cluster with so many jobs."""
+        """Return True if the mix is due for renewal in a cluster with ``jobs`` jobs."""
         return self.fresh >= max(FIRST, min(self._tasks, self.window), jobs // JOBS_PER_TASK)
 
     def renew(self, waiting: Iterable[tuple[Job, int]]) -> None:
-        """Take the mix of what arrived lately and of the ``waiting`` jobs, each with the number of its tasks that
-        wait.
-        """
+        """Compute the mix from recent tasks and the ``waiting`` jobs, each with the number of its waiting tasks."""
         counts = Counter(self.arrived)
         for job, tasks in waiting:
             for kind, number in _kinds(job, tasks):
@@ -100,7 +96,7 @@ class Mix:
         self.version += 1
 
     def export(self) -> MixState:
-        """Return the mix as a state keeps it."""
+        """Return the mix in the form for a state."""
         arrived = [Likely(request, requirement, tasks) for (request, requirement), tasks in self.arrived.items()]
         return MixState(arrived, self.fresh, list(self.likely))
 

@@ -1,4 +1,4 @@
-"""Nodes that choose: each may accept some jobs only, and repel those that do not tolerate it by name."""
+"""Choices of nodes: a node may accept only some jobs, and repel jobs by names that they must tolerate."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.resources import Dimensions
 
-# Names of nodes in a reason.
+# The number of node names in a reason.
 MOST_SHOWN = 3
 
 
 def check_choice(accepts: str, repels: tuple[str, ...], *, stored: bool = False) -> None:
-    """Raise InputError, with its field, unless a node may accept and repel so; ``stored``: said so before, perhaps to
-    an older release.
+    """Raise ``InputError``, with its field, if a choice of a node is invalid.
+
+    ``stored``: the choice was accepted before, perhaps by an older release.
     """
     check_tolerances(repels, "repels")
     if accepts:
@@ -39,7 +40,9 @@ def check_choice(accepts: str, repels: tuple[str, ...], *, stored: bool = False)
 
 
 def check_names(node: Node, dimensions: Dimensions) -> None:
-    """Raise InputError, with its field, if what a node accepts names what no job has, or a text without quotes."""
+    """Raise ``InputError``, with its field, if ``accepts`` refers to an unknown attribute or to a text without
+    quotes.
+    """
     if node.accepts:
         try:
             check_accepts(node.accepts, dimensions, {*attributes_of(node), *NODE_NAMES})
@@ -48,13 +51,13 @@ def check_names(node: Node, dimensions: Dimensions) -> None:
 
 
 def asker_of(choices: NodeChoices, job: Job, dimensions: Dimensions) -> Asker:
-    """Return what nodes that choose see of a job."""
+    """Return the view of a job for nodes with choices."""
     facts = facts_of(job, dimensions, job.group or DEFAULT_GROUP) if choices.keys else {}
     return tuple((key, facts[key]) for key in sorted(choices.keys) if key in facts), tuple(sorted(job.tolerates))
 
 
 class AcceptedByNodes(Predicate):
-    """The predicate "the nodes that accept jobs by this condition accept the unit"; other nodes do."""
+    """The predicate "the nodes with this condition accept the unit"; other nodes satisfy it."""
 
     chooses = True
 
@@ -70,15 +73,15 @@ class AcceptedByNodes(Predicate):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        """Return the nodes and their condition, for people."""
+        """The nodes and their condition, for people."""
         return self.text_for(self._choices.accepting(self._text))
 
     def text_for(self, places: Ints) -> str:
-        """Return the condition, and these nodes."""
+        """Return the condition and these nodes, for people."""
         return f"the condition of {_named(self._context, places)}: {self._text}"
 
     def excludes(self, places: Ints) -> Bools:
-        """Return, per node of ``places``, whether its condition is not true for each job of the unit."""
+        """Return, per node of ``places``, True unless its condition holds for each job of the unit."""
         excluded = np.zeros(len(places), np.bool_)
         asked = np.flatnonzero(np.isin(places, self._choices.accepting(self._text)))
         nodes = self._context.cluster.nodes
@@ -91,7 +94,7 @@ class AcceptedByNodes(Predicate):
 
 
 class Tolerated(Predicate):
-    """The predicate "nodes that repel by this name do not count"; the unit does not tolerate it."""
+    """The predicate "the node does not repel by this name", which the unit does not tolerate."""
 
     chooses = True
 
@@ -102,16 +105,16 @@ class Tolerated(Predicate):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        """Return the name and the nodes that repel by it, for people."""
+        """The name and the nodes that repel by it, for people."""
         return self.text_for(self._choices.repelling(self._name))
 
     def text_for(self, places: Ints) -> str:
-        """Return the name, and these nodes."""
+        """Return the name and these nodes, for people."""
         verb = "repels" if len(places) == 1 else "repel"
         return f"tolerates: {self._name}, by which {_named(self._context, places)} {verb}"
 
     def excludes(self, places: Ints) -> Bools:
-        """Return, per node of ``places``, whether it repels by the name."""
+        """Return, per node of ``places``, True if it repels by the name."""
         return np.isin(places, self._choices.repelling(self._name))
 
 
@@ -122,7 +125,7 @@ def _named(context: ClauseContext, nodes: Ints) -> str:
 
 
 def choice_predicates(context: ClauseContext, wants: Wants) -> Iterator[Predicate]:
-    """Yield the predicates of nodes that choose among jobs."""
+    """Yield the predicates of nodes with choices."""
     if not wants.askers:
         return
     choices = context.relations.choices

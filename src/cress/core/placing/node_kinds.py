@@ -1,6 +1,4 @@
-"""The kinds of nodes that quotas name (design note 0034): which nodes are of which kind, and what a task costs
-there.
-"""
+"""The kinds of nodes named in quotas (design note 0034): the nodes of each kind, and the charges of tasks on them."""
 
 from __future__ import annotations
 
@@ -21,27 +19,26 @@ from cress.model.resources import ResourceVector
 
 _Amounts: TypeAlias = tuple[int, ...]
 
-# Requests whose smallest and largest charges are kept.
+# The number of requests with cached smallest and largest charges.
 _MOST_REQUESTS = 10_000
 
 
 class NodeKinds:
-    """The measures with a kind of node that some group names. All groups are charged in them, behind their own
-    measures.
+    """The measures for kinds of nodes named in quotas; all groups are charged in them, after their own measures.
 
-    False where there are none.
+    False without any.
     """
 
     def __init__(self, cluster: Cluster, matching: Matching) -> None:
         self._cluster = cluster
         self._matching = matching
         self.names: tuple[str, ...] = ()
-        # Per measure its dimension.
+        # The dimension of each measure.
         self.dims: tuple[int, ...] = ()
         self._begin()
 
     def _begin(self) -> None:
-        # Per node the description that was looked at, and the measures in which it counts.
+        # The description of each node as last examined; below, the measures in which the node counts.
         self._seen: list[Node | None] = []
         self._on: list[tuple[bool, ...]] = []
         self._masks: tuple[int, Bools] = (-1, np.zeros((len(self.names), 0), np.bool_))
@@ -55,7 +52,7 @@ class NodeKinds:
         return len(self.names)
 
     def set_names(self, names: Sequence[str]) -> bool:
-        """Set the measures; return whether they are other ones than before."""
+        """Set the measures; return True if they have changed."""
         if tuple(names) == self.names:
             return False
         self.names = tuple(names)
@@ -64,7 +61,7 @@ class NodeKinds:
         return True
 
     def on(self, f: int) -> tuple[bool, ...]:
-        """Return, per measure, whether node ``f`` is of its kind."""
+        """Return, per measure, True if node ``f`` is of its kind."""
         specs = self._cluster.specs
         if len(self._seen) < len(specs):
             more = len(specs) - len(self._seen)
@@ -78,7 +75,7 @@ class NodeKinds:
         return self._on[f]
 
     def masks(self) -> Bools:
-        """Return, per measure and node, whether the node is of the kind of the measure. Not to be changed."""
+        """Return, per measure and node, True if the node is of that kind; the caller must not change the array."""
         described, n = self._cluster.described, self._cluster.node_count
         if self._masks[0] != described:
             found = np.array([self.on(f) for f in range(n)], np.bool_).reshape(n, len(self.names)).T
@@ -86,11 +83,11 @@ class NodeKinds:
         return self._masks[1]
 
     def charge(self, request: ResourceVector, f: int) -> tuple[int, ...]:
-        """Return what a task of ``request`` costs on node ``f`` in these measures."""
+        """Return the charge of a task of ``request`` on node ``f`` in these measures."""
         return tuple([request[k] if counts else 0 for k, counts in zip(self.dims, self.on(f), strict=True)])
 
     def capacity(self) -> tuple[int, ...]:
-        """Return what the nodes that are not lost have in these measures."""
+        """Return the capacity of all nodes that are not lost, in these measures."""
         cluster = self._cluster
         if self._totals[0] != cluster.described:
             n, k = cluster.node_count, cluster.k_count
@@ -100,8 +97,9 @@ class NodeKinds:
         return self._totals[1]
 
     def least(self, request: ResourceVector, wants: Wants) -> tuple[int, ...]:
-        """Return the smallest charge of a task in each measure over the usable nodes that are large enough and that its
-        clauses may ever allow.
+        """Return the smallest charge of a task in each measure.
+
+        It is taken over the usable nodes that are large enough and that its clauses may ever allow.
         """
         return self._extremes_of(request, wants)[0]
 
@@ -128,7 +126,7 @@ class NodeKinds:
         return found
 
     def large_enough(self, request: ResourceVector) -> Bools:
-        """Return, per node, whether it takes tasks and one of ``request`` fits there when it is empty."""
+        """Return, per node, True if it is open to tasks and holds one of ``request`` when empty."""
         cluster = self._cluster
         n, k = cluster.node_count, cluster.k_count
         has = cluster.nodes[:n, FREE + k : FREE + 2 * k]
@@ -136,7 +134,7 @@ class NodeKinds:
         return found
 
     def open_to(self, shape: Shape) -> Bools:
-        """Return, per node, whether one copy of a shape may run there at the moment, if there is room."""
+        """Return, per node, True if one copy of a shape may run there now, given enough room."""
         may = self.large_enough(shape.request)
         if shape.row == NONE:
             return may & self._matching.ever(shape.wants)

@@ -1,7 +1,7 @@
 """Predicates that compare domains, the values of an attribute: ``spread``, ``away_from``, ``near``, ``within``.
 
-All of them count tasks per domain. For a task that starts alone they say which domains are open at the moment; a gang
-is judged by its end, so its predicates close what is closed however its tasks are given out, and the rest is in their
+All of them count tasks per domain. For a task that starts alone they return the domains that are open now. For a gang
+only the result counts: its predicates close the domains that are closed for every assignment, and the rest is in their
 rules.
 """
 
@@ -36,7 +36,7 @@ from cress.language.clauses import Clause, OverDomains, brief
 from cress.language.domain_clauses import WHOLE
 from cress.language.selectors import parse_selector
 
-# Names of domains, or of jobs, in a reason.
+# The number of names of domains, or of jobs, in a reason.
 MOST_SHOWN = 5
 
 
@@ -52,11 +52,11 @@ class OverDomain(PlacedPredicate):
         self._key = value.key
         self._by = value.by
         self._others: Sequence[Predicate] = ()
-        # The closed domains, after what they follow from.
+        # The closed domains, after the state for which they were computed.
         self._closed: tuple[tuple[int, int, Domains | None], Bools] = ((-1, -1, None), np.zeros(0, np.bool_))
         # The values by distance, after the domains in use.
         self._distances: tuple[Domains | None, list[int], bool, Floats] = (None, [], False, np.zeros(0, np.float32))
-        # The domains that count, after the facts that they follow from.
+        # The eligible domains, after the facts from which they were computed.
         self._eligible: tuple[int, Domains | None, Bools] = (-1, None, np.zeros(0, np.bool_))
 
     def among(self, others: Sequence[Predicate]) -> None:
@@ -68,8 +68,9 @@ class OverDomain(PlacedPredicate):
         return self.relations.domains(self._key)
 
     def eligible(self) -> Bools:
-        """Return, per domain, whether it counts: it has a node that is there, not cordoned, and allowed whatever
-        runs.
+        """Return, per domain, True if it is eligible.
+
+        It then has a present node, not cordoned, that static clauses allow.
         """
         domains = self.domains
         facts, seen, found = self._eligible
@@ -87,11 +88,11 @@ class OverDomain(PlacedPredicate):
         raise NotImplementedError
 
     def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
-        # + 0 makes 0 of -0: scores are compared by their bits.
+        # + 0 turns -0 into 0, because scores are compared by their bits.
         return _take_over(np.float32(weight) * self.values() + np.float32(0), worth, changed)
 
     def closed(self) -> Bools:
-        """Return, per domain, whether it is closed at the moment, worked out once while nothing starts, ends or
+        """Return, per domain, True if it is closed now; computed once until a task starts or ends, or something
         changes.
         """
         relations, domains = self.relations, self.domains
@@ -107,7 +108,7 @@ class OverDomain(PlacedPredicate):
         return found
 
     def values(self) -> Floats:
-        """Return, per domain, its value as a term of a rank; the last one is that of nodes without the attribute."""
+        """Return the value of each domain as a term of a rank; the last one is for nodes without the attribute."""
         return (~self.closed()).astype(np.float32)
 
     def suits(self, places: Ints) -> Floats:
@@ -119,8 +120,9 @@ class OverDomain(PlacedPredicate):
         return found
 
     def _by_distance(self, used: list[int], *, nobody: bool) -> Floats:
-        """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 1 for all while
-        ``nobody`` is anywhere.
+        """Return, per domain, 1 if it is in use, else less with the distance to the nearest one in use.
+
+        1 for all while ``nobody`` is True: no such task runs anywhere.
         """
         domains = self.domains
         if self._distances[:3] != (domains, used, nobody):
@@ -136,14 +138,14 @@ class OverDomain(PlacedPredicate):
         return self._distances[3]
 
     def shown_domains(self, numbers: Iterable[int]) -> str:
-        """Return the names of domains for people, in the same order however the nodes came: r2 before r10."""
+        """Return the names of domains for people, in natural order for any order of nodes: r2 before r10."""
         names = sorted((self.domains.names[d] for d in numbers), key=lambda name: (len(name), name))
         more = len(names) - MOST_SHOWN
         return ", ".join(names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 class Spread(OverDomain):
-    """The limit of tasks in a domain: by the least used one that counts, or by the shares of the domains."""
+    """The limit of tasks in a domain, relative to the least used eligible one, or by the shares of the domains."""
 
     def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
@@ -152,18 +154,18 @@ class Spread(OverDomain):
         self._skew = value.most_skew
         self._targets = {name.casefold(): share for name, share in value.targets}
         self._size = wants.together
-        # The shares, after the domains that count.
+        # The shares, after the eligible domains.
         self._weights: tuple[Bools | None, Ints] = (None, np.zeros(0, np.int64))
 
     def weights(self) -> Ints | None:
-        """Return the shares of the domains, as whole numbers; ``None`` without targets."""
+        """Return the shares of the domains as integers; ``None`` without targets."""
         if not self._targets:
             return None
         eligible = self.eligible()
         if self._weights[0] is not eligible:
             named = np.array([self._targets.get(name.casefold(), -1) for name in self.domains.names] + [0], np.int64)
             rest = int(np.count_nonzero((named < 0) & eligible))
-            # The others share what is left of the whole, in equal parts.
+            # The others divide the rest of the whole equally.
             found = np.where(named < 0, WHOLE - sum(self._targets.values()), named * max(1, rest))
             self._weights = (eligible, np.where(eligible, found, 0))
         return self._weights[1]
@@ -204,7 +206,7 @@ class Spread(OverDomain):
         return super().weigh(weight, worth, changed)
 
     def values(self) -> Floats:
-        """1 in the domains that come first, less in others the fuller they are; 0 on nodes without the attribute."""
+        """Return 1 for the domains that come first, less for fuller ones, and 0 for nodes without the attribute."""
         value = np.ones(len(self.domains) + 1, np.float64)
         weights = self.weights()
         for owner in self._owners:
@@ -223,7 +225,7 @@ class Spread(OverDomain):
         return (Filling(self.domains, counts, self.eligible(), self._skew, self.weights()),)
 
     def detail(self) -> str:
-        """Return how the tasks are spread, and which domain they wait for."""
+        """Return a sentence about the present spread of the tasks, and the domain for which they wait."""
         domains, counts, eligible = self.domains, self._counts(self._owners[0]), self.eligible()
         total = int(counts.sum())
         weights = self.weights()
@@ -245,7 +247,7 @@ class Spread(OverDomain):
         return f"{has}, and may have at most {self._skew} more than {domains.names[low]} ({int(counts[low])})"
 
     def change(self, places: Ints) -> str:
-        """Return the least ``most_skew`` with which a task could start on one of these nodes."""
+        """Return the least ``most_skew`` that would let a task start on one of these nodes."""
         asked = np.unique(self.domains.of[places])
         asked = asked[asked < len(self.domains)]
         counts, weights = self._counts(self._owners[0]), self.weights()
@@ -259,9 +261,7 @@ class Spread(OverDomain):
 
 
 def _take_over(new: npt.NDArray[Any], answers: npt.NDArray[Any], changed: Ints) -> int:
-    """Make the ``answers`` of domains ``new``; write the domains that this changes into ``changed``, and return how
-    many these are.
-    """
+    """Copy ``new`` into ``answers``; write the changed domains into ``changed``, and return their number."""
     numbers = np.flatnonzero(new != answers)
     changed[: len(numbers)] = numbers
     answers[:] = new
@@ -269,8 +269,9 @@ def _take_over(new: npt.NDArray[Any], answers: npt.NDArray[Any], changed: Ints) 
 
 
 def _reached(counts: Ints, size: int) -> int:
-    """Return the tasks of the least used domain when ``size - 1`` more were given to the least used ones: then the last
-    one has most choice.
+    """Return the tasks of the least used domain after ``size - 1`` more go to the least used ones.
+
+    This order gives the last task the largest choice.
     """
     if not len(counts):
         return 0
@@ -285,7 +286,7 @@ def _reached(counts: Ints, size: int) -> int:
 
 
 def _total(tallies: list[Ints]) -> Ints:
-    """Return the sum of some tallies, to be read only: mostly there is one."""
+    """Return the sum of some tallies, for reading only; mostly there is one."""
     found = tallies[0]
     for each in tallies[1:]:
         found = found + each
@@ -293,12 +294,12 @@ def _total(tallies: list[Ints]) -> Ints:
 
 
 class OfJobs(OverDomain):
-    """A predicate about the tasks of the jobs that a selector selects, or of the job itself."""
+    """A predicate about the tasks of the jobs matched by a selector, or of the job itself."""
 
     def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
         self._whose: dict[Whose, None] = {}
-        # Whether the tasks of the job itself are among them.
+        # True if the tasks of the job itself are among them.
         self._own = False
         selections = context.relations.selections
         for member in members_with(clause, wants):
@@ -325,7 +326,7 @@ class AwayFrom(OfJobs):
         return int(close_used(self._running(), True, closed, changed))
 
     def values(self) -> Floats:
-        """1 in domains without such tasks, less the more there are."""
+        """Return 1 for domains without such tasks, less with more of them."""
         value = 1 / (1 + self._running())
         value[-1] = 0
         return value.astype(np.float32)
@@ -341,8 +342,8 @@ class AwayFrom(OfJobs):
 
 
 class Near(OfJobs):
-    """The predicate "a task of these jobs runs in the domain"; of a job that is one of them the first task may be
-    anywhere.
+    """The predicate "a task of these jobs runs in the domain"; if the job itself is one of them, its first task may
+    start anywhere.
     """
 
     def _first(self, running: Ints) -> bool:
@@ -352,7 +353,7 @@ class Near(OfJobs):
         return int(close_unused(self._running(), WITHOUT_ANY if self._own else NEVER_ALL, closed, changed))
 
     def values(self) -> Floats:
-        """1 in such domains, less in others the farther they are."""
+        """Return 1 for such domains, less for others with the distance."""
         running = self._running()
         return self._by_distance(np.flatnonzero(running[:-1]).tolist(), nobody=self._first(running))
 
@@ -371,7 +372,7 @@ class Near(OfJobs):
 
 
 class Together(OverDomain):
-    """The predicate "all tasks of the job are in one domain"; the tightest one that holds a gang."""
+    """The predicate "all tasks of the job are in one domain"; a gang takes the tightest one that holds it."""
 
     def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
@@ -389,7 +390,7 @@ class Together(OverDomain):
         return int(close_unused(self._running(), WITHOUT_ANY_IN_DOMAINS, closed, changed))
 
     def values(self) -> Floats:
-        """1 in domains in use, less in others the farther they are."""
+        """Return 1 for domains in use, less for others with the distance."""
         used = self._used()
         return self._by_distance(used, nobody=not used)
 
@@ -402,7 +403,7 @@ class Together(OverDomain):
 
 
 class KeptOff(OverDomain):
-    """The predicate "no task of the jobs that keep away from this one runs in the domain"."""
+    """The predicate "no task of the jobs that exclude this one runs in the domain"."""
 
     def __init__(self, context: ClauseContext, avoid: Avoid) -> None:
         self._whose, by = avoid
@@ -413,7 +414,7 @@ class KeptOff(OverDomain):
 
     @property
     def text(self) -> str:
-        """Return the jobs that keep away, for people."""
+        """The jobs that exclude this one, for people."""
         jobs = self.relations.selections.jobs_of(self._whose)
         some = ", ".join(map(str, jobs[:MOST_SHOWN])) + (
             f" and {len(jobs) - MOST_SHOWN} more" * (len(jobs) > MOST_SHOWN)
@@ -426,7 +427,7 @@ class KeptOff(OverDomain):
 
     @text.setter
     def text(self, text: str) -> None:
-        """Ignore the text of the base class: this one follows the jobs."""
+        """Ignore the text from the base class, because this text follows the jobs."""
 
     def close(self, closed: Bools, changed: Ints) -> int:
         return int(close_used(self.relations.tally(self._whose, self._key), False, closed, changed))
@@ -468,7 +469,7 @@ def within_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Pr
 
 
 def avoiding_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predicate]:
-    """Yield the predicates of other jobs that keep away from the members of a unit."""
+    """Yield the predicates for other jobs that exclude the members of a unit."""
     avoids = dict.fromkeys((*wants.avoids, *(each for part in parts_of(wants) for each in part.avoids)))
     for avoid in avoids:
         yield KeptOff(context, avoid)

@@ -1,6 +1,6 @@
 """Predicates about running tasks: ports, exclusive disks, racks, other jobs, and the spread of a job's tasks.
 
-All of them are dynamic: the node of every start and end is evaluated again, and all nodes where racks are compared.
+All of them are dynamic: every start and end leads to an evaluation of its node, or of all nodes if racks are compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cress.core.tables.ports import DYNAMIC
 from cress.language.clauses import Clause, Kind
 from cress.model.job import Job
 
-# The value of a soft NetworkAdjacent on a node of a neighbouring rack; one of the same rack counts 1.
+# The value of a soft NetworkAdjacent on a node in a neighbouring rack; in the same rack it is 1.
 NEIGHBOUR = 0.5
 
 
@@ -37,7 +37,7 @@ class PlacedPredicate(Predicate):
 
     @property
     def nodes(self) -> Ints:
-        """Return all nodes, for which there are caps."""
+        """Return all nodes, as the limits of copies need them."""
         return np.arange(self.relations.node_count)
 
 
@@ -55,7 +55,7 @@ class FixedPort(PlacedPredicate):
 
     @staticmethod
     def port_in(text: str) -> int | None:
-        """Return the port that the text of such a predicate names; ``None`` for other texts."""
+        """Return the port in the text of such a predicate; ``None`` for other texts."""
         number = text.removeprefix(_PORT)
         return int(number) if number != text and number.isdigit() else None
 
@@ -70,7 +70,7 @@ class FixedPort(PlacedPredicate):
 
 
 class TwicePort(PlacedPredicate):
-    """The predicate of tasks that start together and need the same port, which excludes every node."""
+    """The predicate for tasks that start together and need the same port; it excludes every node."""
 
     def __init__(self, relations: Relations, port: int) -> None:
         super().__init__(relations, f"Port = {port} for two tasks on one node")
@@ -83,7 +83,7 @@ class TwicePort(PlacedPredicate):
 
 
 class DynamicPorts(PlacedPredicate):
-    """The predicate "the node has so many free dynamic ports", beside the fixed ones of the task."""
+    """The predicate "the node has that many free dynamic ports", besides the fixed ones of the task."""
 
     def __init__(self, relations: Relations, wanted: tuple[int, ...]) -> None:
         self._number = wanted.count(DYNAMIC)
@@ -104,7 +104,7 @@ class DynamicPorts(PlacedPredicate):
 
 
 class WholeDisks(PlacedPredicate):
-    """The predicate "the node has so many unused disks"."""
+    """The predicate "the node has that many unused disks"."""
 
     def __init__(self, context: ClauseContext, number: int, text: str) -> None:
         super().__init__(context.relations, text)
@@ -146,8 +146,9 @@ class UnitDevices(PlacedPredicate):
 
 
 class Adjacent(PlacedPredicate):
-    """The predicate "the node's rack is near all racks with tasks of the job or its application"; their own racks come
-    first.
+    """The predicate "the node's rack is near all racks with tasks of the job or its application".
+
+    Nodes in those racks come first.
     """
 
     orders = True
@@ -166,7 +167,7 @@ class Adjacent(PlacedPredicate):
         return ~near[racks.of[places]]
 
     def suits(self, places: Ints) -> Floats:
-        """1 in a rack in use, 0.5 in a neighbouring one, else 0."""
+        """Return 1 for a rack in use, 0.5 for a neighbouring one, else 0."""
         racks = self.relations.racks
         used = racks_in_use(self.relations, self._owners)
         score = np.zeros(max(1, len(racks)), np.float32)
@@ -177,7 +178,7 @@ class Adjacent(PlacedPredicate):
 
 
 class Depends(PlacedPredicate):
-    """The predicate "tasks of the jobs depended on run on the node"."""
+    """The predicate "tasks of the required jobs run on the node"."""
 
     def __init__(self, context: ClauseContext, keys: Iterable[JobKey], text: str) -> None:
         super().__init__(context.relations, text)
@@ -185,9 +186,9 @@ class Depends(PlacedPredicate):
         self._keys = tuple(keys)
 
     def shown(self) -> str:
-        """Return ``Nodes in (…)`` with the current nodes, by address or, where others share it, by name.
+        """Return ``Nodes in (…)`` with the present nodes, by address, or by name if nodes share it.
 
-        The clause itself if there are none.
+        Without any nodes, return the clause itself.
         """
         nodes = sorted({f for key in self._keys for f in self.relations.nodes_of(key)})
         if not nodes:
@@ -258,7 +259,7 @@ class SpreadOverRacks(PlacedPredicate):
 
 
 def listed(names: list[str]) -> list[str]:
-    """Return names and addresses, with consecutive ones as a range: ``192.168.1.2-8``."""
+    """Return names and addresses, consecutive ones as a range: ``192.168.1.2-8``."""
     ranges: list[list[str]] = []
     for name in names:
         head, _, last = name.rpartition(".")
@@ -315,7 +316,7 @@ def _number(clause: Clause) -> int:
 
 def disk_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``ExclusiveDisk = …``."""
-    # A repeated clause asks for two.
+    # A repeated clause adds up.
     number = sum(_number(each) for each in wants.hard if each.kind is Kind.DISK) if clause in wants.hard else 0
     return WholeDisks(context, number or _number(clause), str(clause))
 
@@ -343,29 +344,29 @@ def placement_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predi
 
 
 def all_ports(wants: Wants) -> tuple[int, ...]:
-    """Return the ports that a task takes: those of the job in their order, then those of hard clauses."""
+    """Return the ports of a task: those of the job in order, then those of hard clauses."""
     more = (_number(clause) for clause in wants.hard if clause.kind is Kind.PORT)
     return (*wants.ports, *(port for port in dict.fromkeys(more) if port not in wants.ports))
 
 
 def is_adjacent(wants: Wants) -> bool:
-    """Return whether tasks must be near each other."""
+    """Return True if tasks must be near each other."""
     return any(clause.kind is Kind.ADJACENT for clause in wants.hard)
 
 
 def would_be_adjacent(wants: Wants) -> bool:
-    """Return whether tasks prefer to be near each other."""
+    """Return True if tasks prefer to be near each other."""
     kinds = (term.what.kind for term in wants.terms if isinstance(term.what, Clause) and term.weight > 0)
     return Kind.ADJACENT in kinds
 
 
 def near_whom(relations: Relations, wants: Wants) -> list[int]:
-    """Return the racks that an adjacent unit must be near."""
+    """Return the racks near which an adjacent unit must be."""
     return racks_in_use(relations, (part.owner for part in parts_of(wants) if part.owner != NO_OWNER))
 
 
 def relation_of(job: Job, constraints: Constraints | None, group: str) -> Relation:
-    """Return the name of a job of this group and its dependencies, from hard and from soft clauses."""
+    """Return the name of a job in this group and its dependencies, from hard and soft clauses."""
     if constraints is None:
         return Relation(JobKey(group, job.name), ())
     asked = list(constraints.requirement.clauses)

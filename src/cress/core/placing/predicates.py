@@ -1,4 +1,4 @@
-"""Predicates of hard clauses: conditions that keep a shape off nodes."""
+"""Predicates of hard clauses: conditions that exclude nodes for a shape."""
 
 from __future__ import annotations
 
@@ -18,99 +18,96 @@ from cress.language.clauses import Clause, brief
 
 
 class Predicate(ABC):
-    """A condition that keeps a shape off nodes; ``text`` is its form for people.
+    """A condition that excludes nodes for a shape; ``text`` is its form for people.
 
-    A ``dynamic`` one depends on running tasks; the others only on the descriptions of nodes.
+    A ``dynamic`` predicate depends on running tasks, the others only on the descriptions of nodes.
     """
 
     text = ""
     dynamic = False
-    # Whether its result differs between nodes.
+    # True if its result differs between nodes.
     of_nodes = True
-    # Whether the nodes that satisfy it are ordered by ``suits``, before any rank.
+    # True if ``suits`` orders the nodes that satisfy it, before any rank.
     orders = False
-    # Whether it is about all tasks of a gang together.
+    # True if it applies to all tasks of a gang together.
     binds = False
-    # Whether it compares domains: which of them count depends on all nodes.
+    # True if it compares domains, so that all nodes affect the set of eligible domains.
     compares = False
-    # Whether nodes that choose their jobs ask it, so that it is about some nodes only.
+    # True if it is a choice of nodes, and so applies to some nodes only.
     chooses = False
     # The tasks whose starts and ends anywhere may change its result on any node.
     watches: tuple[Whose, ...] = ()
 
     @abstractmethod
     def excludes(self, places: Ints) -> Bools:
-        """Return, per node of ``places``, whether it excludes it at the moment."""
+        """Return, per node of ``places``, True if the node is excluded now."""
 
     def never(self, places: Ints) -> Bools:
-        """Return, per node of ``places``, whether it excludes it whatever tasks run."""
+        """Return, per node of ``places``, True if the node is excluded with any running tasks."""
         return np.zeros(len(places), np.bool_) if self.dynamic else self.excludes(places)
 
     def text_for(self, places: Ints) -> str:
-        """Return its text for people, with these nodes alone; of one that nodes ask."""
+        """Return its text for people with these nodes only, for a choice of nodes."""
         return self.text
 
     def suits(self, places: Ints) -> Floats:
-        """Return, per node of ``places``, its value as a term of a rank: 0 if it excludes the node, else 1."""
+        """Return the value of each node of ``places`` as a term of a rank: 0 if it is excluded, else 1."""
         return (~self.excludes(places)).astype(np.float32)
 
     def shown(self) -> str:
-        """Return the clause as it is matched now, with nodes in place of the name of a job."""
+        """Return the clause as matched now, with nodes in place of a job name."""
         return self.text
 
     def undefined(self, f: int) -> bool:
-        """Return whether it excludes node ``f`` because its value is undefined there."""
+        """Return True if node ``f`` is excluded because the value is undefined there."""
         return False
 
     def among(self, others: Sequence[Predicate]) -> None:  # noqa: B027 - most need no notice
-        """Take notice of all predicates of the unit, itself among them."""
+        """Receive all predicates of the unit, including this one."""
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
-        """Return what it asks of all tasks of a gang together; ``empty``: while no other task runs."""
+        """Return its rules for all tasks of a gang together; ``empty``: as if no other task ran."""
         return ()
 
     @property
     def domains(self) -> Domains:
-        """The domains that it compares."""
+        """The compared domains."""
         raise NotImplementedError
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        """Bring ``closed`` up to date: per domain, whether it is closed at the moment, in the last place nodes without
-        the attribute.
+        """Update ``closed``: per domain, True if it is closed now; the last element is for nodes without the
+        attribute.
 
-        The numbers of the domains whose answer changed are written into ``changed``; returns how many these are.
+        The numbers of changed domains are written into ``changed``; returns their number.
         """
         raise NotImplementedError
 
     def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
-        """Bring ``worth`` up to date, ``weight`` times the value of each domain as a term of a rank, in the way of
-        ``close``.
-        """
+        """Update ``worth``, as ``close`` does: ``weight`` times the value of each domain as a term of a rank."""
         raise NotImplementedError
 
     def detail(self) -> str:
-        """Return a sentence about the moment for who waits for it; "" if there is nothing to tell."""
+        """Return a sentence about the present state for a waiting user; "" without one."""
         return ""
 
     def change(self, places: Ints) -> str:
-        """Return what would help a task that fits on these nodes but for this predicate; of those that compare
-        domains.
+        """Return a change that would let a task start on these nodes, excluded by this predicate only.
+
+        For predicates that compare domains.
         """
         return f"without {self.text}, {len(places)} node{'s' * (len(places) > 1)} would do"
 
     def caps(self) -> Ints | None:
-        """Return, per node of the cluster, the limit of tasks of a gang that may start there together; None: any
-        number.
-        """
+        """Return the limit of gang tasks per node that may start together; ``None`` means no limit."""
         return None
 
     def caps_when_empty(self) -> Ints | None:
-        """Return these caps for empty nodes."""
+        """Return this limit for empty nodes."""
         return None
 
 
 class NodeCondition(Predicate):
-    """The predicate of an expression over one node, which must be true: undefined excludes the node."""
+    """The predicate of an expression over one node, which must be true; an undefined value excludes the node."""
 
     def __init__(self, context: ClauseContext, clause: Clause) -> None:
         self.text = brief(clause)
@@ -131,6 +128,6 @@ class NodeCondition(Predicate):
         return self._program.truth(self._cluster.nodes, f) == -1
 
 
-# Makers of predicates: of one from a clause, and of those from keys of the job.
+# Makers of predicates, from a clause or from keys of the job.
 Maker: TypeAlias = Callable[[ClauseContext, Clause, Wants], Predicate]
 ExtraMaker: TypeAlias = Callable[[ClauseContext, Wants], Iterable[Predicate]]

@@ -1,7 +1,7 @@
-"""Relations between jobs and nodes that constraints need: ports, racks, and the nodes of jobs.
+"""Relations between jobs and nodes, as constraints need them: ports, racks, and the nodes of jobs.
 
-Nodes of jobs are counted by the *owner* of the tasks: one job, all jobs of an application, all jobs of a name.
-Counts are made when they are first needed, and kept up to date from then on.
+Nodes of jobs are counted by the *owner* of the tasks: one job, all jobs of an application, or all jobs with a name.
+Counts are computed when first needed, and then kept up to date.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class RunningAttempt(Protocol):
 
 
 class RelatedJob(Protocol):
-    """The parts of a job that relations read."""
+    """The fields of a job that relations read."""
 
     @property
     def job(self) -> Job:
-        """The job as it was submitted."""
+        """The job as submitted."""
 
     @property
     def group(self) -> WithName:
@@ -60,7 +60,7 @@ class RelatedJob(Protocol):
 
     @property
     def constraints(self) -> Constraints | None:
-        """Its constraints beside amounts."""
+        """Its constraints besides amounts."""
 
     @property
     def attempts(self) -> Mapping[int, RunningAttempt]:
@@ -86,17 +86,17 @@ Whose: TypeAlias = Own | Application | JobKey | Licence | DataOf | Selected | Re
 
 
 def belongs_with(job: RelatedJob) -> Whose:
-    """Return the owners of the tasks that an adjacent job must be near: the job, and its application."""
+    """Return the owners of the tasks near which an adjacent job must run: the job and its application."""
     if job.job.application:
         return Application(job.group.name, job.job.application)
     return Own(job.job.counted_as)
 
 
 class Relations:
-    """The relations of one cluster; ``jobs`` are the live ones, as the ledger has them.
+    """The relations of one cluster; ``jobs`` are the live jobs of the ledger.
 
-    ``values`` gives the value of an attribute, by its key, on each node. ``facts`` grows whenever nodes may have begun,
-    or ceased, to be eligible: their descriptions, their presence, cordons, where data lies.
+    ``values`` returns the value of an attribute, by its key, on each node. ``facts`` counts possible changes of the
+    set of eligible nodes: their descriptions, presence and cordons, and the locations of data.
     """
 
     def __init__(self, dimensions: Dimensions, values: Callable[[str], Iterable[Value | None]]) -> None:
@@ -111,7 +111,7 @@ class Relations:
         )
         self.node_count = 0
         self.facts = 0
-        # Grows with whatever may change how many tasks of whom run in which domain.
+        # A counter of possible changes in the number of tasks per owner and domain.
         self.moves = 0
         self.counts: dict[Whose, dict[int, int]] = {}
         self.selections = Selections(
@@ -119,13 +119,13 @@ class Relations:
             lambda: (SelectableJob(job.job, job.group.name, job.constraints) for job in self.jobs.values()),
         )
         self._values = values
-        # Domains by the key of the attribute, and the tasks in them by their owners.
+        # Domains by the key of the attribute; below, the number of tasks in them by owner.
         self._domains: dict[str, Domains] = {}
         self._tallies: dict[Whose, dict[str, Ints]] = {}
         self.distances: tuple[Distance, ...] = ()
         self._applications: dict[Application, dict[int, None]] = {}
         self._families: dict[int, dict[int, None]] = {}
-        # The owners of the tasks of jobs that had one start or end, after the state of the selections.
+        # The owners of the tasks of jobs with a start or end, after the state of the selections.
         self._owners: dict[int, tuple[int, tuple[Whose, ...]]] = {}
 
     # --- nodes ---------------------------------------------------------------------------------------------
@@ -170,13 +170,15 @@ class Relations:
         return tuple(self._domains)
 
     def forget_domains(self, key: str) -> None:
-        """Forget the domains of an attribute, since a node has another value, or there are more nodes."""
+        """Drop the domains of an attribute, because a value changed or a node was added."""
         if self._domains.pop(key, None) is not None:
             for tallies in self._tallies.values():
                 tallies.pop(key, None)
 
     def tally(self, whose: Whose, key: str) -> Ints:
-        """Return the number of such tasks per domain of an attribute; the last one is that on nodes without it."""
+        """Return the number of these tasks per domain of an attribute; the last element is for nodes without the
+        attribute.
+        """
         domains = self.domains(key)
         kept = self._tallies.get(whose, {}).get(key)
         if kept is not None:
@@ -193,7 +195,7 @@ class Relations:
     # --- jobs ----------------------------------------------------------------------------------------------
 
     def add_job(self, job: RelatedJob, relation: Relation) -> None:
-        """Add a job in its group."""
+        """Add a job to its group."""
         self.moves += 1
         number = job.job.id
         self.dependencies.add(number, relation)
@@ -205,7 +207,7 @@ class Relations:
             self._families.setdefault(job.job.family, {})[number] = None
 
     def remove_job(self, job: RelatedJob) -> None:
-        """Remove a job that is over or leaves its group, and the counts for it alone."""
+        """Remove a job that has ended or leaves its group, and the counts for it alone."""
         self.moves += 1
         number, name = job.job.id, JobKey(job.group.name, job.job.name)
         self.dependencies.remove(number, name)
@@ -230,14 +232,14 @@ class Relations:
             del table[key]
 
     def forget_counts(self) -> None:
-        """Forget all counts, since jobs moved to other groups."""
+        """Drop all counts, because jobs moved to other groups."""
         self.counts.clear()
         self._owners.clear()
         self.moves += 1
         self._tallies.clear()
 
     def nodes_of(self, whose: Whose) -> Mapping[int, int]:
-        """Return the nodes on which such tasks run, and their numbers."""
+        """Return the nodes on which these tasks run, with their numbers."""
         found = self.counts.get(whose)
         if found is None:
             found = self.counted(whose)
@@ -269,7 +271,7 @@ class Relations:
                 return []
 
     def _anybody(self, whose: Whose) -> bool:
-        """Return whether there are such jobs, without listing them: a service may have a great many."""
+        """Return True if there are such jobs, without a list of them: a service may have a great many."""
         match whose:
             case Own(number):
                 return number in self.jobs or number in self._families
@@ -283,12 +285,12 @@ class Relations:
                 return False
 
     def job_of(self, owner: int) -> RelatedJob | None:
-        """Return the job of that id, or one of the service or database."""
+        """Return the job with that id, or one of the service or database with it."""
         number = owner if owner in self.jobs else next(iter(self._families.get(owner, ())), None)
         return None if number is None else self.jobs[number]
 
     def racks_of(self, whose: Whose) -> dict[int, int]:
-        """Return the racks in which such tasks run, and their numbers."""
+        """Return the racks in which these tasks run, with their numbers."""
         counts: dict[int, int] = {}
         for f, number in self.nodes_of(whose).items():
             r = self.racks.rack_of(f)

@@ -1,7 +1,7 @@
-"""Jobs that clauses of other jobs select, and jobs that others keep away from.
+"""Jobs selected by clauses of other jobs, and jobs excluded by other jobs.
 
-Which jobs a selector selects is settled when a job comes, so that starts and ends only count. What is kept follows from
-the live jobs alone.
+The jobs of a selector are determined when a job arrives, so that starts and ends only count. The tables depend on the
+live jobs alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cress.model.resources import Dimensions
 
 
 def domain_clauses(constraints: Constraints | None) -> Iterator[OverDomains]:
-    """Yield what the clauses over domains ask, hard or soft."""
+    """Yield the hard and soft clauses over domains."""
     if constraints is not None:
         asked: list[Clause] = [*constraints.requirement.clauses]
         asked += (term.what for term in constraints.rank.terms if isinstance(term.what, Clause))
@@ -31,7 +31,7 @@ def domain_clauses(constraints: Constraints | None) -> Iterator[OverDomains]:
 
 
 def _repels(constraints: Constraints | None, group: str) -> dict[Repelling, str]:
-    """Return what a job keeps away from for good, in its own group, and how the attribute is written."""
+    """Return the exclusions of a job that never relax, within its own group, with the attribute as written."""
     found: dict[Repelling, str] = {}
     for clause in () if constraints is None else constraints.requirement.clauses:
         value = clause.value
@@ -51,24 +51,24 @@ class SelectableJob(NamedTuple):
 
 
 class Selections:
-    """The selectors of live jobs with the jobs that they select; ``live`` gives all live jobs by id.
+    """The selectors of live jobs with the jobs that they select; ``live`` returns all live jobs by id.
 
-    ``touched`` are the groups and selectors whose jobs others began, or ceased, to keep away from.
+    ``touched`` are the groups and selectors whose jobs have come to be, or ceased to be, excluded by others.
     """
 
     def __init__(self, dimensions: Dimensions, live: Callable[[], Iterable[SelectableJob]]) -> None:
         self._dimensions = dimensions
         self._live = live
-        # How many live jobs name each selector, and the jobs selected.
+        # The number of live jobs that use each selector; below, the selected jobs.
         self._named: dict[Selected, int] = {}
         self._selected: dict[Selected, dict[int, None]] = {}
         self._by_job: dict[int, tuple[Selected, ...]] = {}
-        # The jobs that repel, and what each of them does.
+        # The jobs that exclude others, by exclusion.
         self.repelling: dict[Repelling, dict[int, str]] = {}
         self._repels: dict[int, tuple[Repelling, ...]] = {}
         self._names: dict[int, tuple[Selected, ...]] = {}
         self.touched: list[Repelling] = []
-        # Grows whenever a live job may have begun, or ceased, to be selected.
+        # A counter of possible changes in the selected live jobs.
         self.changes = 0
         self._columns: Columns | None = None
 
@@ -114,7 +114,7 @@ class Selections:
                 self._by_job[other.job.id] = (*self._by_job.get(other.job.id, ()), selected)
 
     def remove(self, number: int) -> list[Selected | Repelling]:
-        """Remove a job that is over or leaves its group; return whose tasks need not be counted any more."""
+        """Remove a job that has ended or leaves its group; return the owners whose tasks need no more counting."""
         over: list[Selected | Repelling] = []
         if not self._named:
             return over
@@ -143,28 +143,26 @@ class Selections:
     # --- questions -----------------------------------------------------------------------------------------
 
     def jobs_of(self, whose: Selected | Repelling) -> list[int]:
-        """Return the live jobs selected, or those that repel, by id."""
+        """Return the live jobs that are selected, or that exclude others, by id."""
         table: Mapping[Selected | Repelling, Iterable[int]] = (
             self._selected if isinstance(whose, Selected) else self.repelling  # type: ignore[assignment]
         )
         return sorted(table.get(whose, ()))
 
     def any_of(self, whose: Selected | Repelling) -> bool:
-        """Return whether a live job names such a selector, or repels."""
+        """Return True if a live job uses this selector or exclusion."""
         return whose in (self._named if isinstance(whose, Selected) else self.repelling)
 
     def owners(self, number: int) -> tuple[Selected | Repelling, ...]:
-        """Return the owners that the tasks of a job have beside itself: those that select it, and those that it
-        repels.
-        """
+        """Return the further owners of a job's tasks: the selectors that match it, and its own exclusions."""
         return (*self._by_job.get(number, ()), *self._repels.get(number, ()))
 
     def selects(self, selected: Selected, number: int) -> bool:
-        """Return whether a live job is among those selected."""
+        """Return True if a live job is selected."""
         return number in self._selected.get(selected, ())
 
     def avoided(self, job: Job, group: str) -> tuple[Avoid, ...]:
-        """Return what others make a job of this group keep away from."""
+        """Return the jobs and domains that a job of this group must avoid, because others exclude it."""
         return tuple(
             (repelling, min(by.values()))
             for repelling, by in sorted(self.repelling.items())
@@ -172,7 +170,7 @@ class Selections:
         )
 
     def take_touched(self) -> list[int]:
-        """Return the live jobs for which it changed what they keep away from, and forget it."""
+        """Return the live jobs whose exclusions by others changed, and clear the list."""
         touched, self.touched = self.touched, []
         found: dict[int, None] = {}
         for repelling in dict.fromkeys(touched):
@@ -184,7 +182,7 @@ class Selections:
         return sorted(found)
 
     def would_select(self, selected: Selected, job: Job, group: str) -> bool:
-        """Return whether a selector selects a job of this group."""
+        """Return True if a selector matches a job of this group."""
         selector = parse_selector(selected.jobs)
         among = selector.among(selected.group)
         if among not in (ANY_GROUP, group):
@@ -197,6 +195,6 @@ class Selections:
         asked = {key: facts[key] for key in keys_in_expression(selector.condition) if key in facts}
         if self._columns is None:
             self._columns = Columns(self._dimensions)
-        # Of a node that has nothing: only the job is asked for.
+        # The node has no resources, because only the job is tested.
         nodes = np.zeros((1, 2 * len(self._dimensions)), np.int64)
         return Program(self._columns, substituted(selector.condition, asked)).truth(nodes, 0) == 1

@@ -1,4 +1,4 @@
-"""Shapes: tasks of one shape are alike to the matcher."""
+"""Shapes: tasks of one shape are equal to the matcher."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cress.model.resources import ResourceVector
 class Shape:
     """A shape: the request, the number of tasks that start together, and their wants.
 
-    ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match``
-    is the match of its clauses, ``None`` if it has none; ``reach`` is the last result of ``within_reach``, ``closed``
-    that of ``waits_for_node``, each after the state of the cluster at that time; while the cluster has the open nodes
-    of ``open_at``, a unit without clauses does not wait for a node. ``kinds`` are the shapes of the kinds of tasks of a
-    gang, if it has several: its own request is the least of each amount that any of them asks for, and the places of a
-    unit are those of one kind after the other.
+    ``row`` is its row in the fit table while it has one; ``waiting`` counts the queued jobs with the shape. ``match``
+    is the match of its clauses, ``None`` without clauses. ``reach`` is the last result of ``within_reach`` and
+    ``closed`` that of ``waits_for_node``, each after the state of the cluster at that time. While the cluster has the
+    open nodes of ``open_at``, a unit without clauses does not wait for a node. ``kinds`` are the shapes of the kinds
+    of tasks of a gang with several kinds; its own request is then the least of each amount in them, and the places of
+    a unit are ordered by kind.
     """
 
     __slots__ = (
@@ -58,14 +58,14 @@ class Shape:
         self.used_at = 0
         self.early: Ints | None = None
         self.seen = -1
-        # The state of the cluster at the last check, and a suitable node, NONE if there was none.
+        # The state of the cluster at the last check, and a suitable node; NONE if there was none.
         self.reach = (-1, -1, NONE)
         self.closed = ((-1, -1, -1), NONE)
         self.open_at = -1
         self.kinds: tuple[Shape, ...] = ()
 
     def by_kind(self, nodes: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-        """Return the places of a unit (nodes and numbers of tasks), by kind; a shape without kinds is one."""
+        """Split the places of a unit (nodes and numbers of tasks) by kind; a shape without kinds counts as one."""
         if not self.kinds:
             return [list(nodes)]
         found: list[list[tuple[int, int]]] = [[] for _ in self.kinds]
@@ -79,7 +79,7 @@ class Shape:
         return found
 
     def copies(self, nodes: Iterable[tuple[int, int]]) -> Iterator[tuple[Shape, int, int]]:
-        """Yield the places of a unit with the shape of the tasks there."""
+        """Yield the places of a unit with the shape of the tasks on each."""
         if not self.kinds:
             for f, count in nodes:
                 yield self, f, count

@@ -18,7 +18,7 @@ from cress.model.jobfile.clauses import ClauseText
 from cress.model.jobfile.job import JobSpec, below
 from cress.model.resources import Dimensions
 
-# Keys of job files that become clauses of a kind of their own.
+# Keys of job files that become a kind of clause of their own.
 _KEYS = {
     Kind.DISK: "exclusive_disk",
     Kind.SPREAD: "spread",
@@ -31,10 +31,11 @@ _KEYS = {
 def constrained(specs: Sequence[JobSpec], dimensions: Dimensions | None = None) -> list[Job]:
     """Return the jobs of one submit with their requirements and ranks, in the language's canonical spelling.
 
-    ``dimensions`` are those of the cluster; None: they are not known, and any ``Job.X`` may be the amount of one.
+    ``dimensions`` are those of the cluster; with ``None`` they are unknown, and any ``Job.X`` may be the amount of
+    one.
 
-    Raises InputError, or InputErrors with every mistake; ``field`` is the key that a text stands for, below the place
-    of its job as in ``parse_jobs``.
+    Raises ``InputError``, or ``InputErrors`` with every mistake; ``field`` is the key of the text, below the place of
+    its job as in ``parse_jobs``.
     """
     jobs: list[Job] = []
     errors: list[InputError] = []
@@ -48,7 +49,7 @@ def constrained(specs: Sequence[JobSpec], dimensions: Dimensions | None = None) 
         found, mistakes = _requirement(spec.clauses, dimensions)
         rank = _rank(spec.ranks, dimensions, mistakes)
         parts = _parts(spec, dimensions, mistakes)
-        # Mistakes in constraints that a step inherits from its dag are reported for the dag.
+        # A mistake in constraints that a step inherits from its dag is reported for the dag.
         told = wrong.get(-spec.job.family, set())
         wrong[position] = {(each.field, each.what) for each in mistakes}
         errors += (below(each, spec.place) for each in mistakes if (each.field, each.what) not in told)
@@ -76,7 +77,7 @@ def _parts(spec: JobSpec, dimensions: Dimensions | None, mistakes: list[InputErr
             for clause in requirement.clauses
             if clause.kind in NOT_OF_PARTS
         )
-        # What parts take over from the job is wrong once.
+        # A mistake that parts inherit from the job is reported once.
         mistakes += (each for each in wrong if (each.field, each.what) not in told)
         told.update((each.field, each.what) for each in wrong)
         requirements.append(requirement)
@@ -89,7 +90,7 @@ def _parts(spec: JobSpec, dimensions: Dimensions | None, mistakes: list[InputErr
 
 
 def _rank(texts: Sequence[ClauseText], dimensions: Dimensions | None, mistakes: list[InputError]) -> str:
-    """Return the rank, and add what is wrong with it to the mistakes."""
+    """Return the rank, and add its mistakes to ``mistakes``."""
     rank = ""
     for each in texts:
         try:
@@ -121,20 +122,20 @@ def _requirement(texts: Sequence[ClauseText], dimensions: Dimensions | None) -> 
     if not errors:
         try:
             parse_requirement(str(together), stored=True)
-        except InputError as error:  # texts may be short enough each, and too long together
+        except InputError as error:  # each text may be short enough, and all of them together too long
             errors.append(error.at(field="requirement"))
     return together, errors
 
 
 def _told(text: ClauseText, error: InputError) -> InputError:
-    """Return the mistake with its key and its place in the submitted text, not in the combined one."""
+    """Return the mistake with its key and its position in the submitted text, instead of the combined one."""
     if isinstance(error, Misplaced) and text.wrote:
         error = trouble(text.wrote, text.place_in_wrote(error.place), error.said, error.hint)
     return error.at(field=text.field)
 
 
 def key_for(clauses: Sequence[Clause]) -> str:
-    """Return the key of a job file that these clauses most likely come from."""
+    """Return the key of a job file from which these clauses most probably come."""
     if len(clauses) == 1:
         (clause,) = clauses
         if clause.kind is Kind.NODES and isinstance(clause.expression, In):

@@ -1,9 +1,9 @@
 """Places for a gang of several kinds of tasks: all of them at once, or none (design note 0035).
 
-One kind after the other gets nodes in a *room*, which knows how many copies of a kind each node takes beside what was
-taken before. Packing different requests is hard in general: some orders of kinds and nodes are tried, and a way that
-all of them miss is not found. A gang that must be within one domain of an attribute is tried in each that has enough
-for every kind by itself.
+The kinds get nodes one after the other in a *room*, which knows the copies of a kind that each node takes beside the
+earlier kinds. Packing different requests is hard in general: some orders of kinds and nodes are tried, and a solution
+that all of them miss is not found. A gang that must be within one domain of an attribute is tried in each domain with
+enough room for every kind by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from cress.core.placing.gang_rules import NO_RULES, GangRules, Within, in_one
 from cress.core.tables.arrays import Ints
 
-# Orders of kinds that are tried, each with two orders of nodes, and domains in which they are.
+# The number of orders of kinds that are tried in each choice of domains, each with two orders of nodes.
 MOST_ORDERS = 24
 MOST_DOMAINS = 16
 
@@ -27,7 +27,7 @@ Places: TypeAlias = "list[tuple[int, int]]"
 
 
 class Asked(NamedTuple):
-    """One kind: its request (int64, K amounts), how many of it start, and the bound of all tasks of the gang per node
+    """One kind: its request (int64, K amounts), its number of tasks, and the limit of all tasks of the gang per node
     (empty: none).
     """
 
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 
 
 class KindsRoom(ABC):
-    """Room of nodes for the kinds of one gang; ``kinds`` in their order, ``rules`` about all of them together."""
+    """Room on nodes for the kinds of one gang: ``kinds`` in order, and ``rules`` for all of them together."""
 
     def __init__(self, kinds: Sequence[Asked], rules: GangRules = NO_RULES) -> None:
         self.kinds = kinds
@@ -45,7 +45,7 @@ class KindsRoom(ABC):
 
     @abstractmethod
     def copies(self, i: int) -> Ints:
-        """Return the copies of kind ``i`` per node beside what was taken, at most its size."""
+        """Return the copies of kind ``i`` per node beside the places taken, at most its size."""
 
     @abstractmethod
     def take(self, i: int, places: Places) -> None:
@@ -53,21 +53,19 @@ class KindsRoom(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Give back all that was taken."""
+        """Give back all places."""
 
     def order(self, i: int) -> Ints:
         """Return the nodes in the order in which kind ``i`` prefers them."""
         return np.arange(len(self.copies(i)))
 
     def holds(self, ways: Sequence[Places]) -> bool:
-        """Return whether the places that were found, by kind, hold all tasks: more than amounts may be asked."""
+        """Return True if the places found, by kind, hold all tasks; there may be conditions besides amounts."""
         return True
 
 
 class Levels(KindsRoom):
-    """Nodes with these amounts (int64, per node K of them); ``alone``: per kind the copies that nodes take of it
-    alone.
-    """
+    """Nodes with these amounts (int64, K per node); ``alone``: the copies of each kind that nodes take of it alone."""
 
     def __init__(
         self, kinds: Sequence[Asked], alone: Sequence[Ints], levels: Ints, rules: GangRules = NO_RULES
@@ -79,7 +77,7 @@ class Levels(KindsRoom):
         self._some = False
 
     def copies(self, i: int) -> Ints:
-        """Return the copies of kind ``i`` per node beside what was taken, at most its size."""
+        """Return the copies of kind ``i`` per node beside the places taken, at most its size."""
         return np.minimum(self._alone[i], copies_of(self._levels, self.kinds[i])) if self._some else self._alone[i]
 
     def take(self, i: int, places: Places) -> None:
@@ -89,7 +87,7 @@ class Levels(KindsRoom):
             self._levels[f] -= self.kinds[i].request * count
 
     def hold(self, ways: Sequence[Places]) -> bool:
-        """Return whether these places, by kind, have room."""
+        """Return True if these places, by kind, have room."""
         found = True
         for i, places in enumerate(ways):
             copies = self.copies(i)
@@ -99,14 +97,14 @@ class Levels(KindsRoom):
         return found
 
     def clear(self) -> None:
-        """Give back all that was taken."""
+        """Give back all places."""
         if self._some:
             self._levels[:] = self._all
             self._some = False
 
 
 def copies_of(levels: Ints, kind: Asked) -> Ints:
-    """Return how many copies of a kind these amounts hold, per node, at most its size."""
+    """Return the copies of a kind that these amounts hold, per node, at most its size."""
     asked = kind.request > 0
     if not asked.any():
         return np.full(len(levels), kind.size, np.int64)
@@ -115,7 +113,7 @@ def copies_of(levels: Ints, kind: Asked) -> Ints:
 
 
 def places_in(room: KindsRoom) -> list[Places] | None:
-    """Return places for all kinds, by kind; ``None`` if no way was found. Nothing is taken afterwards."""
+    """Return places by kind for all kinds; ``None`` if no solution was found. No place stays taken."""
     alone = [room.copies(i) for i in range(len(room.kinds))]
     for among in islice(domains_of(room.rules, [kind.size for kind in room.kinds], alone), MOST_DOMAINS):
         others = _use_to_others(among)
@@ -129,10 +127,9 @@ def places_in(room: KindsRoom) -> list[Places] | None:
 
 
 def domains_of(rules: GangRules, sizes: Sequence[int], alone: list[Ints]) -> Iterator[list[Ints]]:
-    """Yield the copies by kind in each choice of domains that the gang may be within, those that it prefers first;
-    without rules all of them.
+    """Yield the copies by kind in each choice of domains for the gang, preferred ones first; without rules all copies.
 
-    Each has enough for every kind by itself.
+    Each choice has enough room for every kind by itself.
     """
     ways = [alone] if _enough(sizes, alone) else []
     for rule in (each for each in rules.hard if isinstance(each, Within)):
@@ -149,14 +146,14 @@ def _enough(sizes: Sequence[int], alone: Sequence[Ints]) -> bool:
 
 
 def _orders(kinds: Sequence[Asked], alone: Sequence[Ints]) -> Iterator[tuple[int, ...]]:
-    """Yield orders of the kinds: first the one that begins with what has least room to spare."""
+    """Yield orders of the kinds, first the one that begins with the kind with the least room to spare."""
     spare = [int(copies.sum()) / kind.size for copies, kind in zip(alone, kinds, strict=True)]
     first = sorted(range(len(kinds)), key=lambda i: (spare[i], i))
     return islice(permutations(first), MOST_ORDERS)
 
 
 def _use_to_others(alone: Sequence[Ints]) -> list[Ints]:
-    """Return, by kind, for how many others each node is of use."""
+    """Return, by kind, the number of other kinds that each node could hold."""
     useful = [(copies > 0).astype(np.int64) for copies in alone]
     total = np.sum(useful, axis=0)
     return [total - each for each in useful]
@@ -165,7 +162,7 @@ def _use_to_others(alone: Sequence[Ints]) -> list[Ints]:
 def _one_way(
     room: KindsRoom, order: tuple[int, ...], alone: Sequence[Ints], others: list[Ints] | None
 ) -> list[Places] | None:
-    """Give nodes to the kinds in this order; ``others``: first the nodes that are of use to the fewest other kinds."""
+    """Assign nodes to the kinds in this order; ``others``: first the nodes that suit the fewest other kinds."""
     found: list[Places] = [[] for _ in order]
     placed = np.zeros(len(alone[0]), np.int64)
     for number, i in enumerate(order):

@@ -1,3 +1,3 @@
-"""State of a scheduler as it is kept: fields of jobs, attempts, claims, leases and groups, all as one struct, and its
+"""The state of a scheduler as stored: fields of jobs, attempts, claims, leases and groups in one struct, and its
 versions.
 """

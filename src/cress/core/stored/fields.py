@@ -1,7 +1,7 @@
-"""Fields of jobs, attempts, claims, leases and groups that a state keeps as they are.
+"""Fields of jobs, attempts, claims, leases and groups that a state stores unchanged.
 
-Each is declared here, with its type and its first value, and nowhere else: the records of ``core/jobs.py`` and the rows
-of a state (``state.py``) both have them from here. Times are microseconds on the clock of the core.
+Each is declared here only, with its type and its first value: the records of ``core/jobs.py`` and the rows of a state
+(``state.py``) inherit them. Times are microseconds on the clock of the core.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def fields_of(record: msgspec.Struct, kind: type[_Fields]) -> dict[str, Any]:
 
 
 class ForeseenJob(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Part of a job that is only foreseen: a scheduler that loses it works it out again.
+    """The foreseen part of a job: a scheduler without it computes it again.
 
-    The clauses in ``soft`` (bits) are soft now. Before the pass number ``arrived`` nobody looked at it. It is held for
-    the balance of the cluster since ``held_since``; ``drain`` are the nodes that are kept free for it, with the number
-    of copies, ``homes``, by a task whose companions still run, the node where it is to start beside them.
+    The clauses in ``soft`` (bits) are soft now. No pass before number ``arrived`` examined the job. The balance gate
+    holds it since ``held_since``; ``drain`` are the nodes kept free for it, with the number of copies; ``homes`` are,
+    by task with running companions, the nodes where it is to start beside them.
     """
 
     soft: int = 0
@@ -47,13 +47,13 @@ class ForeseenJob(msgspec.Struct, kw_only=True, omit_defaults=True):
 class KeptJob(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
     """Fields of a job.
 
-    Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
-    tasks that are queued again at a time. Jobs that are ``held`` or ``behind`` another job are not offered.
-    ``submitted`` fixes its place in the order. ``queued_at`` is since when tasks that never started wait, and a gang as
-    a whole; ``waits`` is since when each task of ``again`` does, the longest first (not of gangs). ``was_on`` are the
-    nodes that its waiting tasks were on (only of jobs that depend on others, or others on them). ``overdue_at`` is when
-    it goes before all others of its group. In the mode ``observe``, ``would_preempt``: the victims of the next unit
-    were reported.
+    Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of tasks queued again, ``later``
+    are tasks in backoff with their times. Jobs that are ``held`` or ``behind`` another job are not offered.
+    ``submitted`` determines its place in the order. ``queued_at`` is the time since which tasks that never started, or
+    a whole gang, wait; ``waits`` are those times for the tasks in ``again``, longest wait first (not for gangs).
+    ``was_on`` are the last nodes of its waiting tasks (only for jobs that depend on others, or others on them). At
+    ``overdue_at`` it goes before all others of its group. In the mode ``observe``, ``would_preempt`` means that the
+    victims of the next unit were reported.
     """
 
     submitted: int
@@ -75,9 +75,9 @@ class KeptJob(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
 class KeptAttempt(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
     """Fields of an attempt.
 
-    ``charge`` is its charge to the group, ``amounts`` its request, or of an adopted task the amounts that it was found
-    to have, ``ports`` its ports on the node. Its limit or its grace ends it at ``last_end``. It is ``due`` if it
-    started because its unit was due; it ``yields`` what it has of leases to the unit that preempted it.
+    ``charge`` is its charge to the group, ``amounts`` its request, or the amounts found for an adopted task, ``ports``
+    its ports on the node. Its limit or its grace ends it at ``last_end``. It is ``due`` if it started as a due unit;
+    it ``yields`` its parts of leases to the unit that preempted it.
     """
 
     id: int
@@ -94,7 +94,7 @@ class KeptAttempt(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
 
 
 class KeptStranger(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
-    """Fields of a foreign holder of a lease: a task that was found running (``name``), or other foreign use (id 0)."""
+    """Fields of a foreign holder of a lease: a task found running (``name``), or other foreign use (id 0)."""
 
     id: int
     name: str
@@ -104,10 +104,10 @@ class KeptStranger(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
 
 
 class KeptReservation(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
-    """Fields of a reservation; ``nodes`` has the number of copies on each node.
+    """Fields of a reservation; ``nodes`` contains the number of copies on each node.
 
-    It is ``hopeless`` if no node that the clauses of its unit allow is large enough, or not all together: no later unit
-    can delay it. It is ``lasting`` if its nodes are drained until the unit starts.
+    It is ``hopeless`` if the nodes that the clauses of its unit allow are too small, each or all together; then no
+    later unit can delay it. It is ``lasting`` if its nodes are drained until the unit starts.
     """
 
     start: int
@@ -121,9 +121,9 @@ class KeptClaim(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
     """Fields of a claim.
 
     ``tasks`` are those of its unit, ``victims`` the attempts that make room, ``expected`` is the end of their grace,
-    ``since`` since when the unit waits, ``leased`` what leases and victims of its workload bring. It is one that
-    ``moves`` its victims; ``moved`` is the task that is moved to its node while its attempt, the only victim, still
-    runs: it has no tasks until then.
+    ``since`` the time since which the unit waits, ``leased`` the parts from leases and victims of its workload. With
+    ``moves`` its victims are moved. ``moved`` is the task that is moved to its node; while its attempt, the only
+    victim, still runs, the claim has no tasks.
     """
 
     tasks: list[int]
@@ -138,9 +138,9 @@ class KeptClaim(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
 class KeptLease(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
     """Fields of a lease of a workload on one node.
 
-    ``id`` is the number of the attempt for which it was got, ``end`` when its idle parts are expected to be given back;
-    ``idle_since`` is when its last task ended, NEVER while it has one. ``wanted`` is what one with a holder asks for:
-    more while borrowers have not given back; ``mask`` are all devices of such a lease.
+    ``id`` is the number of the attempt that created it, ``end`` the expected return of its idle parts; ``idle_since``
+    is the end of its last task, NEVER while it has one. ``wanted`` is the amount requested by a holder, which may
+    exceed what it has until borrowers give back; ``mask`` are all devices of a held lease.
     """
 
     id: int
@@ -152,7 +152,7 @@ class KeptLease(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
 
 
 class KeptGroup(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Fields of a group: when tasks of it were preempted last, and the job for which that was."""
+    """Fields of a group: the last time at which its tasks were preempted, and the job for which they were."""
 
     preempted_at: int | None = None
     preempted_for: int | None = None

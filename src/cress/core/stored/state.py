@@ -1,8 +1,8 @@
-"""The state of a scheduler as one struct: all that later decisions depend on.
+"""The state of a scheduler as one struct: everything on which later decisions depend.
 
-What is only foreseen stands apart: a scheduler that is restored without it works it out again, and may then decide
-otherwise than the one from which the state was taken, within the same promises. Nodes are named by their index, jobs
-and attempts by their number, groups by their name. Caches (fit rows, bounds of matches) are not kept.
+Foreseen values are separate: a scheduler restored without them computes them again, and may then decide differently
+from the original within the same promises. Nodes are identified by index, jobs and attempts by number, groups by name.
+Caches (fit rows, bounds of matches) are not stored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VERSION = 5
 
 
 class StoredNode(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A node: why it is ``cordoned``, and the devices that are ``gone``."""
+    """A node: the reason why it is ``cordoned``, and its removed devices (``gone``)."""
 
     node: Node
     cordoned: str | None = None
@@ -46,7 +46,7 @@ class StoredNode(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class StoredJob(KeptJob, kw_only=True, omit_defaults=True, eq=True):
-    """A job; ``companions`` are, by a task in ``again``, job and task of those that start together with it."""
+    """A job; ``companions`` are, by task in ``again``, job and task of those that start together with it."""
 
     job: Job
     group: str
@@ -56,9 +56,9 @@ class StoredJob(KeptJob, kw_only=True, omit_defaults=True, eq=True):
 class StoredAttempt(KeptAttempt, kw_only=True, omit_defaults=True, eq=True):
     """An attempt.
 
-    ``devices`` are a mask of those of its node and whether (1) its disks are exclusive; ``held`` is what its row holds,
-    if that is not its amounts; ``end`` is when the row ends. ``parts`` are what it has beside its row: lease or 0,
-    device, amounts, end; ``inside`` is what of its row belongs to leases: lease, device, amounts.
+    ``devices`` are a mask of its node's devices, and 1 if its disks are exclusive; ``held`` are the amounts of its
+    row, if they differ from its amounts; ``end`` is the end of the row. ``parts`` are those beside its row: lease or
+    0, device, amounts, end; ``inside`` are the parts of its row that belong to leases: lease, device, amounts.
     """
 
     job: int
@@ -70,7 +70,7 @@ class StoredAttempt(KeptAttempt, kw_only=True, omit_defaults=True, eq=True):
 
 
 class StoredStranger(KeptStranger, kw_only=True, omit_defaults=True, eq=True):
-    """A foreign holder of a lease: its devices, what its row holds, and when the row ends."""
+    """A foreign holder of a lease: its devices, the amounts of its row, and the end of the row."""
 
     devices: tuple[int, int]
     held: tuple[int, ...]
@@ -78,7 +78,7 @@ class StoredStranger(KeptStranger, kw_only=True, omit_defaults=True, eq=True):
 
 
 class StoredReservation(KeptReservation, kw_only=True, omit_defaults=True, eq=True):
-    """A reservation for a unit of ``job``; ``known``: nothing changed on its nodes since it was last known to hold."""
+    """A reservation for a unit of ``job``; ``known``: its nodes have not changed since it was last confirmed."""
 
     job: int
     end: int
@@ -92,7 +92,7 @@ class StoredClaim(KeptClaim, kw_only=True, omit_defaults=True, eq=True):
 
 
 class StoredLease(KeptLease, kw_only=True, omit_defaults=True, eq=True):
-    """A lease of a workload: its idle amounts by device, and the job for which tasks left those of its workload on the
+    """A lease of a workload: its idle amounts by device, and the job for which tasks left its workload's leases on the
     node.
     """
 
@@ -103,14 +103,14 @@ class StoredLease(KeptLease, kw_only=True, omit_defaults=True, eq=True):
 
 
 class LendingState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """All leases of workloads, and the limit of loans with what became of the last ones."""
+    """All leases of workloads, and the limit of loans with its counts."""
 
     limit: tuple[int, int, int, int] | None = None
     leases: list[StoredLease] = []
 
 
 class Borrowed(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Amounts that groups borrowed lately, in ticks of ``length`` (µs)."""
+    """Past borrowing of groups, in ticks of ``length`` (µs)."""
 
     length: int
     groups: dict[str, MemoryState]
@@ -133,7 +133,7 @@ class StoredPlan(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Tried(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Findings of the last passes about a group: the unit that it offered, and what was tried in vain."""
+    """Results of the last passes for a group: the unit that it offered, and its failed tries."""
 
     visited: int = 0
     verdict: str = "unvisited"
@@ -148,10 +148,10 @@ class Tried(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Foreseen(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """All that is only foreseen or remembered of tries.
+    """Everything that is only foreseen, or remembered about tries.
 
-    ``cursor`` is the place of the rotation, ``loosened`` and ``passes`` count changes and passes; ``turns`` are since
-    when units wait for their turn.
+    ``cursor`` is the position of the rotation, ``loosened`` and ``passes`` count changes and passes; ``turns`` are the
+    times since which units wait for their turn.
     """
 
     cursor: int = 0
@@ -171,10 +171,10 @@ class Foreseen(msgspec.Struct, kw_only=True, omit_defaults=True):
 class CoreState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The state of a scheduler.
 
-    ``groups`` are the configured ones, in the time zone ``groups_zone`` if their file names one; ``kept`` is what is
-    kept of each group that has anything. ``others`` are foreign holders of leases, ``ending`` the attempts that end
-    with an advance reservation, ``to_stop`` those whose stop is not proposed yet with the time since which it is due,
-    ``strangers`` the ports in use by others by node.
+    ``groups`` are the configured ones, in the time zone ``groups_zone`` if their file names one; ``kept`` are the
+    fields of each group that differ from their first values. ``others`` are foreign holders of leases, ``ending`` the
+    attempts that end with an advance reservation, ``to_stop`` those whose stop is not proposed yet, with the time
+    since which it is due, ``strangers`` the foreign ports by node.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""Versions of the state: states that earlier releases wrote, converted step by step to the struct of this one."""
+"""Versions of the state: states of earlier releases, converted step by step to the present struct."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Plain: TypeAlias = dict[str, Any]
 
 
 def state_of(state: CoreState | Plain) -> CoreState:
-    """Return a state as a struct of this version; ``ValueError`` if it cannot be converted.
+    """Return a state as a struct of this version; raise ``ValueError`` if it cannot be converted.
 
-    Fields that a newer release added are passed over.
+    Fields added by a newer release are ignored.
     """
     if isinstance(state, CoreState):
         return state
@@ -32,7 +32,7 @@ def state_of(state: CoreState | Plain) -> CoreState:
 
 
 def _from_3(state: Plain) -> Plain:
-    """Convert version 3, which listed the stops that were not proposed yet."""
+    """Convert version 3, which listed the stops not proposed yet."""
     state = dict(state)
     outbox = state.pop("outbox")
     return {
@@ -44,7 +44,7 @@ def _from_3(state: Plain) -> Plain:
 
 
 def _from_4(state: Plain) -> Plain:
-    """Convert version 4, which had what is foreseen among the rest, and pairs instead of tables by number."""
+    """Convert version 4, which mixed foreseen values with the others, and had pairs instead of tables by number."""
     at, who = state["preempted_at"], state.get("preempted_for", {})
     jobs = {job["job"]["id"]: job for job in state["jobs"]}
     memory = state["memory"]
@@ -102,7 +102,7 @@ def _attempt_from_4(attempt: Plain, job: Plain) -> Plain:
 
 
 def _request(job: Plain, task: int) -> list[int]:
-    """Return the request of a task: that of its part, or of the job."""
+    """Return the request of a task: that of its part, or that of the job."""
     for part in job.get("parts", ()):
         if task < part["tasks"]:
             found: list[int] = part["request"]
@@ -127,5 +127,5 @@ def _tried_from_4(entry: Plain) -> Plain:
     }
 
 
-# By version: the function that converts to the next one.
+# By version, the function that converts to the next one.
 _CONVERTERS: dict[int, Callable[[Plain], Plain]] = {3: _from_3, 4: _from_4}

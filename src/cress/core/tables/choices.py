@@ -1,4 +1,4 @@
-"""The nodes that choose their jobs, by their conditions and by the names that they repel by."""
+"""The nodes with choices: their conditions over jobs, and the names by which they repel."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cress.language.acceptance import parse_accepts
 from cress.language.jobfacts import keys_in_expression
 from cress.model.node import Node
 
-# The nodes of each condition, or of each name.
+# The nodes with each condition, or with each name.
 _Nodes: TypeAlias = dict[str, dict[int, None]]
 
 
 class NodeChoices:
-    """The nodes with a condition, and those with a name to be tolerated.
+    """The nodes with a condition, and those with a name that jobs must tolerate.
 
-    ``keys`` are the attributes of jobs that conditions ask for; ``changed``: conditions or names came or went, so
-    waiting jobs must be asked again.
+    ``keys`` are the attributes of jobs used in conditions; ``changed``: a condition or name came or went, so waiting
+    jobs must be matched again.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class NodeChoices:
 
     @property
     def names(self) -> list[str]:
-        """Return all names that nodes repel by, in order."""
+        """Return all names by which nodes repel, in order."""
         return sorted(self._by_name)
 
     def accepting(self, condition: str) -> Ints:
@@ -84,7 +84,7 @@ class NodeChoices:
 
 
 def _move(table: _Nodes, f: int, old: Iterable[str], new: Iterable[str]) -> None:
-    """Take a node out of the old places of a table, and put it into the new ones."""
+    """Move a node from its old entries of a table to its new ones."""
     for each in old:
         del table[each][f]
         if not table[each]:

@@ -48,16 +48,16 @@ from cress.model.node import DISK_KIND, Device, Load, Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
 
-# The kind of a device that the node has no longer, while leases still have it.
+# The kind of a device that the node no longer has, while leases still hold it.
 GONE = -3
-# Requests whose least charge is kept.
+# The number of requests with a cached least charge.
 _MOST_REQUESTS = 10_000
 
 
 class NodeWatcher:
-    """Watcher that is told of every change on a node; this one does nothing.
+    """Observer of all changes on nodes; this one does nothing.
 
-    The matcher is one, unknown to the cluster.
+    The matcher is one; the cluster does not depend on it.
     """
 
     def set_node(self, f: int, node: Node) -> None:
@@ -70,17 +70,17 @@ class NodeWatcher:
         """Note that the description or the presence of node ``f`` changed."""
 
     def opened(self, f: int) -> None:
-        """Note that node ``f`` was cordoned, or is so no longer."""
+        """Note that node ``f`` was cordoned or uncordoned."""
 
     def touch(self, f: int) -> None:
         """Note that free amounts or tasks on node ``f`` changed."""
 
 
 class Cluster:
-    """The nodes, and the tables that kernels keep in step with them.
+    """The nodes, and the tables that kernels keep consistent with them.
 
-    Indices of nodes are given in the order of registration and stay with the name permanently. The rows of ``leases``
-    are managed by ``Leases``, those of ``rows`` and ``lack`` by ``Fit``.
+    Indices of nodes are assigned in the order of registration and stay with the name permanently. ``LeaseTable``
+    manages the rows of ``leases``, ``Fit`` those of ``rows`` and ``lack``.
     """
 
     def __init__(self, dimensions: Dimensions, balanced: Iterable[str]) -> None:
@@ -105,31 +105,30 @@ class Cluster:
         self.index: dict[str, int] = {}
         self.specs: list[Node] = []
         self.cordoned: list[str | None] = []
-        # Nodes that are cordoned only because their executors are away for the moment.
+        # Nodes that are cordoned only because their executors are absent.
         self.away: set[int] = set()
         # The measured overload of nodes, as text.
         self.overloaded: list[str | None] = []
         self.lost: list[bool] = []
-        # Nodes that have less than their leases hold; and devices that nodes have no longer, while leases still have
-        # them.
+        # Nodes with less than their leases hold; below, removed devices that leases still hold.
         self.overdrawn: set[int] = set()
         self.gone: dict[int, tuple[Device, ...]] = {}
         self.node_count = 0
         self.usable_count = 0
-        # The number of times that a node was added, lost, cordoned or came back.
+        # The number of times that a node was added, lost, cordoned or uncordoned.
         self.usable_changes = 0
-        # The largest capacity, and the number of such changes when it was computed.
+        # The largest capacity, after the value of this counter for which it was computed.
         self._largest: tuple[int, ResourceVector] = (-1, ())
-        # The capacities of usable nodes, the same way, and the least charge of each request over them.
-        # The smallest and the largest charge of requests, by how they are charged.
+        # Likewise the capacities of usable nodes, and the smallest and the largest charge of requests over them, by
+        # kind of charge.
         self._extremes: tuple[int, set[ResourceVector], dict[tuple[ResourceVector, object], tuple[int, int]]]
         self._extremes = (-1, set(), {})
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
-        # The devices of each node; no node is known to have one as long as ``nodes`` has no columns for them.
+        # The devices of each node; ``nodes`` has no columns for devices until some node has one.
         self.devices: list[tuple[Device, ...]] = []
         self.width = width
         self.columns: Floats = np.zeros((2 * width + 2, 1), np.float32)
-        # The weights under which the last column, y before placing, was worked out.
+        # The weights for which the last column, y before placing, was computed.
         self.then: Floats = np.zeros(width, np.float32)
         self.blocked: npt.NDArray[np.int32] = np.zeros(1, np.int32)
         self.totals: Ints = np.zeros(TOTAL_USED + 2 * k, np.int64)
@@ -139,15 +138,15 @@ class Cluster:
         self.lack: npt.NDArray[np.int32] = np.zeros((8, 1), np.int32)
         self.row_count = 0
         self.watcher = NodeWatcher()
-        # Grows with every event that may let a waiting unit fit; until then a unit that failed need not be tried again.
+        # A counter of events that may let a waiting unit fit; a failed unit need not be tried again until it grows.
         self.loosened = 0
-        # Grows when a node is added, lost, or described anew.
+        # A counter of nodes that are added, lost or described anew.
         self.described = 0
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> int:
-        """Add a node, or one that was lost and is back; return its index."""
+        """Add a node, or restore a lost one; return its index."""
         f = self.index.get(node.name, NONE)
         if f == NONE:
             f = self.node_count
@@ -179,14 +178,14 @@ class Cluster:
         return f
 
     def differs(self, node: Node) -> bool:
-        """Return whether a description has another capacity or other devices than the one that is known."""
+        """Return True if a description differs in capacity or devices from the present one."""
         known = self.specs[self.index[node.name]]
         return known.capacity != node.capacity or devices_of(node, self.dimensions) != devices_of(
             known, self.dimensions
         )
 
     def change_node(self, node: Node) -> bool:
-        """Replace the description of a node; its leases stay. Return whether its capacity or devices have changed."""
+        """Replace the description of a node; its leases stay. Return True if its capacity or devices have changed."""
         f = self.index[node.name]
         has = devices_of(node, self.dimensions)
         changed = self.differs(node)
@@ -207,12 +206,12 @@ class Cluster:
         return changed
 
     def _set_share(self, f: int) -> None:
-        """Set 1 / the number of balanced dimensions that node ``f`` has."""
+        """Set 1 / the number of balanced dimensions on node ``f``."""
         has = int(np.count_nonzero(self.nodes[f, FREE + self.k_count + self.dims]))
         self.columns[2 * self.width, f] = np.float32(1.0 / has) if has else np.float32(0)
 
     def slots_on(self, f: int) -> list[int]:
-        """The slots of the leases on node ``f``, in the order of their ends."""
+        """Return the slots of the leases on node ``f``, in the order of their ends."""
         slots = []
         slot = int(self.nodes[f, HEAD])
         while slot != NONE:
@@ -221,7 +220,7 @@ class Cluster:
         return slots
 
     def _lay_out(self, f: int, has: tuple[Device, ...]) -> None:
-        """Set the devices of node ``f`` while leases have some of its former ones."""
+        """Set the devices of node ``f`` while leases hold some of its former ones."""
         slots = self.slots_on(f)
         before = self.devices[f]
         column = mask_at(self.k_count)
@@ -237,7 +236,7 @@ class Cluster:
                 give_devices(slot, self.nodes[f], -1, self.leases, self.k_count)
 
     def set_gone(self, f: int, has: tuple[Device, ...], gone: tuple[Device, ...]) -> None:
-        """Set the devices of node ``f``, with places for those that are gone: these have no amounts and are never
+        """Set the devices of node ``f``, with entries for removed ones, which have no amounts and are never
         allocated.
         """
         self._set_devices(f, (*has, *gone))
@@ -251,21 +250,19 @@ class Cluster:
             self.gone[f] = gone
 
     def drop_gone(self, f: int) -> None:
-        """Remove the places of devices of node ``f`` that are gone and that no lease has any more."""
+        """Drop the entries of removed devices on node ``f`` that no lease holds any more."""
         self._lay_out(f, devices_of(self.specs[f], self.dimensions))
         self.refresh(f)
 
     def left_on(self, f: int) -> Ints:
-        """Return the free amounts on node ``f``, and those of its devices; below 0 where leases hold more than there
-        is.
-        """
+        """Return the free amounts on node ``f`` and its devices; negative where leases hold more than the capacity."""
         k = self.k_count
         begin = first_device(k)
         left = [self.nodes[f, at + LEFT : at + LEFT + DISK_AMOUNTS] for at in range(begin, self.nodes.shape[1], WIDTH)]
         return np.concatenate([self.nodes[f, FREE : FREE + k], *left])
 
     def overdrawn_nodes(self) -> list[int]:
-        """Return the nodes that have less than their leases hold."""
+        """Return the nodes with less than their leases hold."""
         short = np.any(self.nodes[: self.node_count, FREE : FREE + self.k_count] < 0, axis=1)
         for at in range(first_device(self.k_count), self.nodes.shape[1], WIDTH):
             short |= np.any(self.nodes[: self.node_count, at + LEFT : at + LEFT + DISK_AMOUNTS] < 0, axis=1)
@@ -273,7 +270,7 @@ class Cluster:
         return found
 
     def set_overdrawn(self, f: int, overdrawn: bool) -> None:
-        """Note whether node ``f`` has less than its leases hold: it takes no tasks then."""
+        """Mark node ``f`` as having less than its leases hold; it then takes no tasks."""
         if overdrawn != (f in self.overdrawn):
             if overdrawn:
                 self.overdrawn.add(f)
@@ -282,7 +279,7 @@ class Cluster:
             self._set_usable(f)
 
     def lose_node(self, f: int) -> None:
-        """Remove a lost node; its leases must have been released before."""
+        """Remove a lost node; its leases must be released first."""
         k = self.k_count
         self.totals[TOTAL_USED + k :] -= self.nodes[f, FREE + k : FREE + 2 * k]
         self.nodes[f, FREE : FREE + 2 * k] = 0
@@ -295,7 +292,7 @@ class Cluster:
         self.watcher.change(f)
 
     def cordon(self, f: int, reason: str | None, *, away: bool = False) -> None:
-        """Cordon the node (for a reason; ``away``: only because its executor is), or end that (``None``)."""
+        """Cordon the node (for a reason; ``away``: only because its executor is absent), or uncordon it (``None``)."""
         self.cordoned[f] = reason
         if away:
             self.away.add(f)
@@ -305,11 +302,11 @@ class Cluster:
         self.watcher.opened(f)
 
     def is_only_away(self, f: int) -> bool:
-        """Return whether nothing but an executor that is away for the moment keeps tasks off the node."""
+        """Return True if only an absent executor keeps tasks off the node."""
         return f in self.away and not self.lost[f] and self.overloaded[f] is None and f not in self.overdrawn
 
     def set_overload(self, f: int, what: str | None) -> None:
-        """Mark the node as overloaded (by these measurements), or not (``None``)."""
+        """Mark the node as overloaded (with these measurements), or not (``None``)."""
         changed = (what is None) != (self.overloaded[f] is None)
         self.overloaded[f] = what
         if changed:
@@ -332,9 +329,9 @@ class Cluster:
         )
 
     def tables(self) -> tuple[object, ...]:
-        """Return the tables that change with every lease, in the order in which kernels take them.
+        """Return the tables that change with every lease, in the order of kernel arguments.
 
-        Kernels take them one by one: unpacking a struct costs numba 1.5 µs a call more.
+        Kernels take them one by one, because numba needs 1.5 µs more per call to unpack a struct.
         """
         return (
             self.nodes,
@@ -373,11 +370,11 @@ class Cluster:
         self.columns = grown(self.columns, n, 1)
         self.blocked = grown(self.blocked, n)
         self.lack = grown(self.lack, n, 1)
-        # A node that is not added yet must not appear to fit everything.
+        # A node that is not added yet must not appear to fit every shape.
         self.lack[:, self.node_count :] = UNUSABLE
 
     def total_of(self, k: int) -> int:
-        """Return the total capacity in one dimension of the nodes that are not lost."""
+        """Return the total capacity in one dimension over all nodes that are not lost."""
         return self.totals.item(TOTAL_USED + self.k_count + k)
 
     def capacity(self) -> ResourceVector:
@@ -385,7 +382,7 @@ class Cluster:
         return tuple(int(x) for x in self.totals[TOTAL_USED + self.k_count :])
 
     def largest_capacity(self) -> ResourceVector:
-        """Per dimension, the most that one node offers."""
+        """Return the largest capacity of a node in each dimension."""
         if self._largest[0] != self.usable_changes:
             k = self.k_count
             most = self.nodes[: max(1, self.node_count), FREE + k : FREE + 2 * k].max(axis=0)
@@ -393,8 +390,8 @@ class Cluster:
         return self._largest[1]
 
     def least_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:
-        """Return the smallest ``charge`` of a request over the capacities of the usable nodes that are large enough; 0
-        if there is none.
+        """Return the smallest ``charge`` of a request over the capacities of usable nodes that are large enough; 0
+        without any.
         """
         return self._charges(request, charge)[0]
 
@@ -419,7 +416,7 @@ class Cluster:
         return found
 
     def used(self) -> ResourceVector:
-        """Return the total of what leases hold."""
+        """Return the total of the held amounts."""
         return tuple(int(x) for x in self.totals[TOTAL_USED : TOTAL_USED + self.k_count])
 
     def free(self, f: int) -> ResourceVector:
@@ -432,7 +429,7 @@ class Cluster:
 
     @property
     def starved(self) -> bool:
-        """True if some shape with a row fits nowhere at the moment."""
+        """True if some shape with a row fits nowhere now."""
         return self.totals.item(TOTAL_STARVED) > 0
 
     @property
@@ -442,7 +439,7 @@ class Cluster:
 
     @property
     def stamp(self) -> int:
-        """Return the stamp, which grows with every change on any node."""
+        """The stamp, which grows with every change on any node."""
         return int(self.totals[TOTAL_STAMP])
 
     def node_stamp(self, f: int) -> int:
@@ -465,22 +462,22 @@ class Cluster:
         return copies
 
     def is_large(self, f: int, request: Ints) -> bool:
-        """Return whether node ``f`` holds ``request`` when empty."""
+        """Return True if node ``f`` holds ``request`` when empty."""
         return bool(np.all(self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count] >= request))
 
     def large(self, request: ResourceVector) -> Bools:
-        """Return, per node, whether it holds ``request`` when empty."""
+        """Return, per node, True if it holds ``request`` when empty."""
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
         large: Bools = np.all(capacity >= np.array(request, np.int64), axis=1)
         return large
 
     def usable(self) -> Bools:
-        """Return, per node, whether it takes new tasks."""
+        """Return, per node, True if it takes new tasks."""
         usable: Bools = self.nodes[: self.node_count, USABLE] == 1
         return usable
 
     def fits_now(self, request: ResourceVector) -> bool:
-        """Return whether the free amounts of some usable node hold one copy of ``request``, devices aside."""
+        """Return True if the free amounts of some usable node hold one copy of ``request``, devices aside."""
         free = self.nodes[: self.node_count, FREE : FREE + self.k_count]
         return bool(np.any(self.usable() & np.all(free >= np.array(request, np.int64), axis=1)))

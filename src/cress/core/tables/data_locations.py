@@ -1,4 +1,4 @@
-"""Locations of data that clauses name (algorithms §8, DataLocality): nodes report paths, events locate the rest."""
+"""Locations of data named in clauses (algorithms §8, DataLocality): nodes report paths, events locate the rest."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from cress.language.columns import attributes_of
 from cress.model.datanames import within
 from cress.model.node import Node
 
-# A share of all of it, in thousandths.
+# The share of the whole data, in thousandths.
 WHOLE = 1000
 
 Places: TypeAlias = tuple[tuple[str, int], ...]
-# The form in which hosts are compared: an address as a number, since it has several spellings.
+# The form in which hosts are compared: an address as a number, because it has several spellings.
 Host: TypeAlias = str | Address
 _T = TypeVar("_T", bound=Hashable)
 
 
 class DataOf(NamedTuple):
-    """Data of this name, as a thing whose location shapes watch."""
+    """Data of this name, as an object that shapes watch for its location."""
 
     data: str
 
 
 def is_local(data: str) -> bool:
-    """Return whether the data is a path on nodes, which nodes report themselves; other data is located by events."""
+    """Return True if the data is a path on nodes, which nodes report themselves; events locate other data."""
     return data.startswith("/")
 
 
@@ -36,13 +36,16 @@ def host(name: str) -> Host:
 
 
 def _bare(name: Host) -> str | None:
-    """Return the host name without its domain; ``None`` of an address, or of a name without one."""
+    """Return the host name without its domain; ``None`` for an address, or for a name without a domain."""
     label, dot, _ = name.partition(".") if isinstance(name, str) else ("", "", "")
     return label if label and dot else None
 
 
 def hosts_of(node: Iterable[str]) -> tuple[Host, ...]:
-    """Return what a node with these names is called: also without its domain; if it has none, with any (``name.``)."""
+    """Return the forms in which a node with these names is indexed.
+
+    A name with a domain is also entered without it, a name without one also for any domain (``name.``).
+    """
     names = dict.fromkeys(map(host, node))
     bare = {label for each in names if (label := _bare(each))}
     anywhere = [f"{each}." for each in names if isinstance(each, str) and "." not in each and each not in bare]
@@ -50,7 +53,7 @@ def hosts_of(node: Iterable[str]) -> tuple[Host, ...]:
 
 
 def spellings(name: str) -> tuple[Host, ...]:
-    """Return what nodes may call a host that is told by this name: the name, and in any domain (``name.``) if it has
+    """Return the forms by which a host with this name is looked up: the name, and for any domain (``name.``) if it has
     one.
     """
     whole = host(name)
@@ -59,20 +62,20 @@ def spellings(name: str) -> tuple[Host, ...]:
 
 
 class Locations:
-    """Locations of data by its name: hosts and their shares in thousandths, or the reason why they are unknown.
+    """Locations of data by name: hosts and their shares in thousandths, or the reason why they are unknown.
 
-    ``wanted`` counts the live jobs that name it in any clause.
+    ``wanted`` counts the live jobs that name the data in any clause.
     """
 
     def __init__(self) -> None:
         self.places: dict[str, Places] = {}
         self.problems: dict[str, str] = {}
-        # The places by host, in the form in which hosts are compared.
+        # The shares by host, in the form in which hosts are compared.
         self.shares: dict[str, dict[Host, int]] = {}
         self.wanted: dict[str, int] = {}
-        # Grows with every name that is added or removed, so that the resolver knows when to look again.
+        # A counter of names added or removed, so that the resolver knows when to look again.
         self.stamp = 0
-        # The host names of each node, and the nodes of each host name; likewise the paths.
+        # The host names of each node, and the nodes of each host name; likewise for paths.
         self.names: dict[int, tuple[Host, ...]] = {}
         self.nodes: dict[Host, dict[int, None]] = {}
         self._had: dict[int, tuple[str, ...]] = {}
@@ -86,7 +89,7 @@ class Locations:
         _put(f, node.data, self._had, self._holders)
 
     def name(self, data: Iterable[str], change: int) -> None:
-        """Count a live job that names this data (1), or does so no longer (-1)."""
+        """Count a live job that names this data (1), or one that no longer does (-1)."""
         for each in data:
             count = self.wanted.get(each, 0) + change
             self.stamp += count == change or not count
@@ -96,7 +99,7 @@ class Locations:
                 del self.wanted[each]
 
     def told(self, data: str, places: Places | None, problem: str) -> None:
-        """Replace the locations of this data, or the reason why they are unknown."""
+        """Set the locations of this data, or the reason why they are unknown."""
         self.places.pop(data, None)
         self.shares.pop(data, None)
         self.problems.pop(data, None)
@@ -110,7 +113,7 @@ class Locations:
                     shares[each] = max(share, shares.get(each, 0))
 
     def holders(self, path: str) -> set[int]:
-        """Return the nodes that have the path, or a folder above it."""
+        """Return the nodes with the path or a folder above it."""
         return {f for each in within(path) for f in self._holders.get(each, ())}
 
     def export(self) -> list[tuple[str, Places | None, str]]:
@@ -120,7 +123,7 @@ class Locations:
 
 
 def _put(f: int, has: tuple[_T, ...], had: dict[int, tuple[_T, ...]], holders: dict[_T, dict[int, None]]) -> None:
-    """Replace the entries of node ``f`` by these."""
+    """Replace the entries of node ``f``."""
     if had.get(f, ()) == has:
         return
     for each in had.pop(f, ()):

@@ -1,6 +1,6 @@
 """Dependencies between live jobs by name (JobDependency, source E §3.2): within the group, or as ``group/name``.
 
-A name stands for all live jobs that have it; the job need not exist yet.
+A name stands for all live jobs with it; no such job need exist yet.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from cress.model.errors import InputError
 
 
 class JobKey(NamedTuple):
-    """The group and the name of the jobs that a dependency refers to."""
+    """The group and the name of the jobs to which a dependency refers."""
 
     group: str
     name: str
 
 
 class Relation(NamedTuple):
-    """A job as dependencies see it: its key (without a name no job can depend on it), and the keys that it depends
-    on.
+    """The relation of a job to others: its key, and the keys on which it depends.
+
+    No job can depend on a job without a name.
     """
 
     key: JobKey
@@ -34,18 +35,18 @@ def key_of(text: str, group: str) -> JobKey:
 
 
 class DependencyTable:
-    """The relations of live jobs, by their ids.
+    """The relations of live jobs, by id.
 
-    Names are indexed from the first lookup on: ``live`` has the jobs of that time, and from
-    then on (``followed``) every job is added, with its name alone if it depends on no job.
+    Names are indexed from the first lookup on: ``live`` returns the jobs at that time, and after it (``followed``)
+    every job is added, with its name only if it depends on no job.
     """
 
     def __init__(self, live: Callable[[], Iterable[tuple[int, JobKey]]]) -> None:
         self.followed = False
         self._live = live
-        # Only of jobs with dependencies.
+        # Only for jobs with dependencies.
         self._relations: dict[int, Relation] = {}
-        # Whether a live job depends on others: read at every start and end, so an attribute.
+        # True if a live job depends on others; an attribute, because every start and end reads it.
         self.in_use = False
         self._named: dict[JobKey, dict[int, None]] = {}
         self._behind: dict[JobKey, dict[int, None]] = {}
@@ -61,7 +62,7 @@ class DependencyTable:
                 self._behind.setdefault(key, {})[number] = None
 
     def remove(self, number: int, key: JobKey) -> None:
-        """Remove the job with this key: it is over, or will be added again with another group."""
+        """Remove the job with this key, because it has ended or is added again with another group."""
         _leave(self._named, key, number)
         if number in self._relations:
             for each in self._relations.pop(number).on:
@@ -69,12 +70,12 @@ class DependencyTable:
             self.in_use = bool(self._relations)
 
     def named(self, key: JobKey) -> list[int]:
-        """Return the live jobs of that name, by id."""
+        """Return the live jobs with that name, by id."""
         self._follow()
         return sorted(self._named.get(key, ())) if key.name else []
 
     def is_named(self, key: JobKey) -> bool:
-        """Return whether a live job has that name."""
+        """Return True if a live job has that name."""
         self._follow()
         return bool(key.name) and key in self._named
 
@@ -85,17 +86,17 @@ class DependencyTable:
                 self._named.setdefault(each, {})[number] = None
 
     def on(self, number: int) -> list[int]:
-        """Return the live jobs that a job depends on directly, by id."""
+        """Return the live jobs on which a job depends directly, by id."""
         relation = self._relations.get(number)
         return sorted({each for key in relation.on for each in self.named(key)}) if relation else []
 
     @property
     def depended_on(self) -> list[JobKey]:
-        """The keys that live jobs depend on, in order; there need not be such jobs."""
+        """Return the keys on which live jobs depend, in order; such jobs need not exist."""
         return sorted(self._behind)
 
     def concern(self, number: int, key: JobKey) -> bool:
-        """Return whether the job with this id and key depends on others, or others on it."""
+        """Return True if the job with this id and key depends on others, or others on it."""
         return number in self._relations or key in self._behind
 
     def behind(self, key: JobKey) -> list[int]:
@@ -103,7 +104,7 @@ class DependencyTable:
         return sorted(self._behind.get(key, ()))
 
     def check(self, new: Iterable[Relation]) -> None:
-        """Raise ``InputError`` if jobs of one submit would depend on themselves, also through live jobs."""
+        """Raise ``InputError`` if jobs of one submit would depend on themselves, directly or through live jobs."""
         new = [relation for relation in new if relation.on]
         if not new:
             return
@@ -138,7 +139,7 @@ def _name(key: JobKey, group: str) -> str:
 
 
 def _circle(start: JobKey, edges: dict[JobKey, dict[JobKey, None]]) -> list[JobKey]:
-    """Return a path from ``start`` back to it, without the last step; empty if there is none."""
+    """Return a path from ``start`` back to it, without the last step; empty without one."""
     path: list[JobKey] = [start]
     ways: list[Iterator[JobKey]] = [iter(edges.get(start, ()))]
     seen: set[JobKey] = set()

@@ -40,17 +40,17 @@ def in_turn(asks: Sequence[Ints]) -> list[int]:
 
 
 def any_devices(cluster: Cluster) -> bool:
-    """Return whether any node counts its devices one by one."""
+    """Return True if some node counts its devices one by one."""
     return bool(cluster.nodes.shape[1] > first_device(cluster.k_count))
 
 
 def cares(cluster: Cluster, ask: Ints) -> bool:
-    """Return whether devices limit the nodes for this request."""
+    """Return True if devices limit the nodes for this request."""
     return bool(ask[ASKS]) and any_devices(cluster)
 
 
 def copies(cluster: Cluster, ask: Ints, *, empty: bool) -> Ints:
-    """Return, per node, the number of copies of this request that find their devices, now or if the node were empty."""
+    """Return, per node, the copies of this request that find their devices, now or with the node ``empty``."""
     out = np.full(cluster.node_count, MANY, np.int64)
     if ask[ASKS] and any_devices(cluster):
         all_copies(cluster.nodes, cluster.node_count, ask, cluster.k_count, empty, out)
@@ -58,22 +58,23 @@ def copies(cluster: Cluster, ask: Ints, *, empty: bool) -> Ints:
 
 
 def cap_exclusive(cluster: Cluster, request: Ints, ask: Ints, copies: Ints) -> None:
-    """Lower the ``copies`` of a gang's request per node to those that may start there now, where exclusive disks are
-    more than what is free.
+    """Lower the ``copies`` of a gang's request per node to those that may start there now.
+
+    This matters where exclusive disks take more than the free amounts.
     """
     if (ask[MUST] or ask[LIKES]) and any_devices(cluster):
         cap_alone(cluster.nodes, cluster.node_count, request, ask, cluster.k_count, copies)
 
 
 def copies_on(cluster: Cluster, ask: Ints, f: int, *, empty: bool = False) -> int:
-    """Return the number of such copies on node ``f``."""
+    """Return the copies of this request on node ``f`` that find their devices."""
     if not ask[ASKS] or not any_devices(cluster):
         return MANY
     return int(device_copies(cluster.nodes[f], ask, cluster.k_count, empty))
 
 
 def disks_on(cluster: Cluster, places: Ints, *, free: bool) -> Ints:
-    """Return the number of disks of each of these nodes, or of their unused disks."""
+    """Return the number of disks, or of unused disks (``free``), on each of these nodes."""
     out = np.zeros(len(places), np.int64)
     if any_devices(cluster):
         count_disks(cluster.nodes, places, cluster.k_count, free, out)
@@ -81,14 +82,14 @@ def disks_on(cluster: Cluster, places: Ints, *, free: bool) -> Ints:
 
 
 def allocated(cluster: Cluster, slot: int, f: int) -> tuple[Allocated, ...]:
-    """Return the devices of node ``f`` that the lease in ``slot`` has."""
+    """Return the devices of node ``f`` held by the lease in ``slot``."""
     mask, alone = mask_of(cluster, slot)
     held = cluster.leases[slot, LEASE_AT : LEASE_AT + cluster.k_count].tolist()
     return named(cluster, f, mask, held, alone)
 
 
 def named(cluster: Cluster, f: int, mask: int, held: Sequence[int], alone: int = 0) -> tuple[Allocated, ...]:
-    """Return the devices of node ``f`` in ``mask`` with the part of each that a holder of these amounts has."""
+    """Return the devices of node ``f`` in ``mask``, with the part of each that a holder of these amounts has."""
     has = [device for d, device in enumerate(cluster.devices[f]) if mask >> d & 1]
     kinds = [device.kind for device in has]
     found = []
@@ -101,13 +102,13 @@ def named(cluster: Cluster, f: int, mask: int, held: Sequence[int], alone: int =
 
 
 def mask_of(cluster: Cluster, slot: int) -> tuple[int, int]:
-    """Return the devices of a lease as bits in their order, and whether (1) its disks are exclusive."""
+    """Return the devices of a lease as a mask, and 1 if its disks are exclusive, else 0."""
     at = mask_at(cluster.k_count)
     return int(cluster.leases[slot, at]), int(cluster.leases[slot, at + 1])
 
 
 def mask_for(cluster: Cluster, f: int, has: Sequence[Allocated]) -> tuple[int, int]:
-    """Return the mask of these devices of node ``f``, and whether (1) its disks are exclusive."""
+    """Return the mask of these devices of node ``f``, and 1 if its disks are exclusive, else 0."""
     if not has:
         return 0, 0
     place = {(device.kind, device.id): d for d, device in enumerate(cluster.devices[f])}
@@ -116,12 +117,12 @@ def mask_for(cluster: Cluster, f: int, has: Sequence[Allocated]) -> tuple[int, i
 
 
 def takes_disk(has: Sequence[Allocated]) -> bool:
-    """Return whether one of these devices is an exclusive disk, of which a task has all, whatever it requests."""
+    """Return True if one of these devices is an exclusive disk, which a task holds as a whole, whatever it requests."""
     return any(each.kind == DISK_KIND and each.amount for each in has)
 
 
 def widened(cluster: Cluster, f: int, request: ResourceVector, mask: int) -> ResourceVector:
-    """Return the amounts that a task of ``request`` with exclusive disks in ``mask`` holds: all of their bandwidth."""
+    """Return the amounts held by a task of ``request`` with exclusive disks in ``mask``: their whole bandwidth."""
     disks = [each for d, each in enumerate(cluster.devices[f]) if mask >> d & 1 and each.kind == DISK_KIND]
     amounts = [sum(disk.bandwidth[i] for disk in disks) for i in range(DISK_AMOUNTS)]
     return (*request[:DISK_AT], *amounts, *request[DISK_AT + DISK_AMOUNTS :])
@@ -136,11 +137,12 @@ def dimensions_of(cluster: Cluster, kind: str) -> range:
 
 
 def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], int]]:
-    """Return the devices of node ``f`` with the free part of each (thousandths; of a disk its four amounts), and the
-    number of users.
+    """Return the devices of node ``f`` with the free part of each and its number of users.
+
+    The free part is in thousandths; for a disk it has four amounts.
     """
     found = []
-    # Devices that are gone, while leases still have them, come last.
+    # Removed devices that leases still hold come last.
     there = len(cluster.devices[f]) - len(cluster.gone.get(f, ()))
     for d, device in enumerate(cluster.devices[f][:there]):
         at = first_device(cluster.k_count) + d * WIDTH
@@ -151,7 +153,7 @@ def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], 
 
 
 def unit_fits(cluster: Cluster, members: Sequence[tuple[ResourceVector, Ints]], f: int, *, empty: bool) -> bool:
-    """Return whether all members of a unit, each with its amounts and device request, find their devices on node ``f``
+    """Return True if all members of a unit, each with amounts and device request, find their devices on node ``f``
     together.
     """
     k = cluster.k_count

@@ -1,7 +1,7 @@
-"""Domains: the values of one attribute of the nodes, which spread, affinity and topology compare.
+"""Domains: the values of one attribute of nodes, as compared by spread, affinity and topology.
 
-Values are compared without regard to capitals. Domains are numbered by their first node, so that the numbers follow
-from the nodes alone; a node without the attribute is in none.
+Values are compared without regard to case. Domains are numbered by their first node, so that the numbers depend on the
+nodes only; a node without the attribute is in no domain.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 from cress.core.tables.arrays import Ints
 from cress.model.node import Value
 
-# Of one attribute: the distances of pairs of values, each without capitals and in order.
+# The distances of pairs of values of one attribute; each pair is in lower case and sorted.
 Distances: TypeAlias = Mapping[tuple[str, str], int]
 
 
 def value_text(value: Value) -> str:
-    """Return the text of a value, as a label has it."""
+    """Return the text of a value, as in a label."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Domains:
-    """The domains of an attribute. ``of[f]`` is the number of that of node ``f``; ``len(domains)`` stands for none."""
+    """The domains of an attribute. ``of[f]`` is the number of node ``f``'s domain; ``len(domains)`` means none."""
 
     def __init__(self, values: Iterable[Value | None], distances: Distances | None = None) -> None:
         self.names: list[str] = []
@@ -42,7 +42,7 @@ class Domains:
             numbers.append(d)
         self.of: Ints = np.array(numbers, np.int64)
         self.of[self.of < 0] = len(self.names)
-        # The nodes by their domains, and where each domain begins among them; made when they are first needed.
+        # The nodes sorted by domain, and the begin of each domain among them; computed when first needed.
         self._order: Ints | None = None
         self._bounds: Ints = np.zeros(0, np.int64)
 
@@ -51,8 +51,9 @@ class Domains:
 
     @property
     def sorted_nodes(self) -> tuple[Ints, Ints]:
-        """The nodes sorted by their domains, and where each domain begins among them; ``len(domains)`` stands for those
-        without one.
+        """Return the nodes sorted by domain, and the begin of each domain among them.
+
+        The entry ``len(domains)`` is for nodes without a domain.
         """
         if self._order is None:
             self._order = np.argsort(self.of, kind="stable")
@@ -60,11 +61,13 @@ class Domains:
         return self._order, self._bounds
 
     def total(self, per_node: Ints) -> Ints:
-        """Return the sums per domain of amounts per node; the last one is that of nodes without a domain."""
+        """Return the sums per domain of amounts per node; the last one is for nodes without a domain."""
         return np.bincount(self.of[: len(per_node)], per_node, len(self) + 1).astype(np.int64)
 
     def distance(self, a: int, b: int) -> int:
-        """Return the distance of two domains: 0 of one to itself, what is told, else more than all that is told."""
+        """Return the distance of two domains: 0 of one to itself, the configured one, else more than all configured
+        ones.
+        """
         if a == b:
             return 0
         one, other = sorted((self.names[a].casefold(), self.names[b].casefold()))
@@ -72,15 +75,15 @@ class Domains:
 
     @property
     def far(self) -> int:
-        """The distance of domains of which nothing is told."""
+        """The distance of domains without a configured distance."""
         return max(self._distances.values(), default=0) + 1
 
     def tightest(self, room: Sequence[int], size: int, used: Iterable[int] = ()) -> list[int] | None:
-        """Return the domains for ``size`` copies that are fewest, then nearest to each other, then smallest; ``None``
-        if all are too small.
+        """Return the domains for ``size`` copies that are fewest, then nearest to each other, then smallest.
 
-        ``room`` are copies per domain. Those ``used`` already come first. Several are chosen from each first one: the
-        nearest next, of equals the roomiest; the last one is the smallest that suffices.
+        ``None`` if all are too small. ``room`` are copies per domain. Domains already ``used`` come first. Several are
+        chosen greedily from each possible first one: the nearest next, ties by room; the last one is the smallest that
+        suffices.
         """
         there = [d for d in range(len(self)) if room[d] > 0]
         in_use = set(used)

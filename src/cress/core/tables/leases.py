@@ -18,17 +18,17 @@ class LeaseTable:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        # An array: thousands of numbers as objects, made at as many moments, would keep freed memory from being given
-        # back.
+        # An array, because thousands of integer objects, made at as many different times, would prevent freed memory
+        # from being returned.
         self._free = array("q", range(len(cluster.leases) - 1, -1, -1))
         self.count = 0
         # Leases without a known end.
         self.endless = 0
 
     def hold(self, f: int, row: int, end: int, mask: int = 0, alone: int = 0) -> int:
-        """Hold one copy of the shape in ``row`` of the fit table on node ``f`` until ``end``; returns the slot.
+        """Hold one copy of the shape in ``row`` of the fit table on node ``f`` until ``end`` (µs); return the slot.
 
-        ``mask`` are its devices, with disks ``alone`` (1, exclusive) or shared (0); with mask 0 the devices are chosen.
+        ``mask`` are its devices, with exclusive disks if ``alone`` is 1; with mask 0 the devices are chosen.
         """
         cluster = self._cluster
         slot = self.take_slot(end)
@@ -38,7 +38,7 @@ class LeaseTable:
         return slot
 
     def hold_amounts(self, f: int, amounts: ResourceVector, end: int, mask: int = 0, alone: int = 0) -> int:
-        """Hold these amounts and devices (bits of ``mask``) on node ``f`` until ``end``; returns the slot."""
+        """Hold these amounts and devices (bits of ``mask``) on node ``f`` until ``end`` (µs); return the slot."""
         cluster = self._cluster
         slot = self.take_slot(end)
         cluster.leases[slot, AMOUNTS : AMOUNTS + cluster.k_count] = amounts
@@ -48,7 +48,7 @@ class LeaseTable:
         return slot
 
     def take_slot(self, end: int) -> int:
-        """Return a slot for a lease that will be held until ``end``."""
+        """Return a slot for a lease that will be held until ``end`` (µs)."""
         if not self._free:
             cluster = self._cluster
             n = len(cluster.leases)
@@ -61,7 +61,7 @@ class LeaseTable:
         return self._free.pop()
 
     def return_slot(self, slot: int, end: int) -> None:
-        """Give back the slot of a lease that is over or was not made."""
+        """Return the slot of a lease that has ended or was not made."""
         self._free.append(slot)
         self.count -= 1
         if end >= NEVER:

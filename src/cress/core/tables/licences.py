@@ -1,4 +1,4 @@
-"""Licences: countable resources of the whole cluster, taken and given back with tasks."""
+"""Licences: countable resources of the whole cluster that tasks take and give back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Amounts: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class Licence(NamedTuple):
-    """A licence as a thing that shapes watch: its free number may change their match."""
+    """A licence as an object that shapes watch: its free number may change their match."""
 
     licence: str
 
@@ -24,9 +24,9 @@ class LicenceShortage(NamedTuple):
 
 
 class Licences:
-    """The number of each licence that exists, and the number that tasks hold.
+    """The total number of each licence, and the number held by tasks.
 
-    Tasks may hold more than exist: no task is stopped when the number is lowered.
+    Tasks may hold more than the total, because no task is stopped when the total is lowered.
     """
 
     def __init__(self) -> None:
@@ -34,15 +34,15 @@ class Licences:
         self.taken: dict[str, int] = {}
 
     def free(self, name: str) -> int:
-        """Return the free number; below zero where tasks hold more than exist."""
+        """Return the free number; negative if tasks hold more than the total."""
         return self.counts.get(name, 0) - self.taken.get(name, 0)
 
     def short(self, wanted: Amounts) -> tuple[LicenceShortage, ...]:
-        """Return the licences of which too few are free."""
+        """Return the licences with too few free."""
         return tuple(self._shortage(name, number) for name, number in wanted if number > self.free(name))
 
     def never(self, wanted: Amounts) -> tuple[LicenceShortage, ...]:
-        """Return the licences of which too few exist, even if no task held any."""
+        """Return the licences with a total that is too small, even if no task held any."""
         return tuple(self._shortage(name, number) for name, number in wanted if number > self.counts.get(name, 0))
 
     def _shortage(self, name: str, wanted: int) -> LicenceShortage:

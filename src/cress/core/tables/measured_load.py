@@ -1,9 +1,9 @@
 """Measured load: the last measurement of each node, and the nodes too busy for new tasks (algorithms §7, step 3).
 
-A node is overloaded when its processors are busy for more than ``overload_cpu`` of the time, or less memory than
-``overload_memory`` is free, and the requests of its tasks do not explain that: tasks that requested the whole node may
-use it; such a node is full and not overloaded, so that reservations and preemption go on there. The thresholds at which
-a node stops being overloaded differ from those at which it becomes so.
+A node is overloaded if its processors are busy for more than ``overload_cpu`` of the time, or if less memory than
+``overload_memory`` is free, and the requests of its tasks do not explain it. Tasks that requested the whole node may
+use it; such a node is full but not overloaded, so reservations and preemption go on there. A node stops being
+overloaded at other thresholds than those at which it becomes so.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from cress.model.units import AMOUNT_LIMIT, format_amount
 # In thousandths: the tolerance above the promised amounts, and the distance below the limit at which overload by cpu
 # ends.
 BESIDE, BACK = 100, 100
-# The part of ``overload_memory`` that is the tolerance for memory.
+# The tolerance for memory is ``overload_memory`` divided by this.
 PART = 4
-# Overloaded nodes that an explanation names.
+# The number of overloaded nodes named in an explanation.
 MOST_TOLD = 3
 _MIB = 2**20
 
 
 class Promised(NamedTuple):
-    """The promised part of a machine: thousandths of the processors, and the memory that is left (bytes)."""
+    """The promised part of a machine: thousandths of the processors, and the remaining memory (bytes)."""
 
     cpu: int
     memory_left: int
@@ -48,7 +48,7 @@ NOT = Over()
 
 
 class SeenLoad(NamedTuple):
-    """The load of a node as a state keeps it, and what was too high."""
+    """The load of a node as stored in a state, and its excessive measures."""
 
     node: int
     cpu: int
@@ -61,14 +61,14 @@ class SeenLoad(NamedTuple):
 
 
 class LoadsState(msgspec.Struct):
-    """The loads of nodes as a state keeps them, and the options ``by`` which they were judged."""
+    """The loads of nodes as stored in a state, and the options ``by`` which they were judged."""
 
     by: tuple[float, int]
     nodes: list[SeenLoad]
 
 
 def judged(load: Load, promised: Promised, before: Over, options: Options) -> Over:
-    """Return the measures that are too high at this load; ``before`` are those that were before."""
+    """Return the measures that are too high at this load; ``before`` are those that were too high before."""
     limit = round(1000 * options.overload_cpu)
     cpu = limit > 0 and load.cpu > (
         max(limit - BACK, promised.cpu) if before.cpu else max(limit, promised.cpu + BESIDE)
@@ -83,8 +83,8 @@ def judged(load: Load, promised: Promised, before: Over, options: Options) -> Ov
 
 
 def _machine(node: Node) -> tuple[int, int]:
-    """Return the processors (in thousandths) and the memory (bytes) of the machine, as its executor found them; 0: not
-    known.
+    """Return the processors (thousandths) and the memory (bytes) of the machine as its executor found them; 0 if
+    unknown.
     """
     found = dict(node.attributes)
     processors, memory = found.get("CPUs"), found.get("MemoryTotal")
@@ -112,7 +112,7 @@ NO_OVERLOAD = Busy(0, ())
 
 
 def say_busy(nodes: Busy) -> tuple[str, ...]:
-    """Return the sentence about them; empty if there are none."""
+    """Return the sentence about them; empty without any."""
     if not nodes.number:
         return ()
     if nodes.number == 1:
@@ -125,9 +125,9 @@ def say_busy(nodes: Busy) -> tuple[str, ...]:
 
 
 class Loads:
-    """The measured loads of the nodes of one cluster, by index; nodes that measure nothing have none.
+    """The measured loads of the nodes of one cluster, by index; nodes without measurements have none.
 
-    ``over`` has the measures that are too high, by overloaded node.
+    ``over`` contains the excessive measures, by overloaded node.
     """
 
     def __init__(self, cluster: Cluster, options: Options) -> None:
@@ -137,7 +137,7 @@ class Loads:
         self.over: dict[int, Over] = {}
 
     def see(self, event: LoadSeen) -> int:
-        """Take over the measured load of a node; returns its index."""
+        """Set the measured load of a node; return its index."""
         f = self._cluster.index[event.name]
         if event.load is None or self._cluster.lost[f]:
             self.forget(f)
@@ -148,13 +148,13 @@ class Loads:
         return f
 
     def forget(self, f: int) -> None:
-        """Forget the load of a node that is no longer measured."""
+        """Drop the load of a node that is no longer measured."""
         if self.seen.pop(f, None) is not None:
             self._cluster.watcher.set_load(f, None)
             self._set(f, NOT)
 
     def judge(self, f: int) -> None:
-        """Decide again whether a node is overloaded, after its load or its description changed."""
+        """Decide again if a node is overloaded, after a change of its load or description."""
         load = self.seen.get(f)
         if load is not None:
             self._set(f, self.over_with(f, load))
@@ -166,7 +166,7 @@ class Loads:
         return judged(load, self.promised_on(f), self.over.get(f, NOT), self._options)
 
     def promised_on(self, f: int) -> Promised:
-        """Return the promised part of the machine of node ``f``; the node may offer only a part of it."""
+        """Return the promised part of the machine of node ``f``; the node may offer only a part of the machine."""
         nodes, k = self._cluster.nodes, self._cluster.k_count
         cpu, memory = self._cluster.dimensions.index["cpu"], self._cluster.dimensions.index["memory"]
         free, most = nodes[f, FREE : FREE + k], nodes[f, FREE + k : FREE + 2 * k]
@@ -194,7 +194,7 @@ class Loads:
         return Busy(len(nodes), tuple((cluster.names[f], cluster.overloaded[f] or "") for f in nodes[:MOST_TOLD]))
 
     def export(self) -> LoadsState:
-        """Return the loads as a state keeps them."""
+        """Return the loads in the form for a state."""
         over = self.over
         return LoadsState(
             (self._options.overload_cpu, self._options.overload_memory),
@@ -205,9 +205,7 @@ class Loads:
         )
 
     def restore(self, state: LoadsState) -> None:
-        """Restore what ``export`` wrote, after the tasks; with other options every node is judged as if for the first
-        time.
-        """
+        """Restore exported loads, after the tasks; with other options every node is judged as if for the first time."""
         alike = state.by == (self._options.overload_cpu, self._options.overload_memory)
         for f, cpu, memory, network, disk, free, over_cpu, over_memory in state.nodes:
             load = self.seen[f] = Load(cpu, memory, network, disk, free)

@@ -1,7 +1,7 @@
-"""Ports of nodes: those given to attempts, and those on which other programs listen.
+"""Ports of nodes: those of attempts, and those on which other programs listen.
 
-A fixed port is never given twice on a node, whether the other use is fixed, dynamic or another program's. A dynamic one
-is the lowest free one of the node's range.
+A fixed port is never given twice on a node, whether the other use is fixed, dynamic or foreign. A dynamic port is the
+lowest free one in the node's range.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ class PortTable:
     """The ports in use, per node index. Requested ports are numbers, or ``DYNAMIC`` for any."""
 
     def __init__(self) -> None:
-        # How often each was given: once, but a task may be found running with a port that another one has.
+        # The number of attempts with each port: normally one, but a task may be found running with the port of another.
         self._given: dict[int, dict[int, int]] = {}
         self._seen: dict[int, frozenset[int]] = {}
-        # Per node: the first and the last dynamic port, and the number of free ones from the first to the last.
+        # Per node the first and the last dynamic port; below, the number of free ones in that range.
         self._ranges: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
         self._free: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     # --- ports in use ----------------------------------------------------------------------------------------
 
     def set_range(self, f: int, ports: tuple[int, int]) -> None:
-        """Set the first and the last dynamic port of node ``f``; ports that were given stay given."""
+        """Set the first and the last dynamic port of node ``f``; ports already given stay given."""
         if f >= len(self._free):
             more = max(16, f + 1 - len(self._free), len(self._free))
             self._ranges = np.concatenate([self._ranges, np.tile(np.array([1, 0], np.int64), (more, 1))])
@@ -42,7 +42,7 @@ class PortTable:
         self._count(f)
 
     def forget(self, f: int) -> None:
-        """Forget the foreign ports of node ``f``, which is lost."""
+        """Drop the foreign ports of node ``f``, which is lost."""
         self._seen.pop(f, None)
         self._count(f)
 
@@ -56,27 +56,25 @@ class PortTable:
         return tuple(sorted(self._seen.get(f, ())))
 
     def given(self, f: int) -> tuple[int, ...]:
-        """Return the ports of node ``f`` that were given to attempts, ascending; a port that several have is
-        repeated.
-        """
+        """Return the ports of node ``f`` that attempts have, ascending; a port of several attempts is repeated."""
         return tuple(sorted(port for port, times in self._given.get(f, {}).items() for _ in range(times)))
 
     # --- questions -----------------------------------------------------------------------------------------
 
     def is_free(self, f: int, port: int) -> bool:
-        """Return whether the port is free."""
+        """Return True if the port is free."""
         return port not in self._given.get(f, ()) and port not in self._seen.get(f, ())
 
     def is_given(self, f: int, port: int) -> bool:
-        """Return whether an attempt has the port."""
+        """Return True if an attempt has the port."""
         return port in self._given.get(f, ())
 
     def taken(self, places: npt.NDArray[np.int64], port: int) -> npt.NDArray[np.bool_]:
-        """Return per node of ``places`` whether the port is in use."""
+        """Return, per node of ``places``, True if the port is in use."""
         return np.array([not self.is_free(f, port) for f in places.tolist()], np.bool_)
 
     def dynamic(self, places: npt.NDArray[np.int64], but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
-        """Return per node of ``places`` the number of free dynamic ports, without those in ``but``."""
+        """Return, per node of ``places``, the number of free dynamic ports not in ``but``."""
         free = self._free[places]
         for port in dict.fromkeys(but):
             inside = (self._ranges[places, 0] <= port) & (port <= self._ranges[places, 1])
@@ -84,7 +82,7 @@ class PortTable:
         return free
 
     def dynamic_when_empty(self, places: npt.NDArray[np.int64], but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
-        """Return that number for nodes on which no port is in use."""
+        """Return that number for nodes without ports in use."""
         first, last = self._ranges[places, 0], self._ranges[places, 1]
         free: npt.NDArray[np.int64] = np.maximum(0, last - first + 1)
         for port in dict.fromkeys(but):
@@ -94,7 +92,7 @@ class PortTable:
     # --- giving --------------------------------------------------------------------------------------------
 
     def choose(self, f: int, wanted: Sequence[int]) -> tuple[int, ...]:
-        """Return the ports for a task that requests these, in the order of ``wanted``; node ``f`` must have them."""
+        """Return ports for a task with this request, in the order of ``wanted``; node ``f`` must have them."""
         fixed = [port for port in wanted if port != DYNAMIC]
         port, last = self._ranges[f].tolist()
         got = []
@@ -119,7 +117,7 @@ class PortTable:
             self._count(f)
 
     def give_back(self, f: int, ports: Iterable[int]) -> None:
-        """Take back the ports of node ``f`` from an attempt that is over."""
+        """Return the ports of an ended attempt on node ``f``."""
         ports = set(ports)
         if ports:
             given = self._given[f]

@@ -1,7 +1,7 @@
 """Racks, their neighbours, and the choice of racks for gangs with adjacent tasks (source E §2.3).
 
-Two racks are *near* if they are one or neighbours. Nodes that name no rack share one. Racks are numbered as they are
-first named, and stay known.
+Two racks are *near* if they are equal or neighbours. All nodes without a rack share one. Racks are numbered in the
+order in which they are first named, and are never removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Racks:
-    """The racks of a cluster. ``of[f]`` is the number of the rack of node ``f``; nodes are added in their order."""
+    """The racks of a cluster. ``of[f]`` is the number of node ``f``'s rack; nodes are added in their order."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -37,7 +37,7 @@ class Racks:
         self.of[f] = self.number(name)
 
     def number(self, name: str) -> int:
-        """Return the number of a rack, which gets one if it is new."""
+        """Return the number of a rack; a new rack gets the next one."""
         r = self.index.get(name)
         if r is None:
             r = self.index[name] = len(self.names)
@@ -49,7 +49,7 @@ class Racks:
         return r
 
     def set_neighbours(self, pairs: Pairs) -> None:
-        """Set the whole list of pairs of neighbours; racks without nodes may be among them."""
+        """Set the whole list of pairs of neighbours, which may include racks without nodes."""
         self.neighbours = pairs
         self._near = [{r} for r in range(len(self.names))]
         for one, other in pairs:
@@ -66,13 +66,12 @@ class Racks:
         return int(self.of[f])
 
     def near(self, a: int, b: int) -> bool:
-        """Return whether two racks are equal or neighbours."""
+        """Return True if two racks are equal or neighbours."""
         return b in self._near[a]
 
     def near_all(self, used: Iterable[int]) -> set[int]:
-        """Return the racks that are near all of ``used``, in which a further task stays adjacent.
-
-        All racks if ``used`` is empty.
+        """Return the racks near all of ``used``, in which a further task stays adjacent; all racks if ``used`` is
+        empty.
         """
         found = set(range(len(self.names)))
         for r in used:
@@ -80,7 +79,7 @@ class Racks:
         return found
 
     def room(self, copies: npt.NDArray[np.int64], most: int = 0) -> list[int]:
-        """Return the copies per rack: the sums of those per node, at most ``most`` in one rack (0: any number)."""
+        """Return the copies per rack: the sums of those per node, at most ``most`` in one rack (0: no limit)."""
         total = np.zeros(len(self.names), np.int64)
         np.add.at(total, self.of[: len(copies)], copies)
         return [min(each, most) if most else each for each in total.tolist()]
@@ -88,10 +87,11 @@ class Racks:
     def choose(self, room: Sequence[int], size: int, used: Iterable[int] = ()) -> list[int] | None:
         """Return the racks for a gang of ``size`` adjacent tasks; ``None`` if no racks near each other hold it.
 
-        ``room`` are copies per rack, ``used`` the racks where tasks run that it must be adjacent to. One rack, of those
-        in use if they hold it, the tightest that does; else the fewest racks that are all near each other: exact for
-        two, above that the roomiest that goes with those chosen, from every first rack; if that finds none, a search of
-        bounded length. Of equals those with most racks in use, then with least left over, then those named first.
+        ``room`` are copies per rack, ``used`` the racks with tasks to which it must be adjacent. A single rack wins, a
+        used one if possible, and then the tightest. Else the fewest racks that are all near each other win. This is
+        exact for two. For more, each possible first rack is extended greedily by the roomiest one near all chosen; if
+        that fails, a search of bounded length follows. Ties go to the most used racks, then the least room left over,
+        then the order of names.
         """
         near_to = set(used)
         candidates = [r for r in sorted(self.near_all(near_to)) if room[r] > 0]

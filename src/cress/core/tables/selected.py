@@ -1,4 +1,4 @@
-"""Owners of tasks that clauses of other jobs ask for: jobs that are selected, and jobs that keep others away."""
+"""Owners of tasks to which clauses of other jobs refer: selected jobs, and jobs that exclude others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Selected(NamedTuple):
-    """The tasks of the jobs that a selector selects, for a job of ``group``."""
+    """The tasks of the jobs that match a selector, for a job of ``group``."""
 
     group: str
     jobs: str
@@ -14,7 +14,7 @@ class Selected(NamedTuple):
 
 
 class Repelling(NamedTuple):
-    """The tasks of the jobs of ``group`` that keep away from what ``jobs`` selects, by the attribute ``key``."""
+    """The tasks of the jobs of ``group`` that exclude the jobs matched by ``jobs``, by the attribute ``key``."""
 
     group: str
     jobs: str
@@ -22,5 +22,5 @@ class Repelling(NamedTuple):
     kind: str = "repelling"
 
 
-# What a job keeps away from because others keep away from it: their tasks, and how the attribute is written.
+# An exclusion of a job by others: their tasks, and the attribute as written.
 Avoid: TypeAlias = tuple[Repelling, str]

@@ -1,1 +1,1 @@
-"""The tree of groups: what each has, its place among its siblings, and what it borrowed lately (design note 0030)."""
+"""The tree of groups: their use, their places among siblings, and their past borrowing (design note 0030)."""

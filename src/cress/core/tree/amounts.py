@@ -1,6 +1,4 @@
-"""Amounts of groups, in their measures: what one has and is guaranteed, and how far it is from its quota (source G;
-design note 0030).
-"""
+"""Amounts of groups in their measures: use, guarantee, and distance from the quota (source G; design note 0030)."""
 
 from __future__ import annotations
 
@@ -17,31 +15,29 @@ from cress.model.resources import Dimensions
 
 GroupKey: TypeAlias = tuple[int, int, int, str]
 
-# Quotas are below 2^60, so two different ratios differ by more than 2^-120: this scale keeps them apart exactly, also
-# with
-# what was borrowed, which has eight binary places.
+# Quotas are below 2^60, so two different ratios differ by more than 2^-120. This scale keeps them apart exactly, also
+# with past borrowing, which has eight binary places.
 _SCALE = 128
 
 
 def _with(past: int, used: int, quota: int) -> int:
-    """Return the ratio of what a group uses, and borrowed lately, to its quota."""
+    """Return the ratio of a group's use plus past borrowing to its quota."""
     return (((used << ShareMemory.PLACES) + past) << (_SCALE - ShareMemory.PLACES)) // quota
 
 
 # The quota itself, as a factor like A and B.
 _EXACTLY = (1, 1)
-# More than any group has.
+# More than any group uses.
 UNBOUNDED = 2**62
 
 
 class Amounts:
-    """A node of the tree of groups: one that takes jobs, or one with groups below it, which has what those have
-    together.
+    """A node of the tree of groups: one that takes jobs, or one with groups below it, whose amounts are their sums.
 
-    Its measures are the ``base`` ones of its own quota – one number, or the dimensions ``dims`` of a ``vector`` – and
-    behind these, alike for all groups, the measures with a kind of node that any group names (``kinds``, design note
-    0034). In those that it does not name itself its quota is 0: it has no guarantee there, so they count neither for
-    its order nor for its needs.
+    Its measures are the ``base`` ones of its own quota: one number, or the dimensions ``dims`` of a ``vector``. Behind
+    these come, equal for all groups, the measures for kinds of nodes that appear in any quota (``kinds``, design note
+    0034). In kinds that its own quota does not name, the quota is 0: it has no guarantee there, so they affect neither
+    its order nor its needs.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,27 +48,27 @@ class Amounts:
         self.quota: list[int] = [1]
         self.dims: tuple[int, ...] = ()
         self.vector = False
-        # The sort of the base measures: those of groups of one sort can be added; kinds of nodes always can.
+        # The sort of the base measures: amounts of groups of one sort can be added; those of kinds of nodes always can.
         self.sort: tuple[int, ...] = ()
         self.base = 1
-        # The measures with a kind that count for all groups, if there are any, and those that ``quota`` was set with.
+        # The measures for kinds of nodes, if any; below, those with which ``quota`` was set.
         self.kinds: NodeKinds | None = None
         self._kinds: tuple[str, ...] = ()
         self.used: list[int] = [0]
-        # The part of its use held by victims that were told to stop, and the further use of its claims.
+        # The use of stopping victims, as a part of its use; below, the further use of its claims.
         self.leaving: list[int] = [0]
         self.claimed: list[int] = [0]
         self.key: GroupKey | None = None
-        # What it may use at most, if there is such a bound, and what others may have of its quota.
+        # The bound on its use, if any; below, the part of its quota that others may use.
         self.most: list[int] | None = None
         self.lendable: list[int] | None = None
-        # What it has, or keeps for itself, where some group keeps anything.
+        # The amount that it uses or keeps for itself, if some group keeps anything.
         self.held: list[int] = [0]
-        # What it borrowed lately, if that counts.
+        # Its past borrowing, if that counts.
         self.memory: ShareMemory | None = None
 
     def set_options(self, spec: Group, options: Options) -> None:
-        """Take over a configuration, without the quota."""
+        """Take over a configuration, except for the quota."""
         self.spec = spec
         self.options = options
         needs = Fraction(str(options.preempt_below))
@@ -84,7 +80,7 @@ class Amounts:
         return f"<group {self.name}: used {self.used} of {self.quota}>"
 
     def path(self) -> Iterator[Amounts]:
-        """Yield the group, the one that it is in, and so on up to the outermost."""
+        """Yield the group and all groups above it, up to the outermost."""
         node: Amounts | None = self
         while node is not None:
             yield node
@@ -92,21 +88,21 @@ class Amounts:
 
     @property
     def below_quota(self) -> bool:
-        """True if used / quota < 1 everywhere."""
+        """True if used / quota < 1 in every measure."""
         if len(self.quota) == 1:
             return self.used[0] < self.quota[0]
         return all(used < quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
 
     @property
     def above_quota(self) -> bool:
-        """True if used / quota > 1 somewhere."""
+        """True if used / quota > 1 in some measure."""
         if len(self.quota) == 1:
             return self.used[0] > self.quota[0]
         return any(used > quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
 
     @property
     def claims_above_quota(self) -> bool:
-        """True if used / quota > 1 somewhere, claims included."""
+        """True if used / quota > 1 in some measure, claims included."""
         return any(
             used + claimed > quota
             for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
@@ -114,11 +110,11 @@ class Amounts:
         )
 
     def ratio(self) -> Fraction:
-        """Return used / quota, the largest over the measures."""
+        """Return used / quota, the maximum over the measures."""
         return max(Fraction(used, quota) for used, quota in zip(self.used, self.quota, strict=True) if quota)
 
     def ratio_with(self, change: Sequence[int]) -> Fraction:
-        """Return (used + ``change``) / quota, the largest over the measures."""
+        """Return (used + ``change``) / quota, the maximum over the measures."""
         amounts = zip(self.used, change, self.quota, strict=True)
         return max(Fraction(used + more, quota) for used, more, quota in amounts if quota)
 
@@ -144,10 +140,10 @@ class Amounts:
         return (self.used[i] + self.claimed[i] + more) * denominator <= self.quota[i] * numerator
 
     def may_take(self, charge: tuple[int, ...], *, to_quota: bool = False) -> bool:
-        """True if used + ``charge`` ≤ quota × B, or (``to_quota``) ≤ the quota, claims included: else the groups could
-        take turns as victims.
+        """True if used + ``charge`` ≤ quota × B, or (``to_quota``) ≤ the quota, claims included.
 
-        Of kinds of nodes those count that it names and is charged in.
+        Otherwise groups could become victims in turn. Kinds of nodes count if the quota names them and the charge is
+        not zero.
         """
         numerator, denominator = _EXACTLY if to_quota else self._yields
         return all(
@@ -159,15 +155,15 @@ class Amounts:
         )
 
     def yields_of(self, i: int, *, to_quota: bool = False) -> bool:
-        """True if used > quota × B in measure ``i``, or (``to_quota``) > the quota, without its victims.
+        """True if used > quota × B in measure ``i``, or (``to_quota``) > the quota, without its stopping victims.
 
-        Of a kind of node that it does not name that is whatever it has.
+        In a kind of node without a quota, any use counts.
         """
         numerator, denominator = _EXACTLY if to_quota else self._yields
         return (self.used[i] - self.leaving[i]) * denominator > self.quota[i] * numerator
 
     def can_be_preempted(self, *, to_quota: bool = False) -> bool:
-        """True if used > quota × B (source G), or (``to_quota``) > the quota, without its victims."""
+        """True if used > quota × B (source G), or (``to_quota``) > the quota, without its stopping victims."""
         numerator, denominator = _EXACTLY if to_quota else self._yields
         return any(
             (used - leaving) * denominator > quota * numerator
@@ -176,18 +172,18 @@ class Amounts:
         )
 
     def excess(self) -> Fraction:
-        """Return used / quota without its victims."""
+        """Return used / quota without its stopping victims."""
         return self.ratio_with([-amount for amount in self.leaving])
 
     def spare(self) -> list[int]:
-        """Return, per measure, what it may lose and still be at its quota."""
+        """Return, per measure, the amount that it may lose down to its quota."""
         used = zip(self.used, self.leaving, self.quota, strict=True)
         return [have - leaving - quota for have, leaving, quota in used]
 
     def order_key(self) -> GroupKey:
         """Return the key for the order of ascending used / quota, exactly; ties: larger weight, larger quota, name.
 
-        Of groups that are not below their quota what they borrowed lately counts as well, if anything does.
+        For groups not below their quota, past borrowing is added if it counts.
         """
         past = self.memory.past() if self.memory is not None and not self.below_quota else None
         if len(self.quota) == 1:
@@ -207,7 +203,7 @@ class Amounts:
         return (ratio, -self.spec.weight, -self.quota[0], self.name)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
-        """Take over a quota; returns whether the measures changed, so that used amounts must be counted again."""
+        """Take over a quota; return True if the measures changed, so that use must be computed again."""
         amounts = dict(quota.amounts)
         names = without_kinds(amounts) if self.kinds else tuple(amounts)
         kinds = self.kinds.names if self.kinds else ()
@@ -234,9 +230,9 @@ class InnerGroup(Amounts):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.children: list[Amounts] = []
-        # The keys of its children that wait, in their order.
+        # The keys of its waiting children, in order.
         self.order: list[GroupKey] = []
-        # What its children have or keep together.
+        # The total that its children use or keep.
         self.held_below: list[int] = [0]
         self.stale = False
         self.level = 0
@@ -245,8 +241,9 @@ class InnerGroup(Amounts):
 def _in_measures(
     bound: Quota | None, names: tuple[str, ...] | None, kinds: tuple[str, ...], other: int
 ) -> list[int] | None:
-    """Return a bound as a list in the measures of a quota of these dimensions, or (None) of a number: nothing where it
-    names none, ``other`` in kinds that it does not name.
+    """Return a bound as a list in the measures of a quota: of these dimensions, or with ``None`` of one number.
+
+    ``None`` without a bound; ``other`` in kinds that the bound does not name.
     """
     if bound is None:
         return None
@@ -256,6 +253,6 @@ def _in_measures(
 
 
 def add_amounts(amounts: list[int], change: Iterable[int]) -> None:
-    """Add amounts to others in place."""
+    """Add ``change`` to ``amounts`` in place."""
     for i, amount in enumerate(change):
         amounts[i] += amount

@@ -1,4 +1,4 @@
-"""Rights of groups on nodes of the kinds that quotas name (design note 0034)."""
+"""Rights of groups on nodes of the kinds named in quotas (design note 0034)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from cress.model.resources import ResourceVector
 
 @dataclass(frozen=True, slots=True)
 class Entitled:
-    """The nodes ``[n]`` on which a group may take room from others for a unit, and the kinds ``[k]`` that it names and
-    the unit is charged in.
+    """The nodes ``[n]`` on which a group may take room for a unit, and the kinds ``[k]`` in its quota that charge the
+    unit.
     """
 
     nodes: Bools
@@ -25,7 +25,7 @@ class Entitled:
 
 
 def named_kinds(group: Amounts, asked: ResourceVector) -> Bools:
-    """Return, per kind, whether a group has a quota of it and a unit that asks for so much together is charged in
+    """Return, per kind, True if a group has a quota of it and a unit with the total request ``asked`` is charged in
     it.
     """
     assert group.kinds is not None, "no quota names a kind of node"
@@ -36,12 +36,12 @@ def named_kinds(group: Amounts, asked: ResourceVector) -> Bools:
 def entitled(
     group: Amounts, asked: ResourceVector, least: tuple[int, ...], below: Bools | None, *, to_quota: bool
 ) -> Entitled:
-    """Return where a group may take room for a unit that asks for so much together.
+    """Return the nodes on which a group may take room for a unit with the total request ``asked``.
 
-    That is where it needs preemption itself, or (``below``) one of those that the unit is in below it does.
-    On a node the base measures count, and the kinds of that node that the group names and the unit is charged in; a
-    group that names kinds alone is entitled to nothing elsewhere. ``least`` is the least charge of the unit. For its
-    own need it takes up to quota × B, for one below it, or ``to_quota``, up to its quota.
+    There the group needs preemption itself, or (``below``) a group below it on the way to the unit does. On a node the
+    base measures count, and the kinds of that node in the group's quota that charge the unit; a group with a quota of
+    kinds only is entitled to nothing elsewhere. ``least`` is the smallest charge of the unit. For its own need the
+    group takes up to quota × B, for one below it, or with ``to_quota``, up to its quota.
     """
     kinds, base = group.kinds, group.base
     assert kinds is not None, "no quota names a kind of node"
@@ -65,10 +65,10 @@ def entitled(
 
 
 def is_guaranteed(group: Amounts, shape: Shape) -> bool:
-    """Return whether a unit of this shape is what a group is guaranteed, on some node that it may take: the group is
-    below its quota in every measure in which the unit is charged there.
+    """Return True if a unit of this shape is guaranteed to a group on some node open to the unit.
 
-    What it has of a kind that it does not name is borrowed.
+    The group must be below its quota in every measure that charges the unit there. Use of a kind without a quota is
+    borrowed.
     """
     kinds, base = group.kinds, group.base
     assert kinds is not None, "no quota names a kind of node"
@@ -85,8 +85,8 @@ def is_guaranteed(group: Amounts, shape: Shape) -> bool:
 
 
 def yields_somewhere(group: Amounts, kinds: Bools, *, to_quota: bool) -> bool:
-    """Return whether a group is so far above its quota that it can be preempted in a measure that it names, or has
-    anything of these ``kinds`` that it does not name.
+    """Return True if a group can be preempted in a measure that its quota names, or uses one of these ``kinds``
+    without a quota.
     """
     return group.can_be_preempted(to_quota=to_quota) or any(
         wanted and not group.quota[i] and group.used[i] > group.leaving[i]
@@ -95,8 +95,9 @@ def yields_somewhere(group: Amounts, kinds: Bools, *, to_quota: bool) -> bool:
 
 
 def excess_in(group: Amounts, kinds: Bools) -> tuple[bool, Fraction]:
-    """Return how far a group is above its quota in the worst of these kinds: one without a quota of it first, then by
-    used / quota.
+    """Return the excess of a group over its quota in the worst of these kinds, as a sort key.
+
+    A kind without a quota comes first, then used / quota counts.
     """
     worst = (False, Fraction(0))
     for i, wanted in enumerate(kinds.tolist(), group.base):
@@ -107,10 +108,10 @@ def excess_in(group: Amounts, kinds: Bools) -> tuple[bool, Fraction]:
 
 
 def spare_by_kind(group: Amounts, width: int, *, to_quota: bool) -> list[int]:
-    """Return, per column, what a group may lose and still be at its quota: base measures in the first ``width``, then
-    the kinds.
+    """Return, per column, the amount that a group may lose down to its quota: base measures in the first ``width``
+    columns, then the kinds.
 
-    -1 where it cannot be preempted: its base measures count only if it can be preempted in one of them.
+    -1 where it cannot be preempted; base measures count only if it can be preempted in one of them.
     """
     spare = group.spare()
     in_base = any(group.yields_of(i, to_quota=to_quota) for i in range(group.base))

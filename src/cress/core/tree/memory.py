@@ -1,8 +1,8 @@
-"""Fair share with memory (design note 0030): what a group borrowed lately, as an exponentially weighted mean.
+"""Fair share with memory (design note 0030): the past borrowing of a group as an exponentially weighted mean.
 
-Borrowed is what it uses beyond its quota. The mean is brought up to date at *ticks* on an absolute grid: of one tick to
-the next the amount borrowed is averaged exactly, and the older mean loses its share. All numbers are integers, and the
-value at a tick follows from the changes of the amount alone, never from how often somebody asked.
+A group borrows the amount that it uses beyond its quota. The mean is updated at *ticks* on an absolute grid: the
+amount between two ticks is averaged exactly, and the older mean decays. All numbers are integers, and the value at a
+tick depends only on the changes of the amount, never on the number of questions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from cress.model.times import SECOND
 
-# Ticks in a half-life, unless one would be shorter than a second.
+# The number of ticks in a half-life, unless a tick would be shorter than a second.
 TICKS = 256
 # Binary places of a mean, and of a factor.
 _PLACES = 20
@@ -23,7 +23,7 @@ _EXACT = Context(prec=60)
 
 
 class MemoryState(msgspec.Struct, omit_defaults=True):
-    """A memory as a state keeps it."""
+    """A memory as stored in a state."""
 
     tick: int
     mean: list[int]
@@ -48,7 +48,7 @@ class TickClock:
         self.kept = lru_cache(maxsize=4096)(self._kept)
 
     def advance(self, now: int) -> bool:
-        """Advance to ``now`` (µs); return whether a tick has passed."""
+        """Advance to ``now`` (µs); return True if a tick has passed."""
         self.now = now
         tick = now // self.length
         if tick == self.tick:
@@ -61,7 +61,7 @@ class TickClock:
         return (self.tick + 1) * self.length
 
     def _kept(self, ticks: int) -> int:
-        """Return the share of a mean that is left after so many ticks, with ``_FACTOR_PLACES`` binary places."""
+        """Return the share of a mean that is left after ``ticks`` ticks, with ``_FACTOR_PLACES`` binary places."""
         share, factor = 1 << _FACTOR_PLACES, self._factor
         while ticks:
             if ticks & 1:
@@ -71,9 +71,7 @@ class TickClock:
         return share
 
     def towards(self, mean: int, amount: int, ticks: int) -> int:
-        """Return what becomes of a mean in so many ticks in which the amount is this, both with ``_PLACES`` binary
-        places.
-        """
+        """Return a mean after ``ticks`` ticks with this amount, both with ``_PLACES`` binary places."""
         kept = self.kept(ticks)
         if mean >= amount:
             return amount + ((mean - amount) * kept >> _FACTOR_PLACES)
@@ -81,7 +79,7 @@ class TickClock:
 
 
 class ShareMemory:
-    """The amounts that one group borrowed, in its measures."""
+    """The past borrowing of one group, in its measures."""
 
     PLACES = 8
     __slots__ = ("_asked", "_changed", "_clock", "_mean", "_since", "_sum", "_then", "_tick", "borrowed")
@@ -93,19 +91,18 @@ class ShareMemory:
     def _begin(self, measures: int) -> None:
         clock = self._clock
         self.borrowed = [0] * measures
-        # The mean as it was at the beginning of ``_tick``, and what was borrowed in it since, in amount × µs, up to
-        # ``_since``.
+        # The mean at the beginning of ``_tick``, and the amount × µs borrowed in it up to ``_since``.
         self._tick = clock.tick
         self._mean = [0] * measures
         self._sum = [0] * measures
         self._since = clock.now
         self._asked = (self._tick, [0] * measures)
-        # What is borrowed instead since ``_changed``: amounts that change back at the same moment have not changed.
+        # The amounts since ``_changed``: an amount that changes back at the same time has not changed.
         self._then: list[int] | None = None
         self._changed = clock.now
 
     def follow(self, used: list[int], quota: list[int]) -> None:
-        """Take note of what the group uses, and of its quota, from now on."""
+        """Set the present use and quota of the group."""
         borrowed = [have - own if have > own else 0 for have, own in zip(used, quota, strict=True)]
         if len(borrowed) != len(self.borrowed):
             # Amounts in other measures cannot be compared.
@@ -115,7 +112,7 @@ class ShareMemory:
         self._changed = self._clock.now
 
     def _settle(self) -> None:
-        """Count a change of the amount once its moment has passed."""
+        """Add a change of the amount once its time is past."""
         moment = self._changed
         if self._then is None or self._clock.now == moment:
             return
@@ -141,13 +138,13 @@ class ShareMemory:
         return self._asked[1]
 
     def changes(self) -> bool:
-        """Return whether the mean may be another one at the next tick."""
+        """Return True if the next tick may change the mean."""
         past = self.past()
         steady = [each << self.PLACES for each in self.borrowed]
         return self._then is not None or past != steady or (self._tick == self._clock.tick and any(self._sum))
 
     def _at(self, tick: int) -> list[int]:
-        """Return the mean at the beginning of ``tick``, while nothing changes."""
+        """Return the mean at the beginning of ``tick``, without changes until then."""
         if tick <= self._tick or not (any(self._mean) or any(self._sum) or any(self.borrowed)):
             return self._mean
         clock = self._clock
@@ -163,7 +160,7 @@ class ShareMemory:
         return [each >> (_PLACES - self.PLACES) for each in mean]
 
     def export(self) -> MemoryState:
-        """Return the memory as a state keeps it."""
+        """Return the memory in the form for a state."""
         self._settle()
         state = MemoryState(self._tick, list(self._mean), list(self._sum), self._since, list(self.borrowed))
         if self._then is not None:
@@ -171,7 +168,7 @@ class ShareMemory:
         return state
 
     def restore(self, state: MemoryState, length: int) -> None:
-        """Take over a memory that was exported, with ticks of so many µs; after a change of these the mean is kept."""
+        """Restore an exported memory with ticks of ``length`` µs; if that has changed, the mean is kept."""
         if len(state.mean) != len(self.borrowed):
             return
         self._mean = list(state.mean)

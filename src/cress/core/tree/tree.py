@@ -1,7 +1,7 @@
-"""The tree of groups (design note 0030): what follows from the use of a group for those that it is in, and for others.
+"""The tree of groups (design note 0030): the effects of a group's use on the groups above it, and on others.
 
-A group with groups below it holds no jobs. It has what they have together, and a place among its own siblings. A change
-of use is added to every group on the way up; their places are corrected before the order is read the next time.
+A group with groups below it has no jobs. Its amounts are their sums, and it has a place among its own siblings. A
+change of use is added to every group on the way up, and places are corrected before the order is next read.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ _Node = TypeVar("_Node", bound=Amounts)
 
 
 class Tree:
-    """The groups with groups below them, the outermost order, and what groups keep and remember."""
+    """The groups with groups below them, the outermost order, and the kept capacity and past borrowing of groups."""
 
     def __init__(self, half_life: int) -> None:
-        """Start without groups; ``half_life`` (µs) of what counts as borrowed lately, 0 = nothing counts."""
+        """Start without groups; ``half_life`` (µs) of past borrowing, 0 = it does not count."""
         self.inner: dict[str, InnerGroup] = {}
-        # The inner groups, each after those that are in it.
+        # The inner groups, each after those below it.
         self.upwards: list[InnerGroup] = []
-        # The keys of the outermost groups that wait, in their order.
+        # The keys of the waiting outermost groups, in order.
         self.order: list[GroupKey] = []
         self.clock = TickClock(half_life) if half_life else None
-        # The groups whose use changed at this moment, of which memories know nothing yet.
+        # The groups whose use changed at this time, not yet passed on to memories.
         self._changed: dict[str, Amounts] = {}
-        # Whether some group keeps capacity for itself, and what the outermost groups have or keep together, by the sort
-        # of their measures.
+        # True if some group keeps capacity for itself; below, the total that the outermost groups use or keep, by the
+        # sort of their measures.
         self.keeps = False
         self.held: dict[tuple[int, ...], list[int]] = {}
         self._stale: list[InnerGroup] = []
 
     @property
     def follows(self) -> bool:
-        """True if anything follows from the use of a group but its own place."""
+        """True if the use of a group affects more than its own place."""
         return bool(self.inner or self.keeps or self.clock is not None)
 
     # --- use -----------------------------------------------------------------------------------------------
 
     def used(self, group: Amounts, change: tuple[int, ...]) -> None:
-        """Take note of a change of the use of a group, which has it already."""
+        """Pass on a change of the use of a group, already made in the group itself."""
         above = group.parent
         while above is not None:
             add_amounts(above.used, change)
@@ -60,14 +60,14 @@ class Tree:
             self._hold(group)
 
     def leaving(self, group: Amounts, change: tuple[int, ...]) -> None:
-        """Take note of a change of what tasks of a group that were told to stop have."""
+        """Pass on a change of the use of stopping tasks of a group."""
         above = group.parent
         while above is not None:
             add_amounts(above.leaving, change)
             above = above.parent
 
     def claimed(self, group: Amounts, change: tuple[int, ...]) -> None:
-        """Take note of a change of what claims of a group will have."""
+        """Pass on a change of the claimed amounts of a group."""
         above = group.parent
         while above is not None:
             add_amounts(above.claimed, change)
@@ -76,7 +76,7 @@ class Tree:
             self._hold(group)
 
     def _hold(self, node: Amounts) -> None:
-        """Bring what a group has or keeps up to date, and on the way up."""
+        """Update the amount that a group uses or keeps, and those of the groups above it."""
         above: Amounts | None = node
         while above is not None:
             held = holds(above)
@@ -88,7 +88,7 @@ class Tree:
             above = above.parent
 
     def recount(self, groups: Iterable[Amounts]) -> None:
-        """Work everything out again, after groups came, went or were counted again."""
+        """Compute everything again, after groups were added, removed or counted again."""
         groups = list(groups)
         for inner in self.upwards:
             sums = ([0] * len(inner.quota) for _ in range(4))
@@ -116,11 +116,11 @@ class Tree:
     # --- order ---------------------------------------------------------------------------------------------
 
     def order_of(self, node: Amounts) -> list[GroupKey]:
-        """Return the order in which a group has its place."""
+        """Return the order that contains a group."""
         return self.order if node.parent is None else node.parent.order
 
     def place(self, node: Amounts, key: GroupKey | None) -> None:
-        """Put a group into its place among its siblings, or nowhere."""
+        """Move a group to its place among its siblings, or out of the order."""
         if key == node.key:
             return
         self.take_out(node)
@@ -129,7 +129,7 @@ class Tree:
             node.key = key
 
     def take_out(self, node: Amounts) -> None:
-        """Take a group out of the order."""
+        """Remove a group from the order."""
         parent = node.parent
         if node.key is not None:
             order = self.order_of(node)
@@ -139,7 +139,7 @@ class Tree:
             self._mark(parent)
 
     def settle(self) -> None:
-        """Put the inner groups whose use or whose children changed into their places."""
+        """Move the inner groups with changed use or children to their places."""
         if not self._stale:
             return
         stale, self._stale = self._stale, []
@@ -150,7 +150,7 @@ class Tree:
             inner.stale = False
 
     def _mark(self, inner: InnerGroup) -> None:
-        """Have the place of an inner group, and of those that it is in, looked at again."""
+        """Mark an inner group, and those above it, for an update of their places."""
         above: InnerGroup | None = inner
         while above is not None and not above.stale:
             above.stale = True
@@ -158,7 +158,7 @@ class Tree:
             above = above.parent
 
     def forget_places(self, groups: Iterable[Amounts]) -> None:
-        """Take all groups out of the order: their parents may change."""
+        """Remove all groups from the order, because their parents may change."""
         for node in (*groups, *self.upwards):
             node.key = None
         for inner in self.upwards:
@@ -182,7 +182,7 @@ class Tree:
         return [group for group in groups if group.key is not None and not group.below_quota]
 
     def remember(self) -> None:
-        """Let memories follow what changed at this moment: once, however often it did."""
+        """Update memories with the changes at this time, once for any number of changes."""
         nodes: dict[str, Amounts] = {node.name: node for group in self._changed.values() for node in group.path()}
         self._changed = {}
         for node in nodes.values():
@@ -190,7 +190,7 @@ class Tree:
                 node.memory.follow(node.used, node.quota)
 
     def next_tick(self, groups: Iterable[Amounts]) -> int:
-        """Return the time (µs) of the next tick if it may change an order among groups that wait; else NEVER."""
+        """Return the time (µs) of the next tick if it may change the order of waiting groups; else NEVER."""
         if self.clock is None:
             return NEVER
         self.remember()
@@ -207,7 +207,7 @@ class Tree:
 
 
 def holds(node: Amounts) -> list[int]:
-    """Return, per measure, what a group has or will have, or keeps for itself or those in it, if that is more."""
+    """Return, per measure, the use and claims of a group, or the amount kept for itself or those below it if larger."""
     held = [used + claimed for used, claimed in zip(node.used, node.claimed, strict=True)]
     if node.lendable is not None:
         held = [max(have, quota - lent) for have, quota, lent in zip(held, node.quota, node.lendable, strict=True)]
@@ -217,8 +217,10 @@ def holds(node: Amounts) -> list[int]:
 
 
 def branches(group: Amounts, other: Amounts) -> tuple[Amounts, Amounts] | None:
-    """Return the groups in which two paths up part: children of the innermost group that both are in, or outermost
-    ones; None if they do not.
+    """Return the two groups at which two paths upwards part: children of the innermost common group, or outermost
+    groups.
+
+    ``None`` if they do not part.
     """
     above = {node.name for node in group.path()}
     theirs = other
@@ -237,9 +239,9 @@ def branches(group: Amounts, other: Amounts) -> tuple[Amounts, Amounts] | None:
 
 
 def below_quota_against(group: Amounts, other: Amounts, shape: Shape | None = None) -> bool:
-    """Return whether a group is below its quota, or is in one that is and that the other is not in.
+    """Return True if a group, or a group above it and not above ``other``, is below its quota.
 
-    Where quotas name kinds of nodes it is enough to be below it for the unit of this ``shape`` on some node.
+    Where quotas name kinds of nodes, it is enough to be below it for a unit of this ``shape`` on some node.
     """
     if is_below(group, shape):
         return True
@@ -250,7 +252,7 @@ def below_quota_against(group: Amounts, other: Amounts, shape: Shape | None = No
 
 
 def is_below(group: Amounts, shape: Shape | None) -> bool:
-    """Return whether a group is below its quota; where quotas name kinds of nodes, or is guaranteed a unit of this
+    """Return True if a group is below its quota or, where quotas name kinds of nodes, is guaranteed a unit of this
     shape.
     """
     return group.below_quota or (group.kinds is not None and shape is not None and is_guaranteed(group, shape))

@@ -31,11 +31,11 @@ POLICIES: dict[SchedPolicy, type[Policy[Any]]] = {
 
 
 def make_policy(group: Group, options: Options, fit: Fit) -> Policy[J]:
-    """Return the policy of ``group``, with the group's own options."""
+    """Return the policy of ``group``, with its own options."""
     kind = POLICIES[group.policy]
     by_estimates = options.estimates != "requested" or options.backfill_order != "submit"
     if kind is not BackfillPolicy or not by_estimates:
-        # Without backfill the order of submission is all that is left.
+        # Without backfill only the order of submission remains.
         kind = FifoPolicy if kind is BackfillPolicy and options.backfill == "off" else kind
         return kind.of(group, options, fit)
     if options.backfill != "easy":

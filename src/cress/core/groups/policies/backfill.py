@@ -1,6 +1,6 @@
-"""BackFill: FIFO, and units that fit beside the reservation of the head may start now.
+"""BackFill: FIFO, but units that fit beside the reservation of the head may start now.
 
-EASY reserves for the head only; conservative plans a start for every waiting job (``plans.py``).
+EASY reserves for the head only; conservative backfill plans a start for every waiting job (``plans.py``).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from cress.core.tables.arrays import Ints
 from cress.model.group import Group
 from cress.model.options import Options
 
-# Not longer than the duration at a position without a job, so that no scan stops there.
+# No longer than the duration at a position without a job, so that no scan stops there.
 _UNBOUNDED = GAP
 
 
 class BackfillPolicy(Policy[J]):
     """Policy that offers all jobs, in order.
 
-    Per shape the policy remembers a bound: a unit that would run that long or longer failed already, and running
-    longer only makes it harder to fit beside a reservation. A bound holds as long as ``memo`` is the same and a job of
-    the queue has the shape: a restored copy knows no other shapes, and gives them other rows.
+    For each shape it remembers a bound: a unit with at least that duration has failed, and a longer one fits even less
+    beside a reservation. A bound holds while ``memo`` is the same and the queue has a job of the shape, because a
+    restored copy has only these shapes, in other rows.
     """
 
     offers_more = True
@@ -62,15 +62,16 @@ class BackfillPolicy(Policy[J]):
             assert job is not None
             self.spared = False
             yield job
-            # Still here: the job was not placed.
+            # The generator goes on, so the job was not placed.
             if memo is not None and not self.spared:
                 row = job.shape.row
                 self._bound[row] = min(int(self._bound[row]), job.duration)
             place += 1
 
     def _offered_in(self, places: Iterable[int], head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
-        """Yield the jobs at these positions, in this order, that may be offered behind ``head``; for orders that are
-        not that of the queue.
+        """Yield the jobs at these positions, in this order, that may be offered behind ``head``.
+
+        For orders other than that of the queue.
         """
         offered = None if self._covers_all() else {job.key for job in self.looked_at()}
         for place in places:
@@ -81,12 +82,12 @@ class BackfillPolicy(Policy[J]):
                 continue
             self.spared = False
             yield job
-            # Still here: the job was not placed.
+            # The generator goes on, so the job was not placed.
             if memo is not None and not self.spared:
                 self._bound[row] = min(int(self._bound[row]), duration)
 
     def _refresh_bounds(self, memo: tuple[int, tuple[int, ...]] | None) -> None:
-        """Keep the bounds if the cluster is as it was when they were learned, else forget them."""
+        """Keep the bounds if the cluster has not changed since they were learned, else drop them."""
         more = len(self._fit.rows) - len(self._bound)
         if more:
             self._bound = np.concatenate([self._bound, np.full(more, _UNBOUNDED, np.int64)])
@@ -108,12 +109,12 @@ class BackfillPolicy(Policy[J]):
         return int(self.queue.rows[self.queue.position(job)])
 
     def _forget_unless_waiting(self, row: int) -> None:
-        """Forget the bound of a row if no job of the queue has it any more."""
+        """Drop the bound of a row that no job of the queue has any more."""
         if row < len(self._bound) and not self.queue.waiting[row]:
             self._bound[row] = _UNBOUNDED
 
     def _durations(self) -> Ints:
-        """Return by position for how long each job is planned; ``GAP`` where there is none."""
+        """Return the planned duration of each job by position (µs); ``GAP`` where there is none."""
         return self.queue.limits
 
     def looked_at(self) -> list[J]:
@@ -126,19 +127,19 @@ class BackfillPolicy(Policy[J]):
         return job.key <= self.looked_at()[-1].key
 
     def memory(self) -> tuple[tuple[int, tuple[int, ...]] | None, list[tuple[int, int]]]:
-        """Return the memo and the bounds of rows, which a copy needs to make the same offers."""
+        """Return the memo and the bounds by row, which a copy needs to make the same offers."""
         bounds = [(row, bound) for row, bound in enumerate(self._bound.tolist()) if bound != _UNBOUNDED]
         return self._memo, bounds
 
     def remember(self, memo: tuple[int, tuple[int, ...]] | None, bounds: list[tuple[int, int]]) -> None:
-        """Take over the memory of a copy; rows are those of this cluster."""
+        """Take over the memory of a copy, with the rows of this cluster."""
         self._memo = memo
         self._bound = np.full(len(self._fit.rows), _UNBOUNDED, np.int64)
         for row, bound in bounds:
             self._bound[row] = bound
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
-        # Every job that it looks at is offered.
+        # Every job in its range is offered.
         if self._last() == self.queue.end:
             self.queue.count_all_lacking(fit, counts)
         else:

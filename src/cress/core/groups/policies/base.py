@@ -1,4 +1,4 @@
-"""Policies: the interface to the cycle, with first come, first served as its default."""
+"""Policies: the interface to the cycle, with first come, first served as the default."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from cress.model.group import Group
 from cress.model.options import Options
 from cress.model.times import NEVER
 
-# Jobs ahead of one that a forecast looks at: of more, the others count as these do.
+# The number of jobs ahead that a forecast examines; further jobs count as the average of these.
 MOST_AHEAD = 200
 
 
 class Policy(Generic[J]):
-    """First come, first served over one queue; the other policies change the key or offer more than the head."""
+    """First come, first served over one queue; other policies change the key or offer more than the head."""
 
-    # Whether jobs behind the head are offered when the head does not fit.
+    # True if jobs behind the head are offered when the head does not fit.
     offers_more = False
-    # Whether the head may be passed by jobs that wait for less time, so that it does not keep its turn by itself.
+    # True if jobs that wait for less time may pass the head, so that it does not keep its turn by itself.
     overtakes = False
-    # Whether users have limits, so that a head may be passed over.
+    # True if users have limits, so that a head may be passed over.
     limits_users = False
-    # Whether of jobs that are alike none starts before one that is ``ahead`` of it, is planned for no longer and can
-    # still be in time.
+    # True if, among similar jobs, none starts before one that is ``ahead`` of it, has at most its planned duration and
+    # can still be in time.
     keeps_order = False
-    # Whether every waiting job has a planned start.
+    # True if every waiting job has a planned start.
     plans = False
-    # Whether keys change with time; each is valid until ``key_until``.
+    # True if keys change with time; each is valid until ``key_until``.
     timed = False
 
     def __init__(self) -> None:
         self.queue: Queue[J] = Queue()
-        # Set by the cycle when the job that ``later`` yielded last was passed over for its user or group: that says
-        # nothing of jobs like it.
+        # Set by the cycle when the last job from ``later`` was passed over for its user or group, which says nothing
+        # about similar jobs.
         self.spared = False
-        # The time at which keys were computed, and the first one at which one of them may change.
+        # The time at which keys were computed; below, the earliest time at which one may change.
         self.now = 0
         self._change = NEVER
 
     @classmethod
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
-        """Make the policy of a group, with the group's own options; ``fit`` is the fit table of the cluster."""
+        """Make the policy of a group, with its own options; ``fit`` is the fit table of the cluster."""
         return cls()
 
     def __len__(self) -> int:
@@ -56,19 +56,19 @@ class Policy(Generic[J]):
         return iter(self.queue)
 
     def key(self, job: J) -> tuple[int, int]:
-        """Return the place of a job in the order at ``self.now``: unique, and unchanged until ``key_until``."""
+        """Return the sort key of a job at ``self.now``: unique, and unchanged until ``key_until``."""
         return (job.submitted, job.job.id)
 
     def key_until(self, job: J) -> int:
-        """Return the time (µs) until which the key of a job is valid; only for policies that are ``timed``."""
+        """Return the time (µs) until which the key of a job is valid; only for ``timed`` policies."""
         return NEVER
 
     def next_change(self) -> int:
-        """Return the earliest time at which a key may change; NEVER while none changes by itself."""
+        """Return the earliest time (µs) at which a key may change; NEVER while none changes by itself."""
         return self._change
 
     def pass_time(self, now: int) -> bool:
-        """Advance the time to ``now``, and compute keys that may have changed again. Return whether there were any."""
+        """Advance the time to ``now`` (µs), and update keys that may have changed; return True if there were any."""
         self.now = now
         if now < self._change:
             return False
@@ -84,7 +84,7 @@ class Policy(Generic[J]):
         self.queue.add(job)
 
     def fill(self, jobs: Collection[J]) -> None:
-        """Take these as the waiting jobs, with their keys as of now."""
+        """Replace the waiting jobs by these, with their keys as of now."""
         for job in jobs:
             job.key = self.key(job)
             if self.timed:
@@ -92,33 +92,30 @@ class Policy(Generic[J]):
         self.queue.fill(jobs)
 
     def remove(self, job: J) -> None:
-        """Remove a job that has no waiting task left."""
+        """Remove a job without waiting tasks."""
         self.queue.remove(job)
 
     def reshaped(self, job: J) -> None:
-        """Take note of the new shape of a waiting job."""
+        """Update the shape of a waiting job."""
         self.queue.reshaped(job)
 
     def revalued(self, job: J) -> None:
-        """Take note of the new estimate of a waiting job."""
+        """Update the estimate of a waiting job."""
 
     def work(self) -> int:
-        """Return the work of the waiting jobs (µs of a millicore), for policies that bound waits by it."""
+        """Return the work of the waiting jobs (µs × millicores), for policies that bound waiting times by it."""
         return 0
 
     def ahead(self, job: J) -> tuple[list[J], int]:
-        """Return the first ``MOST_AHEAD`` waiting jobs that are likely to go before this one, and their whole number.
+        """Return the first ``MOST_AHEAD`` waiting jobs that probably precede this one, and the number of all of them.
 
-        The job itself need not be queued.
-        The number may be too large if there are more than these.
+        The job itself need not be queued. Beyond ``MOST_AHEAD`` the number may be too large.
         """
         found = list(islice(takewhile(lambda other: other is not job, self), MOST_AHEAD))
         return found, len(found) if len(found) < MOST_AHEAD else len(self)
 
     def head_is_overdue(self) -> bool:
-        """Return whether the head must not be delayed by a wrong estimate any more; only for policies that are
-        ``timed``.
-        """
+        """Return True if a wrong estimate must delay the head no longer; only for ``timed`` policies."""
         return False
 
     def head(self) -> J | None:
@@ -128,8 +125,8 @@ class Policy(Generic[J]):
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
         """Yield the jobs that are offered when ``head`` does not fit; only for policies with ``offers_more``.
 
-        ``memo`` identifies the state of the cluster; as long as it stays the same, a job
-        that was offered and not placed need not come again. With ``None`` all jobs are offered.
+        ``memo`` identifies the state of the cluster; while it stays the same, a job that was offered and not placed
+        need not be offered again. With ``None`` all jobs are offered.
         """
         return iter(())
 
@@ -139,14 +136,14 @@ class Policy(Generic[J]):
         return [] if head is None else [head]
 
     def looks_at(self, job: J) -> bool:
-        """Return whether the job may be offered at all."""
+        """Return True if the job may be offered at all."""
         return job is self.head()
 
     def outranks(self, job: J, other: J, start: int) -> bool:
-        """Return whether ``job`` has a higher priority than a task of ``other`` that started at ``start``, before the
+        """Return True if ``job`` has a higher priority than a task of ``other`` that started at ``start``, before the
         job came.
 
-        A task that started while the job waited was put before it by the policy: to stop it would undo that decision.
+        A task that started while the job waited was preferred by the policy; to stop it would undo that decision.
         """
         return job.job.priority > other.job.priority and start < job.since
 
@@ -154,23 +151,23 @@ class Policy(Generic[J]):
         """Take over the quota of the group, in its measures."""
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
-        """Add to ``counts``, per dimension, the jobs that are offered in this pass and the next ones and lack it
-        everywhere.
+        """Add to ``counts``, per dimension, the jobs offered in this pass and the next ones that lack it on every
+        node.
 
-        At most ``MOST_PENDING`` of a queue are looked at.
+        At most ``MOST_PENDING`` jobs of a queue are examined.
         """
         self.queue.count_lacking(fit, counts)
 
     def count_behind(self, head: J, fit: Fit, counts: Ints) -> None:
-        """``count_lacking`` for ``head``, one of ``looked_at``, and the jobs that wait behind it alone."""
+        """Do ``count_lacking`` for ``head``, one of ``looked_at``, and the jobs behind it only."""
         self.queue.count_lacking(fit, counts)
 
     def charged(self, job: J, change: tuple[int, ...]) -> None:
-        """Add a charge, which may be negative, to the user of ``job``."""
+        """Add a charge to the user of ``job``; it may be negative."""
 
     def forget_charges(self) -> None:
         """Reset the charges of users, before they are charged again."""
 
     def may_use_more(self, job: J, charge: tuple[int, ...], quota: list[int]) -> bool:
-        """Return whether the policy's own limit lets the user of ``job`` start one more unit."""
+        """Return True if the policy's own limit lets the user of ``job`` start one more unit."""
         return True

@@ -1,4 +1,4 @@
-"""Capacity: the users of the group share it; the user with the smallest used/weight goes first."""
+"""Capacity: users share the group; the user with the smallest use / weight goes first."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SCALE = 120
 
 
 class CapacityPolicy(Policy[J]):
-    """Policy that offers every user's head; FIFO inside a user.
+    """Policy that offers the head of every user; FIFO for each user.
 
-    A user's share is the part of the group's quota that the user uses, in the measure with the largest part, divided by
-    the user's weight; equal users go by name. ``limit_factor`` > 0 bounds it: that many times the user's part of the
-    quota, which is divided among the users with waiting or running jobs by their weights. A user who uses nothing may
-    always start one unit.
+    The share of a user is the used part of the group's quota, in the measure where it is largest, divided by the
+    user's weight; ties go by name. ``limit_factor`` > 0 bounds the use to that many times the user's part of the
+    quota, which is divided by weight among the users with waiting or running jobs. A user without any use may always
+    start one unit.
     """
 
     offers_more = True
@@ -38,7 +38,7 @@ class CapacityPolicy(Policy[J]):
         self._quota: list[int] = [1]
         self._queues: dict[str, Queue[J]] = {}
         self._used: dict[str, list[int]] = {}
-        # The users with waiting jobs in their order, and the key of each.
+        # The users with waiting jobs in order, and the key of each.
         self._order: list[tuple[int, str]] = []
         self._keys: dict[str, tuple[int, str]] = {}
         self._count = 0
@@ -51,7 +51,7 @@ class CapacityPolicy(Policy[J]):
         return self._count
 
     def __iter__(self) -> Iterator[J]:
-        # Users' heads first: they are offered.
+        # The heads of users are offered first.
         yield from self.looked_at()
         for _, user in self._order:
             yield from (job for job in self._queues[user] if job is not self._queues[user].head())
@@ -147,7 +147,7 @@ class CapacityPolicy(Policy[J]):
         return self._weights.get(user, 1)
 
     def _place(self, user: str) -> None:
-        """Move the user to the place of the user's share; remove a user without waiting jobs."""
+        """Move a user to the place of its share; remove a user without waiting jobs."""
         old = self._keys.pop(user, None)
         if old is not None:
             del self._order[bisect_left(self._order, old)]

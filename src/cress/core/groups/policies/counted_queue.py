@@ -1,4 +1,4 @@
-"""A queue that also counts its jobs by shape: what concerns all of them need not look at each."""
+"""A queue that also counts its jobs by shape, so that questions about all jobs need no loop over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Earliest deadline first, whatever a job takes; jobs without a deadline come last, by submit time."""
+"""Earliest deadline first, for any length of job; jobs without a deadline come last, by submit time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ def _measures(job: QueuedJob) -> tuple[int, ...]:
 class EdfPolicy(UrgencyPolicy[J]):
     """Policy that offers all jobs by deadline.
 
-    Those that cannot meet it any more, even if they take as small a part of their time limit as one of ten such runs,
-    come last with ``late`` best_effort; with ``urgent`` that does not matter, as in EDF by the book.
+    With ``late`` best_effort, jobs that can no longer meet their deadline come last: those that are late even with as
+    small a part of the time limit as one in ten such runs takes. With ``urgent`` they keep their place, as in textbook
+    EDF.
     """
 
     by_deadline = True

@@ -1,6 +1,6 @@
-"""The first job of a queue by urgency or deadline, and those behind it that fit, found in blocks.
+"""The first job of a queue by urgency or deadline, and the jobs behind it that fit, found in blocks.
 
-Of a hundred thousand jobs only those are looked at near which something changed, or whose shapes fit.
+Of a hundred thousand jobs, only those near a change, or with shapes that fit, are examined.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from cress.core.kernels.urgency import change_of_blocks, first_of_blocks, scores
 from cress.core.tables.arrays import Ints
 
 _BLOCK = 512
-# A block that must be looked at again.
+# A block to examine again.
 _CHANGED = -1
 
 
 class MostUrgent:
-    """Search for the first job of a queue, and until when it is that.
+    """Search for the first job of a queue, and for the time until which it stays first.
 
-    ``late`` is the urgency of a job that cannot meet its deadline any more. With ``by_deadline`` the order of all
-    others is that of their deadlines.
+    ``late`` is the urgency of a job that can no longer meet its deadline. With ``by_deadline`` all other jobs are in
+    the order of their deadlines.
     """
 
     def __init__(self, late: float, *, by_deadline: bool) -> None:
         self._late = late
         self._by_deadline = by_deadline
-        # Positions before this one are in blocks.
+        # Positions before this one belong to blocks.
         self._covered = 0
         self._blocks = 0
         self._make_room(0)
 
     def _make_room(self, end: int) -> None:
-        # More than a quarter of jobs that came later, whatever their shapes are, and all are divided anew.
+        # Once more than a quarter of the jobs are new, in any shapes, all blocks are divided again.
         places = end + max(_BLOCK, end // 4)
         blocks = 4 * (places // _BLOCK + 1)
         self._members, self._block_of = np.empty((2, places), np.int64)
@@ -44,11 +44,11 @@ class MostUrgent:
         self._lowest, self._highest, self._heads, self._changes, self._least = np.full((5, blocks), _CHANGED, np.int64)
 
     def forget(self) -> None:
-        """Forget all, as positions are those of other jobs."""
+        """Drop all blocks, because positions now belong to other jobs."""
         self._covered = self._blocks = 0
 
     def changed(self, place: int, row: int) -> None:
-        """Take note of what happened to the job at a position; its shape has this row."""
+        """Note a change of the job at a position; its shape has this row."""
         if place < self._covered:
             block = self._block_of[place]
             self._changes[block] = _CHANGED
@@ -56,19 +56,18 @@ class MostUrgent:
             self._highest[block] = max(self._highest[block], row)
 
     def find(self, queue: RankedQueue[J], now: int) -> int:
-        """Return the position of the first job, -1 if there is none."""
+        """Return the position of the first job; -1 if there is none."""
         self._cover(queue)
         return int(first_of_blocks(*self._order(queue, now), self._heads, self._changes, self._least))
 
     def next_change(self, queue: RankedQueue[J], head: int, now: int) -> int:
-        """Return the next time (µs) at which another job than ``head`` may be the first."""
+        """Return the next time (µs) at which a job other than ``head`` may be first."""
         return int(change_of_blocks(*self._order(queue, now), self._heads, self._changes, head))
 
     def that_fit(self, queue: RankedQueue[J], durations: Ints, bound: Ints, rows: Ints, now: int) -> Iterator[int]:
-        """Yield the positions of jobs whose shape fits somewhere and whose duration is below the bound of its row, in
-        their order.
+        """Yield the positions, in order, of jobs whose shape fits and whose duration is below the bound of its row.
 
-        Bounds may fall meanwhile. Only after ``find`` for the queue as it is.
+        Bounds may fall meanwhile. Call ``find`` for the present queue first.
         """
         order = self._order(queue, now)
         tops, places = np.empty(self._blocks), np.empty(self._blocks, np.int64)
@@ -85,17 +84,17 @@ class MostUrgent:
             yield place
 
     def order(self, queue: RankedQueue[J], places: Ints, now: int) -> list[int]:
-        """Return these positions in their order."""
+        """Sort these positions by the order of the queue."""
         found = scores(self._by_deadline, queue.values, self._late, places, now)
         ordered: list[int] = places[np.argsort(-found, kind="stable")].tolist()
         return ordered
 
     def _order(self, queue: RankedQueue[J], now: int) -> tuple[bool, Ints, float, int, Ints, Ints]:
-        """Return what the kernels take: by what is ordered, and the blocks."""
+        """Return the arguments of the kernels: the keys of the order, and the blocks."""
         return self._by_deadline, queue.values, self._late, now, self._members, self._begins[: self._blocks + 1]
 
     def _cover(self, queue: RankedQueue[J]) -> None:
-        """Put all positions into blocks."""
+        """Assign all positions to blocks."""
         first, end = self._covered, queue.end
         if first == end:
             return

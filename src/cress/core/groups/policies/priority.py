@@ -11,7 +11,7 @@ from cress.model.group import Group
 from cress.model.options import Options
 from cress.model.times import HOUR
 
-# Ageing is kept in thousandths of a priority point an hour, so that keys are integers.
+# Ageing is kept in thousandths of a priority point per hour, so that keys are integers.
 _STEP = 1000
 
 
@@ -31,14 +31,14 @@ class PriorityPolicy(Policy[J]):
 
     def key(self, job: J) -> tuple[int, int]:
         rank = job.job.priority * _STEP * HOUR - self._ageing * job.submitted
-        # Two jobs of one rank go by submit time, then id: both fit into one integer behind the rank.
+        # Jobs of one rank go by submit time, then id; both fit into one integer behind the rank.
         return (-rank, (job.submitted << 64) + job.job.id)
 
     def outranks(self, job: J, other: J, start: int) -> bool:
-        """Return whether ``job`` has a higher priority than a task of ``other`` that started at ``start``.
+        """Return True if ``job`` has a higher priority than a task of ``other`` that started at ``start``.
 
-        The task keeps the points that it had gained by waiting: else ageing would put it first only to be preempted at
-        once.
+        The task keeps the points gained by waiting. Without them, ageing would put it first only to have it preempted
+        at once.
         """
         gained = self._ageing * max(0, start - other.submitted)
         return (job.job.priority - other.job.priority) * _STEP * HOUR > gained

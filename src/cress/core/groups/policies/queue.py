@@ -15,16 +15,16 @@ from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Ints, grown
 from cress.model.job import Job
 
-# The duration at a position without a job: longer than that of any job.
+# The duration at a position without a job; it exceeds that of any job.
 GAP = 2**62
-# Jobs of one queue that count as pending (source B): the head, and those that are offered in the passes after it.
+# The number of jobs of one queue that count as pending (source B): the head, and those offered in the next passes.
 MOST_PENDING = 64
 
 _FEW = 16
 
 
 class QueuedJob(Protocol):
-    """The parts of a job that policies read; ``key`` is its place in the order, which they set."""
+    """The fields of a job that policies read; they set ``key``, its place in the order."""
 
     key: tuple[int, int]
     job: Job
@@ -38,34 +38,34 @@ class QueuedJob(Protocol):
     deadline: int
 
     def longest_left(self) -> int:
-        """Return how long it still takes by the pessimistic estimate."""
+        """Return the remaining time by the pessimistic estimate (µs)."""
 
     def limit_left(self) -> int:
-        """Return how long it still takes at most."""
+        """Return the longest remaining time, by the limit (µs)."""
 
     def least_left(self) -> int:
-        """Return how long it still takes at least, by what such jobs took of their limits."""
+        """Return the shortest remaining time, by the parts of their limits that similar jobs used (µs)."""
 
     def shortest_left(self) -> int:
-        """Return how long it still takes by the optimistic estimate."""
+        """Return the remaining time by the optimistic estimate (µs)."""
 
     def urgency(self, now: int) -> float:
-        """Return its urgency, 0 … 1."""
+        """Return the urgency, 0 … 1."""
 
     @property
     def since(self) -> int:
-        """The time since which its next unit waits."""
+        """The time (µs) since which the next unit waits."""
 
     @property
     def duration(self) -> int:
-        """For how long its next unit is planned (µs)."""
+        """The planned duration of the next unit (µs)."""
 
     @property
     def is_predicted(self) -> bool:
         """True while its duration is an estimate."""
 
     def waiting_work(self) -> int:
-        """Return the work of its waiting tasks."""
+        """Return the work of the waiting tasks (µs × millicores)."""
 
 
 J = TypeVar("J", bound=QueuedJob)
@@ -76,10 +76,10 @@ def _key(job: QueuedJob) -> tuple[int, int]:
 
 
 class Queue(Generic[J]):
-    """Jobs by ``key`` (unique). Removed jobs leave a gap that is closed when half of the places are gaps.
+    """Jobs by ``key`` (unique). A removed job leaves a gap; gaps are closed when they fill half of the positions.
 
-    By position, the rows of the jobs' shapes and their limits are kept as arrays. The first ``MOST_PENDING`` jobs, or
-    all if there are fewer, stand before the position ``_horizon``, and ``_near`` is their number.
+    The rows of the jobs' shapes and their limits are arrays by position. The first ``MOST_PENDING`` jobs, or all if
+    there are fewer, have positions before ``_horizon``; ``_near`` is their number.
     """
 
     __slots__ = ("_count", "_first", "_horizon", "_jobs", "_keys", "_near", "limits", "rows")
@@ -101,7 +101,7 @@ class Queue(Generic[J]):
         return (job for job in self._jobs[self._first :] if job is not None)
 
     def add(self, job: J) -> None:
-        """Put the job into its place."""
+        """Insert the job at its place."""
         key = job.key
         end = len(self._keys)
         self._count += 1
@@ -113,7 +113,7 @@ class Queue(Generic[J]):
             self._jobs[place] = job
         else:
             self._insert(place, job)
-        # Places in front of the first job are gaps: the new one may have gone among them.
+        # Positions before the first job are gaps, and the new job may have taken one of them.
         self._first = min(self._first, place)
         self.rows[place] = job.shape.row
         self.limits[place] = job.limit
@@ -127,13 +127,13 @@ class Queue(Generic[J]):
         self._entered(place, job)
 
     def _entered(self, place: int, job: J) -> None:
-        """Take note of a job that has come to a position."""
+        """Handle a job that has come to a position."""
 
     def _leaves(self, place: int, job: J) -> None:
-        """Take note of a job that leaves its position."""
+        """Handle a job that leaves its position."""
 
     def fill(self, jobs: Iterable[J]) -> None:
-        """Put many jobs into their places, when none is there yet."""
+        """Insert many jobs into an empty queue."""
         ordered = sorted(jobs, key=_key)
         self._count = len(ordered)
         self._keys = [job.key for job in ordered]
@@ -146,7 +146,7 @@ class Queue(Generic[J]):
         self.limits[: self._count] = [job.limit for job in ordered]
 
     def _insert(self, place: int, job: J) -> None:
-        """Make a place and put the job there."""
+        """Make room at a position and insert the job."""
         end = len(self._keys)
         if end == len(self.limits):
             self.rows = grown(self.rows, 2 * end)
@@ -168,7 +168,7 @@ class Queue(Generic[J]):
         self._near -= 1
 
     def remove(self, job: J) -> None:
-        """Take the job out."""
+        """Remove the job."""
         i = bisect_left(self._keys, job.key)
         self._leaves(i, job)
         self._jobs[i] = None
@@ -192,7 +192,7 @@ class Queue(Generic[J]):
                 return
 
     def reshaped(self, job: J) -> None:
-        """Take note of the new shape of a job."""
+        """Update the shape of a job."""
         self.rows[self.position(job)] = job.shape.row
 
     def position(self, job: J) -> int:
@@ -201,7 +201,7 @@ class Queue(Generic[J]):
 
     def _close_gaps(self) -> None:
         there = self.limits[: len(self._jobs)] != GAP
-        # Of a hundred thousand places: loops of Python would take the time of a whole pass.
+        # With a hundred thousand positions, a Python loop would take as long as a whole pass.
         kept = there.tolist()
         rows, limits = self.rows[: len(self._jobs)][there], self.limits[: len(self._jobs)][there]
         self._keys = list(compress(self._keys, kept))
@@ -223,7 +223,7 @@ class Queue(Generic[J]):
 
     @property
     def end(self) -> int:
-        """Return the position behind the last job."""
+        """Return the position after the last job."""
         return len(self._jobs)
 
     def at(self, position: int) -> J | None:

@@ -1,4 +1,4 @@
-"""BackFill by estimates: another order than that of submission, and ends that earlier runs predict (design note
+"""BackFill by estimates: an order other than that of submission, and ends predicted from earlier runs (design note
 0022).
 """
 
@@ -22,17 +22,17 @@ def _measures(job: QueuedJob) -> tuple[int, ...]:
 
 
 class RankedBackfill(BackfillPolicy[J]):
-    """EASY backfill whose order is that of ``backfill_order``: with ``expansion_factor`` that of the head too.
+    """EASY backfill in the order of ``backfill_order``; with ``expansion_factor`` the head follows that order too.
 
-    A job that is overdue is the head in that order; in the others the head is overdue some time after it was submitted.
-    While the head is overdue no estimate counts (``Cycle``), so nothing that starts then can delay it.
+    In that order an overdue job becomes the head; in the others the head becomes overdue some time after its
+    submission. While the head is overdue no estimate counts (``Cycle``), so no start can delay it.
 
-    The order is that of the moment at which something happened last: time alone changes it only when a job becomes
-    overdue, so what is decided does not depend on how often a decision is asked for.
+    The order is that of the last change. Time alone changes it only when a job becomes overdue, so decisions do not
+    depend on how often they are requested.
     """
 
     timed = True
-    # A job that is estimated anew, or that has waited, changes its place.
+    # A new estimate or longer waiting changes the place of a job.
     keeps_order = False
 
     def __init__(self, fit: Fit, depth: int, *, order: str, predicts: bool) -> None:
@@ -42,10 +42,10 @@ class RankedBackfill(BackfillPolicy[J]):
         self._by_submit = order == "submit"
         self._predicts = predicts
         self._head: J | None = None
-        # The time, and the state of the cluster for which the head was found; -1: it is looked for again.
+        # The time and the state of the cluster for which the head was found; -1 means that it is to be found again.
         self._time = 0
         self._found = -1
-        # Whether the queue is as it was then: at the same time its head is the same.
+        # True if the queue has not changed since, so that its head is the same at the same time.
         self._same = False
 
     def pass_time(self, now: int) -> bool:
@@ -69,23 +69,23 @@ class RankedBackfill(BackfillPolicy[J]):
         return self._head
 
     def head_is_overdue(self) -> bool:
-        """Return whether the head must not be delayed by a wrong estimate any more."""
+        """Return True if a wrong estimate must delay the head no longer."""
         if not self._predicts:
             return False
         head = self.head()
         return head is not None and head.overdue_at <= self.now
 
     def order_time(self) -> int | None:
-        """Return the time whose order holds; ``None`` if it is to be found anew."""
+        """Return the time (µs) whose order holds; ``None`` if the order is to be found again."""
         return self.now if self._found == self._fit.cluster.loosened else None
 
     def order_as_at(self, time: int) -> None:
-        """Find the order of an earlier time, which still holds."""
+        """Find the order of an earlier time (µs), which still holds."""
         self._time = time
         self._look()
 
     def _look(self) -> None:
-        """Find the head, and when there may be another one, or when it is overdue."""
+        """Find the head, and the time at which the head may change or become overdue."""
         self._found = self._fit.cluster.loosened
         if self._same and self.now == self._time:
             return
@@ -171,7 +171,7 @@ class RankedBackfill(BackfillPolicy[J]):
             queue.limits, GAP, queue.values, self._by_estimates(), self._by_factor, queue.first, queue.end, self.now
         )
         if not self._by_factor:
-            # The head is the job that was submitted first.
+            # The head is the job submitted first.
             places = np.concatenate([[queue.first], places[places != queue.first]]) if len(places) else places
         return places
 

@@ -1,4 +1,4 @@
-"""A queue that also keeps, by position, what an order that changes with time is computed from."""
+"""A queue that also keeps, by position, the values from which an order that changes with time is computed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cress.core.tables.arrays import Ints
 
 
 class RankedQueue(CountedQueue[J]):
-    """Jobs by submit time; what ``measure`` says of each is a column of ``values``, with ``GAP`` where there is no job.
+    """Jobs by submit time; the values from ``measure`` are columns of ``values``, with ``GAP`` where there is no job.
 
-    ``work`` is the work of all its jobs, as of the time at which each was queued or estimated.
+    ``work`` is the work of all its jobs (µs × millicores), as of the time at which each was queued or estimated.
     """
 
     __slots__ = ("_measure", "_rows", "values", "work")
@@ -48,7 +48,7 @@ class RankedQueue(CountedQueue[J]):
             self._enter(self.position(job), job)
 
     def revalued(self, job: J) -> None:
-        """Take note of the new estimate of a job."""
+        """Update the estimate of a waiting job."""
         self.work -= job.work
         self._enter(self.position(job), job)
 
@@ -56,7 +56,7 @@ class RankedQueue(CountedQueue[J]):
         job.work = job.waiting_work()
         self.work += job.work
         for row, value in enumerate(self._measure(job)):
-            # One by one: a column at once takes three times as long.
+            # One by one, because assigning a whole column takes three times as long.
             self.values[row, place] = value
 
     def _insert(self, place: int, job: J) -> None:

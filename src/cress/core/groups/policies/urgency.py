@@ -1,6 +1,7 @@
-"""Urgency: the job whose deadline is nearest in relation to what is left of it goes first (source S, design note 0023).
+"""Urgency: the job with the nearest deadline, in relation to its remaining time, goes first (source S, design note
+0023).
 
-Behind a head that does not fit the others are offered in the same order, beside its reservation, as in EASY backfill.
+Behind a head that does not fit, the others are offered in the same order beside its reservation, as in EASY backfill.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ def _measures(job: QueuedJob) -> tuple[int, ...]:
 
 
 class UrgencyPolicy(BackfillPolicy[J]):
-    """Policy that offers all jobs by urgency; those that are equally urgent go by submit time.
+    """Policy that offers all jobs by urgency; equally urgent ones go by submit time.
 
-    ``late`` is the urgency of a job that cannot meet its deadline any more.
+    ``late`` is the urgency of a job that can no longer meet its deadline.
     """
 
     timed = True
@@ -44,7 +45,7 @@ class UrgencyPolicy(BackfillPolicy[J]):
         self.offers_more = backfills
         self.queue: RankedQueue[J] = RankedQueue(self.columns, self.measures)
         self._most_urgent = MostUrgent(late, by_deadline=self.by_deadline)
-        # The position of the head; of no use once ``_known`` is False or the time ``_until`` has come.
+        # The position of the head; invalid once ``_known`` is False or the time ``_until`` has come.
         self._head = -1
         self._known = False
         self._until: int | None = None
@@ -111,7 +112,7 @@ class UrgencyPolicy(BackfillPolicy[J]):
         self._known = False
         place = self.queue.position(job)
         if place < end < self.queue.end:
-            # Those behind it have moved.
+            # The jobs behind it have moved.
             self._most_urgent.forget()
         else:
             self._most_urgent.changed(place, job.shape.row)
@@ -144,7 +145,7 @@ class UrgencyPolicy(BackfillPolicy[J]):
         return self.queue.work
 
     def ahead(self, job: J) -> tuple[list[J], int]:
-        # Whose deadline is nearer mostly becomes more urgent first.
+        # A job with a nearer deadline usually becomes more urgent first.
         nearer = np.flatnonzero(self.queue.values[DEADLINES, : self.queue.end] < job.deadline)
         first = nearer[np.argsort(self.queue.values[DEADLINES][nearer], kind="stable")[:MOST_AHEAD]]
         return [other for place in first.tolist() if (other := self.queue.at(place)) is not None], len(nearer)
