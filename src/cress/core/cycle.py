@@ -143,7 +143,7 @@ class Cycle(MakingRoom):
         self.gates.guarantees.begin_pass()
         self._follow_heads(ahead)
         if self.preempted != []:
-            self._hold_those_that_cool()
+            self.gates.hold_cooling_groups()
         groups = self.groups
         groups.tree.settle()
         several = bool(groups.order) and groups.several_wait()
@@ -168,13 +168,6 @@ class Cycle(MakingRoom):
             if self._consider(group, ahead, blocked, now):
                 return True
         return False
-
-    def _hold_those_that_cool(self) -> None:
-        """Hold the groups to their rights that were preempted a short time ago while others wait for room."""
-        if self.preempted is None:
-            self.preempted = [group for group in self.groups if group.kept.preempted_at is not None]
-        for group in self.preempted:
-            group.held_to = Rights.ABOVE if self.gates.must_cool(group) else Rights.ANY
 
     def _consider(self, group: GroupState, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
         """Run steps d to h for one group; return True if something was decided.
@@ -222,21 +215,17 @@ class Cycle(MakingRoom):
                     decided = self._consider(group, ahead, blocked, now)
                     group.held_to = before
                     if decided:
-                        if head is not None and self._is_overtaken(head, begun):
-                            # It would never be the first blocked one of a pass.
+                        own = (fact for fact in self._decided[begun:] if isinstance(fact, Start | Claim))
+                        if head is None or not head.queued or any(fact.job == head.job.id for fact in own):
+                            return True
+                        if may_be_within_quota(head, self.cluster):
+                            # Others of its group started before it: it would never be the first blocked unit of a pass.
                             self._wake_at(self.turns.note(head, now))
                         return True
                 elif by_share and not group.below_quota:
                     # All groups behind it are above their quotas.
                     break
         return False
-
-    def _is_overtaken(self, head: JobEntry, begun: int) -> bool:
-        """Return whether others of its group started instead of a head that fits into the quota; ``begun`` is the
-        number of decisions before.
-        """
-        own = any(fact.job == head.job.id for fact in self._decided[begun:] if isinstance(fact, Start | Claim))
-        return not own and head.queued and may_be_within_quota(head, self.cluster)
 
     def _may_be_owed(self, group: GroupState, rights: Rights, now: int) -> bool:
         """Return True if a group may take room for some unit, before the unit itself is examined."""

@@ -78,6 +78,14 @@ class Gates:
         self.guarantees.rest()
         self.kept_quota.forget()
 
+    def hold_cooling_groups(self) -> None:
+        """Hold the groups to their rights that were preempted a short time ago while other groups wait for room."""
+        core = self._core
+        if core.preempted is None:
+            core.preempted = [group for group in core.groups if group.kept.preempted_at is not None]
+        for group in core.preempted:
+            group.held_to = Rights.ABOVE if self.must_cool(group) else Rights.ANY
+
     def must_cool(self, group: GroupState) -> bool:
         """Return True if a preempted group must keep to its quota, while another group waits for room.
 
