@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.core.advance.gaps import NoGap, fits_in_no_gap, is_kept_off
-from cress.core.advance.telling import longest_now, reserved_beside, reserved_from, say_shorter
+from cress.core.advance.telling import longest_now, reserved_from, say_shorter
 from cress.core.books import Books
 from cress.core.gates.gate import Gate
 from cress.core.gates.room import no_room
@@ -23,7 +23,7 @@ class Gaps(Gate[NoGap]):
         return bool(self._core.advance_reservations)
 
     def find(self, job: JobEntry) -> NoGap | None:
-        return fits_in_no_gap(self._core, job) if self._core.advance_reservations else None
+        return fits_in_no_gap(self._core, job)
 
     def kind(self, found: NoGap) -> Verdict:
         return Verdict.NO_GAP
@@ -46,7 +46,7 @@ class ReservedNodes(Gate[bool]):
         return bool(self._core.advance_reservations)
 
     def find(self, job: JobEntry) -> bool | None:
-        return (bool(self._core.advance_reservations) and is_kept_off(self._core, job)) or None
+        return is_kept_off(self._core, job) or None
 
     def kind(self, found: bool) -> Verdict:
         return Verdict.RESERVED_AHEAD
@@ -63,11 +63,3 @@ def reserved_ahead(core: Books, job: JobEntry) -> Veto | None:
     kept = core.reservations.of(job)
     start = kept.start if kept is not None and kept.rows else core.plans.planned_start(job)
     return Veto(kind=Verdict.RESERVED_AHEAD, job=job.job.id, group=job.group.name, until=start, reserved=reserved)
-
-
-def reserved_beside_it(core: Books, job: JobEntry, start: int | None) -> Veto | None:
-    """Return the veto of a unit that has room, but would run into an advance reservation of others."""
-    beside = reserved_beside(core, job) if core.advance_reservations else None
-    if beside is None:
-        return None
-    return Veto(kind=Verdict.RESERVED_AHEAD, job=job.job.id, group=job.group.name, until=start, reserved=beside)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from cress.core.books import Books
 from cress.core.gates.gate import Gate
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.jobs import GroupState, JobEntry
-from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.placing.vetoes import Verdict
 from cress.model.job import JobType
 from cress.model.times import NEVER
 
@@ -66,9 +64,6 @@ class KeptQuota(Gate[JobEntry]):
 
     def kind(self, found: JobEntry) -> Verdict:
         return Verdict.BEHIND
-
-    def veto(self, job: JobEntry, found: JobEntry) -> Veto:
-        return msgspec.structs.replace(super().veto(job, found), behind=found.job.id, behind_group=found.group.name)
 
     def _is_within_before(self, group: GroupState, time: int) -> bool:
         """Return True if the ends expected before ``time`` (µs) bring the due unit within the quota."""
