@@ -25,6 +25,7 @@ EXCEPTIONS = Path(__file__).with_name("over_budget.txt")
 # What each test of the last run took: seconds of processor, seconds, name.
 TIMES = Path("build") / f"test-times-{os.environ.get('TEST_POOL', 'all')}.json"
 _PROPERTY = "spent"
+_ABOVE = "above"
 _SHOWN = 15
 
 
@@ -80,6 +81,7 @@ class Budget:
         # Of the running test; and what shared fixtures took meanwhile.
         self._spent = self._shared = Spent()
         self.tests: dict[str, Spent] = {}
+        self.above: list[str] = []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
@@ -125,6 +127,7 @@ class Budget:
                 budget = budget_now()
                 if _is_above(self._spent, budget, times):
                     report.outcome = "failed"
+                    report.user_properties.append((_ABOVE, True))
                     report.longrepr = (
                         f"above its budget: {self._spent}, where {times} times {budget} are allowed.\n"
                         "Make the test faster, or mark it long."
@@ -137,9 +140,13 @@ class Budget:
             for name, value in report.user_properties:
                 if name == _PROPERTY and isinstance(value, Iterable):
                     self.tests[report.nodeid] = Spent(*value)
+                elif name == _ABOVE:
+                    self.above.append(report.nodeid)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print where the time went, by folder, file and test."""
+        """Print where the time went, by folder, file and test; note who was above the budget, for tools/run_tests.py."""
+        if terminalreporter.config.cache:
+            terminalreporter.config.cache.set("budget/above", self.above)
         if len(self.tests) < 100:
             return
         folders: dict[str, Spent] = defaultdict(Spent)

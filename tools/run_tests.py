@@ -9,7 +9,7 @@ Everything is handed to both. ``WORKERS`` is the number of processes of the seco
 Tests that wait start real programs, and one in thousands fails because others held the processors just then. Up to
 ``AGAIN`` of these that failed run once more, alone, when both pools are done. A test that passes alone is named on the
 last lines, since it depends on the machine and wants mending, but does not fail the run. Tests that compute have no
-second try.
+second try, unless all that is wrong is their time (``tests/budget.py``): it is measured again, alone.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -66,13 +67,16 @@ def main(arguments: list[str]) -> int:
     ]
     codes = [pool.wait() for pool in pools]
     counts: Counter[str] = sum((pool.counts for pool in pools), Counter())
-    if codes[1] == FAILED and 0 < len(failed := pools[1].failed()) <= AGAIN:
-        print("==== tests of the waiting pool that failed run once more, alone ====", flush=True)
-        codes[1] = subprocess.call(_command(0, [*arguments, *failed]), cwd=ROOT)
-        if not codes[1]:
+    for index, pool in enumerate(pools):
+        failed = pool.failed() if codes[index] == FAILED else []
+        if not 0 < len(failed) <= AGAIN or (pool.name == "computing" and not set(failed) <= pool.above_budget()):
+            continue
+        print(f"==== tests of the {pool.name} pool that failed run once more, alone ====", flush=True)
+        codes[index] = subprocess.call(_command(0, [*arguments, *failed]), cwd=ROOT)
+        if not codes[index]:
             for kind in _BAD:
-                counts[kind] -= pools[1].counts[kind]
-            counts["passed alone"] = len(failed)
+                counts[kind] -= pool.counts[kind]
+            counts["passed alone"] += len(failed)
             for name in failed:
                 print(f"failed beside others, passed alone: {name}", flush=True)
     took = time.monotonic() - begun
@@ -100,6 +104,7 @@ class _Pool:
     """One pytest, whose lines are printed as they come; its last line is kept for the sum."""
 
     def __init__(self, name: str, workers: int, arguments: list[str]) -> None:
+        self.name = name
         self.counts: Counter[str] = Counter()
         self._cache = ROOT / ".pytest_cache" / name
         # Lines of the summary about tests that failed.
@@ -127,11 +132,19 @@ class _Pool:
 
     def failed(self) -> list[str]:
         """Return the names of the tests that failed; empty if pytest did not say all of them."""
-        kept = self._cache / "v" / "cache" / "lastfailed"
         # The cache remembers failures of other runs too.
-        names = json.loads(kept.read_text()) if kept.exists() else {}
+        names = self._cached("cache/lastfailed")
         failed = [name for name in names if any(f"{line} - ".startswith(f"{name} - ") for line in self._told)]
         return failed if len(failed) == sum(self.counts[kind] for kind in _BAD) else []
+
+    def above_budget(self) -> frozenset[str]:
+        """Return the names of the tests of which nothing is wrong but their time (``tests/budget.py``)."""
+        return frozenset(self._cached("budget/above"))
+
+    def _cached(self, name: str) -> Iterable[str]:
+        kept = self._cache / "v" / name
+        names: dict[str, bool] | list[str] = json.loads(kept.read_text()) if kept.exists() else []
+        return names
 
     def wait(self) -> int:
         code = self._process.wait()

@@ -31,7 +31,8 @@ class Balance:
     def __init__(self, cluster: Cluster, fit: Fit, fragmentation: Fragmentation, options: Options) -> None:
         self.cluster = cluster
         self.fit = fit
-        self.threshold = options.balance_threshold
+        # A whole number would be another type for the kernels, and compile them again.
+        self.threshold = float(options.balance_threshold)
         self.order = _ORDERS[options.node_order]
         self.cursor = 0
         self.fragmentation = fragmentation
