@@ -144,8 +144,8 @@ class Budget:
                     self.above.append(report.nodeid)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print where the time went, by folder, file and test; note who was above the budget, for tools/run_tests.py."""
-        if terminalreporter.config.cache:
+        """Print where the time went, by folder, file and test; note what was above the budget (tools/run_tests.py)."""
+        if terminalreporter.config.cache is not None:
             terminalreporter.config.cache.set("budget/above", self.above)
         if len(self.tests) < 100:
             return
