@@ -58,13 +58,13 @@ def node_choice(nodes: int) -> float:
     core.observe(0, [JobSubmitted(Job(id=1, group="g0", request=half, tasks=nodes))])
     core.observe(0, [JobSubmitted(Job(id=i + 2, group="g0", request=each)) for i, each in enumerate(wanted)])
     core.decide(0)
-    live = [shape for shape in core.fit.row_shapes if shape is not None and shape.request != half]
+    live = [shape for shape in core.books.fit.row_shapes if shape is not None and shape.request != half]
     end = HOUR
 
     def work() -> int:
         for i in range(100):
-            slots = [core.leases.take_slot(end) for _ in range(20)]
-            core.balance.place_many(live[i % SHAPES], slots, end)
+            slots = [core.books.leases.take_slot(end) for _ in range(20)]
+            core.books.balance.place_many(live[i % SHAPES], slots, end)
         return 2000
 
     spent, count = best_of(7, work)

@@ -91,7 +91,7 @@ class Borrowers:
         job = self.submit()
         entry = self.core.jobs[job.id]
         begin = time.perf_counter()
-        find_loan(self.core, entry)
+        find_loan(self.core.books, entry)
         spent = (time.perf_counter() - begin) * 1000
         self.core.observe(self.now, [JobCancelled(job.id)])
         return spent

@@ -118,12 +118,12 @@ def _repairs(cluster: Cluster, hard: Program, soft: Program) -> Iterator[Result]
     core.observe(0, [NodeAdded(node) for node in cluster.specs])
     job = Job(id=1, group="g", request=DIMENSIONS.vector(cpu=1000), requirement=REQUIREMENT, rank=RANK)
     core.observe(0, [GroupsApplied((Group(name="g", quota=Quota(10**9)),)), JobSubmitted(job)])
-    (shape,) = (each for each in core.fit.row_shapes if each is not None)
+    (shape,) = (each for each in core.books.fit.row_shapes if each is not None)
 
     def match() -> None:
         core.cluster.refresh(next(places) % len(cluster.nodes))
-        core.matching.flush()
-        core.fit.set_aside(shape)
+        core.books.matching.flush()
+        core.books.fit.set_aside(shape)
 
     note = "in the core: repair the row, then set aside all but the best"
     yield Result("matching again after one node changed", fastest(match, 2000) * 1e6, "µs", 20, note=note)

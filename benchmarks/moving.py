@@ -100,19 +100,19 @@ class Cluster:
 
     def whole_devices(self) -> int:
         """Return the number of GPUs that nothing uses."""
-        return plan_moves(self.core.clone(), movable.candidates(self.core), ()).before.devices
+        return plan_moves(self.core.clone().books, movable.candidates(self.core.books), ()).before.devices
 
     def plan(self, budget: Budget | None = None) -> MovePlan:
         """Return a plan that frees GPUs and nodes."""
-        return plan_moves(self.core.clone(), movable.candidates(self.core), MOVING, budget)
+        return plan_moves(self.core.clone().books, movable.candidates(self.core.books), MOVING, budget)
 
     def carry_out(self, plan: MovePlan) -> None:
         """Move what a plan says, one task after the other, each as a center does it."""
         for move in plan.moves:
             self.now += 1
-            problem = steps.problem_of(self.core, move)
+            problem = steps.problem_of(self.core.books, move)
             assert not problem, problem
-            self.core.propose(steps.decisions(self.core, [move]))
+            self.core.propose(steps.decisions(self.core.books, [move]))
             stops = [each for each in self.core.decide(self.now).items if type(each) is Stop]
             assert [each.attempt for each in stops] == [move.attempt]
             self.core.observe(self.now, [TaskEnded(move.attempt, Outcome.PREEMPTED)])
@@ -172,7 +172,7 @@ def speed(cluster: Cluster) -> Iterator[Result]:
     plans: list[MovePlan] = []
 
     def place() -> None:
-        plans.append(plan_place(cluster.core.clone(), movable.candidates(cluster.core), cluster.number))
+        plans.append(plan_place(cluster.core.clone().books, movable.candidates(cluster.core.books), cluster.number))
 
     taken = min(_timed(place) for _ in range(3))
     note = f"{taken / copy:.2f} × the copy; {len(plans[-1].moves)} moves, {len(plans[-1].place)} nodes"

@@ -355,7 +355,7 @@ class Account:
     def compare(self, core: Scheduler) -> None:
         """The core knows the same tasks, and every group uses what it holds."""
         assert {attempt.id for attempt in core.attempts.values()} == self.running.keys()
-        assert core.strangers.keys() == self.strangers.keys()
+        assert core.books.strangers.keys() == self.strangers.keys()
         cluster = core.cluster
         closed = {cluster.names[f] for f in cluster.overdrawn}
         # Nodes may lack devices alone.

@@ -68,7 +68,7 @@ class PlainSearch:
     def _level(self, f: int) -> Vector:
         """Free with what leaves, without what is claimed."""
         level = self.core.cluster.free(f)
-        for attempt in self.core.leaving.values():
+        for attempt in self.core.books.leaving.values():
             if attempt.node == f:
                 level = plus(level, attempt.job.shape.request)
         for claim in self.core.claims:

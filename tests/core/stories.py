@@ -213,8 +213,7 @@ class Player:
         if not self.check:
             return
         # Vetoes are asked for below, once a call.
-        checks = (check for name, check in INVARIANTS.items() if name != "a pending unit has a veto")
-        broken = [what for check in checks for what in check(self.core)]
+        broken = [what for check in INVARIANTS.values() for what in check(self.core.books)]
         assert not broken, broken
         self.account.compare(self.core)
         if pending:
@@ -224,12 +223,12 @@ class Player:
 
     def _sides_by_load(self) -> None:
         """After the last pass, clauses that the load relaxes are on its side, those of units of several jobs, too."""
-        load = self.core.balance.utilisation()
+        load = self.core.books.balance.utilisation()
         for job in self.core.jobs.values():
             if job.queued and any(each.by_load for each in job.asked()):
                 own = job.constraints
                 assert own is None or job.foreseen.soft == own.soft_now(self.core.now - job.since, load), job.job.id
-                assert job.shape is self.core.shape_of(job, job.shape.size), job.job.id
+                assert job.shape is self.core.books.shape_of(job, job.shape.size), job.job.id
 
     def _vetoes(self) -> None:
         """What the core says of a waiting job is true by the account."""
@@ -480,7 +479,7 @@ class Player:
         if job is not None and rng.random() < 0.8:
             amounts = job.request
         return TaskAdopted(
-            self.core.next_attempt + rng.randrange(3),
+            self.core.books.next_attempt + rng.randrange(3),
             node,
             amounts,
             None if job is None else job.id,
@@ -581,7 +580,7 @@ class Player:
             at_end=rng.choice(("keep", "stop")),
         )
         try:
-            found = find(self.core, spec)
+            found = find(self.core.books, spec)
         except InputError:
             return
         self.happen(AdvanceReserved(found.reservation))

@@ -56,7 +56,7 @@ def test_an_adopted_task_ends_by_its_limit_since_it_began() -> None:
     vector = job("x").cpu(4).vector(world.dimensions)
     world.observe([TaskAdopted(1, "n1", vector, world.ids["long"], since=70 * SECOND)])
     world.decide()
-    assert world.core.reservations.kept == [] or world.core.reservations.kept[0].start == 130 * SECOND
+    assert world.core.books.reservations.kept == [] or world.core.books.reservations.kept[0].start == 130 * SECOND
     world.observe([TaskEnded(1)])
     assert [each.job for each in world.decide() if isinstance(each, Start)] == [world.ids["next"]]
 

@@ -38,7 +38,7 @@ def reservation(name: str, start: str, end: str, *names: str, group: str = "", *
 
 def keep(world: World, spec: AdvanceReservation) -> AdvanceReservation:
     """Have the nodes of a reservation chosen or checked, and make it."""
-    found = find(world.core, spec).reservation
+    found = find(world.core.books, spec).reservation
     world.observe([AdvanceReserved(found)])
     return found
 
@@ -75,7 +75,7 @@ def test_its_group_may_start_at_any_time_and_others_again_at_its_end() -> None:
 def test_what_still_runs_at_the_start_is_stopped_and_queued_again() -> None:
     world = cluster(2)
     world.run(job("before").group("a").tasks(2).cpu(4).stop_grace("30s"))
-    found = find(world.core, reservation("exam", "14:00", "16:00", "n1", group="b"))
+    found = find(world.core.books, reservation("exam", "14:00", "16:00", "n1", group="b"))
     assert [each.node for each in found.attempts] == [0]
     keep(world, reservation("exam", "14:00", "16:00", "n1", group="b"))
     world.decide()
@@ -117,18 +117,18 @@ def test_overlapping_reservations_are_refused_with_the_name_and_the_time_of_the_
     world = cluster(2)
     keep(world, reservation("exam", "14:00", "16:00", "n1", group="b"))
     with pytest.raises(NotAccepted) as refused:
-        find(world.core, reservation("patch", "15:00", "17:00", "n2", "n1"))
+        find(world.core.books, reservation("patch", "15:00", "17:00", "n2", "n1"))
     assert refused.value.what == "node n1 is reserved by exam from 2026-12-01 15:00 to 16:00"
     # One after the other, and on another node.
-    find(world.core, reservation("patch", "16:00", "17:00", "n1"))
-    find(world.core, reservation("patch", "15:00", "17:00", "n2"))
+    find(world.core.books, reservation("patch", "16:00", "17:00", "n1"))
+    find(world.core.books, reservation("patch", "15:00", "17:00", "n2"))
 
 
 def test_a_group_with_groups_below_it_has_no_reservations() -> None:
     groups = (group("physics", 8), group("optics", 4).inside("physics"), group("atoms", 4).inside("physics"))
     world = World(*groups, nodes=nodes(1, cpu=8)).set_clock(NOON)
     with pytest.raises(InputError) as refused:
-        find(world.core, reservation("exam", "14:00", "16:00", "n1", group="physics"))
+        find(world.core.books, reservation("exam", "14:00", "16:00", "n1", group="physics"))
     assert str(refused.value) == (
         "group: group 'physics' has groups below it and takes no jobs"
         " (a reservation is of a group that takes jobs, one of these: optics, atoms)"
@@ -153,9 +153,9 @@ def test_a_repetition_is_compared_with_what_comes_much_later(days: tuple[int, ..
         keep(world, first)
         if clash:
             with pytest.raises(NotAccepted, match=f"reserved by {first.name} from"):
-                find(world.core, second)
+                find(world.core.books, second)
         else:
-            find(world.core, second)
+            find(world.core.books, second)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_reservations_that_first_meet_after_years_are_refused_in_either_order(
         world = cluster()
         keep(world, one)
         with pytest.raises(NotAccepted, match=f"node n1 is reserved by {one.name} from 20"):
-            find(world.core, other)
+            find(world.core.books, other)
 
 
 def test_what_meets_only_together_after_years_is_refused() -> None:
@@ -196,9 +196,12 @@ def test_what_meets_only_together_after_years_is_refused() -> None:
     )  # fmt: skip
     keep(world, once)
     with pytest.raises(NotAccepted, match="node n1 is reserved by daily from"):
-        find(world.core, reservation("weekly", "14:30", "15:30", "n1", group="b", amounts=two, days=(1,), zone="UTC"))
+        find(
+            world.core.books,
+            reservation("weekly", "14:30", "15:30", "n1", group="b", amounts=two, days=(1,), zone="UTC"),
+        )
     # On the day before it has room.
-    find(world.core, reservation("monday", "14:30", "15:30", "n1", group="b", amounts=two, days=(0,), zone="UTC"))
+    find(world.core.books, reservation("monday", "14:30", "15:30", "n1", group="b", amounts=two, days=(0,), zone="UTC"))
 
 
 def test_amounts_may_share_a_node_as_far_as_they_fit() -> None:
@@ -207,7 +210,7 @@ def test_amounts_may_share_a_node_as_far_as_they_fit() -> None:
     keep(world, reservation("left", "14:00", "16:00", "n1", group="a", amounts=two))
     keep(world, reservation("right", "15:00", "17:00", "n1", group="b", amounts=two))
     with pytest.raises(NotAccepted, match="node n1 is reserved by left from"):
-        find(world.core, reservation("more", "15:30", "15:40", "n1", group="b", amounts=two))
+        find(world.core.books, reservation("more", "15:30", "15:40", "n1", group="b", amounts=two))
     world.wait(3 * 3600 + 600)
     world.submit(job("a").group("a").tasks(3), job("b").group("b").tasks(3), job("c").tasks(1)).decide()
     assert sorted(world.jobs_running()) == ["a", "a", "b", "b"]
@@ -219,11 +222,11 @@ def test_nodes_are_chosen_where_fewest_tasks_have_to_stop_and_again_when_one_is_
     world.submit(job("db").type(JobType.DATABASE).group("a").cpu(4)).decide()
     assert [world.nodes_of(each) for each in ("endless", "short", "db")] == [["n1", "n2"], ["n3"], ["n4"]]
     spec = reservation("exam", "14:00", "16:00", group="b", count=1)
-    assert find(world.core, spec).reservation.places == (("n3", 1),)
-    two = find(world.core, reservation("exam", "14:00", "16:00", group="b", count=2))
+    assert find(world.core.books, spec).reservation.places == (("n3", 1),)
+    two = find(world.core.books, reservation("exam", "14:00", "16:00", group="b", count=2))
     assert (two.reservation.places, [each.node for each in two.attempts]) == ((("n1", 1), ("n3", 1)), [0])
     with pytest.raises(NotAccepted, match="there is no room for 4 whole nodes on 4 nodes"):
-        find(world.core, reservation("exam", "14:00", "16:00", group="b", count=4))
+        find(world.core.books, reservation("exam", "14:00", "16:00", group="b", count=4))
     keep(world, spec)
     world.lose_node("n3").decide()
     moved = [each for each in world.decisions if isinstance(each, AdvanceReservationMoved)]
@@ -236,17 +239,20 @@ def test_amounts_are_chosen_in_copies_on_nodes_that_satisfy_the_requirement() ->
     ).set_clock(NOON)
     two = world.dimensions.vector(cpu=2000)
     spec = reservation("course", "14:00", "16:00", group="b", amounts=two, count=3, requirement="SSD = True")
-    assert find(world.core, spec).reservation.places == (("n2", 2), ("n3", 1))
+    assert find(world.core.books, spec).reservation.places == (("n2", 2), ("n3", 1))
 
 
 def test_a_node_with_a_database_is_refused_and_the_database_goes_on() -> None:
     world = cluster(1)
     world.run(job("pg").type(JobType.DATABASE).group("a"))
     with pytest.raises(NotAccepted) as refused:
-        find(world.core, reservation("patch", "14:00", "16:00", "n1"))
+        find(world.core.books, reservation("patch", "14:00", "16:00", "n1"))
     assert refused.value.what == "node n1 runs a task of the database job 1 (pg), which is never stopped"
     # Beside it there is room.
-    find(world.core, reservation("exam", "14:00", "16:00", "n1", group="b", amounts=world.dimensions.vector(cpu=3000)))
+    find(
+        world.core.books,
+        reservation("exam", "14:00", "16:00", "n1", group="b", amounts=world.dimensions.vector(cpu=3000)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,7 +267,7 @@ def test_a_node_with_a_database_is_refused_and_the_database_goes_on() -> None:
 )
 def test_what_makes_no_sense_is_refused(spec: AdvanceReservation, what: str) -> None:
     with pytest.raises(InputError) as refused:
-        find(cluster().core, spec)
+        find(cluster().core.books, spec)
     assert refused.value.what == what
 
 
@@ -499,7 +505,7 @@ def test_the_ends_of_removed_reservations_are_no_times_at_which_a_gang_is_tried(
     for end in ends:
         world.observe([AdvanceReservationRemoved(f"until {end}")])
     world.submit(job("gang").group("a").cpu(2).tasks(2).gang().limit("1h").requires("within(Zone)")).decide()
-    slot = world.core.timeline.earliest(world.state("gang").shape, HOUR, world.now)
+    slot = world.core.books.timeline.earliest(world.state("gang").shape, HOUR, world.now)
     assert slot is not None
     assert slot.start == HOUR
 

@@ -29,7 +29,7 @@ def put(world: World, where: str, *jobs: JobBuilder) -> None:
 
 def imbalance(world: World, name: str = "") -> list[float]:
     """y of every node as it is, or with one task of a waiting job on it."""
-    squares = world.core.balance.squares(world.state(name).shape if name else None)
+    squares = world.core.books.balance.squares(world.state(name).shape if name else None)
     return [float(y) for y in np.sqrt(squares)]
 
 
@@ -85,7 +85,7 @@ def test_weights_come_from_the_utilisation_after_job_5(case: Variant) -> None:
     world = six_jobs(case.g, "FIFO", balance_weights=("utilisation",))
     world.decide(1)
     assert world.started() == ["5"]
-    assert world.core.balance.weights() == pytest.approx([weight / 9 for weight in case.weights], rel=1e-6)
+    assert world.core.books.balance.weights() == pytest.approx([weight / 9 for weight in case.weights], rel=1e-6)
     assert imbalance(world) == pytest.approx([case.measures[0]], abs=5e-5)
 
 
@@ -149,18 +149,18 @@ def test_weights_are_the_mean_of_the_chosen_parts() -> None:
     )  # fmt: skip
     world.run(job("lean").cpu(1).memory("5G").group("g"))
     # initial 0.9 : 0.1; nobody waits: 0.5 : 0.5; more memory in use: 0.25 : 0.75.
-    assert world.core.balance.weights() == pytest.approx([1.65 / 3, 1.35 / 3], rel=1e-6)
+    assert world.core.books.balance.weights() == pytest.approx([1.65 / 3, 1.35 / 3], rel=1e-6)
     world.run(job("fat").cpu(8).group("g"))
-    assert world.core.balance.weights() == pytest.approx([2.15 / 3, 0.85 / 3], rel=1e-6), "the order changed"
+    assert world.core.books.balance.weights() == pytest.approx([2.15 / 3, 0.85 / 3], rel=1e-6), "the order changed"
 
 
 def test_dimensions_that_the_cluster_lacks_have_no_weight() -> None:
     world = World(group("g", 9), nodes=[node("n").cpu(10).memory("10G")])
-    assert world.core.balance.weights() == pytest.approx([0.5, 0.5, 0, 0])
+    assert world.core.books.balance.weights() == pytest.approx([0.5, 0.5, 0, 0])
     world.add_node(node("m").cpu(10).offers(network="1G"))
-    assert world.core.balance.weights()[2] > 0
+    assert world.core.books.balance.weights()[2] > 0
     world.lose_node("m")
-    assert world.core.balance.weights() == pytest.approx([0.5, 0.5, 0, 0])
+    assert world.core.books.balance.weights() == pytest.approx([0.5, 0.5, 0, 0])
 
 
 def test_a_dimension_that_a_node_lacks_is_left_out_for_that_node() -> None:
@@ -289,7 +289,7 @@ def test_what_the_jobs_lack_weighs_more_in_the_next_choice() -> None:
         balance_weights=("pending",), preemption="off",
     )  # fmt: skip
     world.submit(job("too much memory").memory("9G").group("g"), job("small").group("g")).decide()
-    assert world.core.balance.weights() == pytest.approx([0.25, 0.75])
+    assert world.core.books.balance.weights() == pytest.approx([0.25, 0.75])
 
 
 # --- threshold and rotation ------------------------------------------------------------------------------------------
@@ -303,8 +303,8 @@ def two_lopsided(threshold: float) -> World:
     )  # fmt: skip
     put(world, "n1", job("on n1").cpu(5).memory("2G").group("g"))
     put(world, "n2", job("on n2").cpu(3).memory("2G").group("g"))
-    world.core.balance.cursor = 0
-    assert world.core.balance.utilisation() == 0.375
+    world.core.books.balance.cursor = 0
+    assert world.core.books.balance.utilisation() == 0.375
     return world
 
 
@@ -330,11 +330,11 @@ def test_below_the_threshold_the_search_goes_on_where_the_last_one_stopped() -> 
     )  # fmt: skip
     for i in range(4):
         put(world, f"n{i + 1}", job(f"base {i}").cpu(6).group("g"))
-    world.core.balance.cursor = 0
+    world.core.books.balance.cursor = 0
     chosen = [start.node for start in take(world, job("m").cpu(0).memory("1G").tasks(6).group("g"))]
     assert chosen == ["n1", "n2", "n3", "n4", "n1", "n2"]
     put(world, "n3", job("full of memory").cpu(0).memory("7G").group("g"))
-    world.core.balance.cursor = 2
+    world.core.books.balance.cursor = 2
     chosen = [start.node for start in take(world, job("m2").cpu(0).memory("1G").tasks(2).group("g"))]
     assert chosen == ["n4", "n1"], "n3 has no room"
 
@@ -343,7 +343,7 @@ def test_below_the_threshold_without_a_node_that_gets_better_the_smallest_y_afte
     world = two_lopsided(1)
     world.run(job("cpu").group("g"))
     assert world.nodes_of("cpu") == ["n2"]
-    assert world.core.balance.cursor == 0, "the rotation stays where it was"
+    assert world.core.books.balance.cursor == 0, "the rotation stays where it was"
 
 
 def test_equal_nodes_go_by_registration() -> None:

@@ -182,11 +182,11 @@ def test_people_see_it_among_what_is_required_and_what_each_node_says() -> None:
     moment = world.core.constraints(world.ids["etl"])
     assert moment is not None
     assert moment.requirement == f'DataLocality = "{LOGS}" && CPU > 1 && Resource = <1>'
-    fits = match_nodes(world.core, f'DataLocality = "{LOGS}"', f'2 × (DataLocality = "{LOGS}")')
+    fits = match_nodes(world.core.books, f'DataLocality = "{LOGS}"', f'2 × (DataLocality = "{LOGS}")')
     assert [(fit.node, fit.satisfied, round(fit.score, 3)) for fit in fits] == [
         ("n1", False, 0), ("n2", True, 0.6), ("n3", False, 0),
     ]  # fmt: skip
-    assert remarks_on(world.core, 'DataLocality = "/none"', "") == ("no node has /none",)
+    assert remarks_on(world.core.books, 'DataLocality = "/none"', "") == ("no node has /none",)
 
 
 # --- on nodes ----------------------------------------------------------------------------------------------------

@@ -292,7 +292,7 @@ def test_a_plan_begins_when_a_device_is_given_back() -> None:
     made = planned(gpus("n1"))
     made.run(wants("a", 0.6).limit("1h"), wants("b", 0.6).limit("2h"))
     made.submit(wants("half", 0.5).limit("1h"), wants("two", 2).limit("1h")).decide()
-    starts = [made.core.plans.planned_start(made.state(name)) for name in ("half", "two")]
+    starts = [made.core.books.plans.planned_start(made.state(name)) for name in ("half", "two")]
     assert starts == [1 * HOUR, 2 * HOUR]
 
 

@@ -112,7 +112,7 @@ class Twin:
         self.core = core
 
     def fragment(self, free: list[int], left: list[int], f: int) -> np.float32:
-        order, total, options = self.core.fragmentation, f32(0), self.core.options
+        order, total, options = self.core.books.fragmentation, f32(0), self.core.options
         if not sum(left):
             return total
         for request, share, may in zip(order._requests.tolist(), order._shares, order._may, strict=True):
@@ -137,8 +137,8 @@ class Twin:
 
     def choose(self, job: Job) -> tuple[str, list[int]] | None:
         core, shape = self.core, self.core.jobs[job.id].shape
-        core.fragmentation._follow()
-        squares = core.balance.squares(shape)
+        core.books.fragmentation._follow()
+        squares = core.books.balance.squares(shape)
         best: tuple[np.float32, str, list[int]] | None = None
         for f, name in enumerate(core.cluster.names):
             if core.cluster.lack[shape.row, f]:
@@ -148,7 +148,7 @@ class Twin:
             chosen: list[int] = []
             rest = list(left)
             if 0 < amount < 1000:
-                worth = core.fragmentation._values[0]
+                worth = core.books.fragmentation._values[0]
                 fitting = [d for d, x in enumerate(left) if x >= amount]
                 chosen = [min(fitting, key=lambda d: (worth[left[d]] - worth[left[d] - amount], left[d]))]
                 rest[chosen[0]] -= amount
@@ -237,7 +237,7 @@ def test_a_restored_scheduler_and_one_that_replays_decide_the_same() -> None:
                 each.observe(0, [JobCancelled(number)])
         if number == 40:
             restored = Scheduler.restore(core.export())
-    assert core.mix.version > 1
+    assert core.books.mix.version > 1
     assert restored is not None
     assert restored.export().mix == core.export().mix == replayed.export().mix
     last = task(99, 50)

@@ -289,7 +289,7 @@ def test_an_advance_reservation_takes_a_lease_as_a_whole() -> None:
     hold(world, uses=1).run(of("a", "task", 3, workload="w"))
     start = round(datetime.fromisoformat("2026-12-01T13:00+00:00").timestamp()) * SECOND
     spec = AdvanceReservation(name="exam", group="b", start=start, end=start + 3600 * SECOND, places=(("n1", 1),))
-    world.observe([AdvanceReserved(find(world.core, spec).reservation)]).decide()
+    world.observe([AdvanceReserved(find(world.core.books, spec).reservation)]).decide()
     world.wait(3600).decide()
     assert told(world) == ["lease", "task"]
     assert {each.reservation for each in world.decisions if isinstance(each, Stop)} == {"exam"}

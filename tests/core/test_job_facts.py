@@ -61,7 +61,7 @@ def test_a_job_may_name_itself(requirement: str, names: str) -> None:
     it = job("it").cpu(2).memory("4G").group("lab").user("Ann").limit("1h").priority(7).tasks(3)
     core.submit(it.requires(requirement))
     wants = core.state("it").constraints.wants(0)
-    first = Match(core.core.matching.context, wants).first_from_nothing()
+    first = Match(core.core.books.matching.context, wants).first_from_nothing()
     assert (
         " ".join(spec.name for spec, excluded in zip(core.core.cluster.specs, first, strict=True) if not excluded)
         == names
@@ -147,7 +147,7 @@ def test_a_job_that_was_accepted_before_keeps_a_text_that_would_be_refused_now()
 
 def test_without_a_job_there_is_nothing_to_name() -> None:
     core = world()
-    assert remarks_on(core.core, "Job.User in Owners", "") == (
+    assert remarks_on(core.core.books, "Job.User in Owners", "") == (
         "Job.User is an attribute of a job, and no job is asked for",
     )
     assert not any(each.satisfied for each in core.core.match("Job.User in Owners"))

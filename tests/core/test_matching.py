@@ -448,5 +448,5 @@ def test_a_job_that_is_queued_again_and_again_leaves_no_entries_behind() -> None
     for _ in range(300):
         made.wait(60).finish("x", outcome=Outcome.LOST)
     assert made.nodes_of("x") == ["n1"]
-    assert len(made.core.relaxing.times) < 80
+    assert len(made.core.books.relaxing.times) < 80
     assert made.core.next_wakeup() == 20 * DAY + 1

@@ -220,7 +220,7 @@ def test_no_reservation_stands_on_an_overloaded_node() -> None:
     world.run(job("long").cpu(1).tasks(2).limit("1h").group("g"), job("short").cpu(1).limit("10m").group("g"))
     world.submit(job("wide").cpu(2).limit("1h").group("g")).decide()
     world.load("n1", cpu=100).decide()
-    reserved = world.core.reservations.of(world.state("wide"))
+    reserved = world.core.books.reservations.of(world.state("wide"))
     assert reserved is None or all(world.core.cluster.names[f] != "n1" for f, _ in reserved.nodes)
 
 

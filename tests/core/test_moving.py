@@ -28,12 +28,12 @@ def small(name: str) -> JobBuilder:
 
 
 def planned(world: World, *goals: Goal, **budget: int) -> MovePlan:
-    return plan_moves(world.core.clone(), movable.candidates(world.core), goals or GOALS, Budget(**budget))
+    return plan_moves(world.core.clone().books, movable.candidates(world.core.books), goals or GOALS, Budget(**budget))
 
 
 def place_for(world: World, name: str, **budget: int) -> MovePlan:
-    found = movable.candidates(world.core)
-    return plan_place(world.core.clone(), found, world.ids[name], Budget(**budget))
+    found = movable.candidates(world.core.books)
+    return plan_place(world.core.clone().books, found, world.ids[name], Budget(**budget))
 
 
 def told(world: World, plan: MovePlan) -> list[str]:
@@ -45,8 +45,8 @@ def carry_out(world: World, plan: MovePlan) -> None:
     """Make each move as a center does: its target is claimed, it stops, and starts there."""
     for move in plan.moves:
         world.wait(1)
-        assert steps.problem_of(world.core, move) == ""
-        world.core.propose(steps.decisions(world.core, [move]))
+        assert steps.problem_of(world.core.books, move) == ""
+        world.core.propose(steps.decisions(world.core.books, [move]))
         world.decide()
         assert [start.attempt for start in world.told.values()] == [move.attempt]
         world.yield_victims()
@@ -264,8 +264,8 @@ def test_the_cheapest_task_makes_room_for_a_gang() -> None:
     assert plan.place == (("n2", 1), ("n4", 1))
     move = plan.moves[0]
     gang = world.ids["gang"]
-    assert steps.problem_of_place(world.core, gang, plan.place, plan.moves) == ""
-    world.core.propose(steps.decisions(world.core, plan.moves, gang, plan.place))
+    assert steps.problem_of_place(world.core.books, gang, plan.place, plan.moves) == ""
+    world.core.propose(steps.decisions(world.core.books, plan.moves, gang, plan.place))
     world.decide()
     # Nothing else gets the room meanwhile, and nobody cools off for it.
     world.submit(job("thief").cpu(2)).decide()
@@ -333,7 +333,7 @@ def moving(world: World) -> MovePlan:
     pinned(world, small("a").cpu(3), "n1")
     pinned(world, small("b").cpu(1), "n2")
     plan = planned(world)
-    world.core.propose(steps.decisions(world.core, plan.moves))
+    world.core.propose(steps.decisions(world.core.books, plan.moves))
     world.decide()
     return plan
 
@@ -432,7 +432,7 @@ def test_a_plan_that_is_carried_out_frees_what_it_says_and_moves_only_what_may(
     world.decide()
     if not world.core.attempts:
         return
-    may = movable.candidates(world.core)
+    may = movable.candidates(world.core.books)
     plan = planned(world)
     waits = any(world.core.jobs[each].waiting for each in world.core.jobs)
     assert {move.attempt for move in plan.moves} <= may.lost.keys()
@@ -440,12 +440,12 @@ def test_a_plan_that_is_carried_out_frees_what_it_says_and_moves_only_what_may(
     kept = [each for each in world.core.attempts.values() if each.job.job.minimum]
     for move in plan.moves:
         world.wait(1)
-        problem = steps.problem_of(world.core, move)
+        problem = steps.problem_of(world.core.books, move)
         assert not problem or waits, problem
         if problem:
             # Something that waited has started meanwhile.
             return
-        world.core.propose(steps.decisions(world.core, [move]))
+        world.core.propose(steps.decisions(world.core.books, [move]))
         world.decide()
         running = [each for each in world.core.attempts.values() if each.job.job.minimum and not each.stopping]
         assert len(running) >= min(2, len(kept))

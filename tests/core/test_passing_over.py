@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
-from cress.core.future.reservations import Ahead
 from cress.core.jobs import JobEntry
 from cress.core.placing.vetoes import Verdict
 from cress.model.advance import AdvanceReservation
@@ -204,13 +204,13 @@ def test_many_forbidden_gangs_alike_are_tried_once(monkeypatch: pytest.MonkeyPat
     made = crowd("FIFO")
     made.submit(*(job(f"gang {i}").group("beta").tasks(10).gang().user("u2").limit("1h") for i in range(200)))
     tried: list[JobEntry] = []
-    one = made.core._try
+    one = made.core.offers.try_unit
 
-    def counting(unit: JobEntry, ahead: Ahead, now: int) -> bool:
+    def counting(unit: JobEntry, *rest: Any, **named: Any) -> bool:
         tried.append(unit)
-        return one(unit, ahead, now)
+        return one(unit, *rest, **named)
 
-    monkeypatch.setattr(made.core, "_try", counting)
+    monkeypatch.setattr(made.core.offers, "try_unit", counting)
     made.decide()
     assert len(tried) < 10
 

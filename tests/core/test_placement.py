@@ -337,7 +337,7 @@ def test_nothing_is_remembered_of_jobs_that_are_over() -> None:
         made.cancel(f"late{i}").decide()
     assert not made.core.jobs
     assert not made.core.relations.counts
-    kept = made.core.fit.shapes.values()
+    kept = made.core.books.fit.shapes.values()
     assert all(shape.row >= 0 for shape in kept), "shapes that nobody has waited with"
 
 

@@ -145,7 +145,7 @@ class Constant:
         job = group.policy.head()
         assert job is not None
         if self.core.groups.kinds:
-            rights = rights_of(self.core, job, 1, to_quota=True)
+            rights = rights_of(self.core.books, job, 1, to_quota=True)
             open_to = self.core.groups.kinds.open_to(job.shape)
             return any(taker.group is group and bool((right.nodes & open_to).any()) for taker, right in rights)
         charge = charge_of_tasks(job, job.shape.size, self.core.cluster)

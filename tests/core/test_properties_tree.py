@@ -155,10 +155,10 @@ def test_each_group_with_demand_has_its_quota(leaves: int, seed: int, preemption
     for _ in range(2):
         old = set(core.attempts)
         for _ in range(1000):
-            if not old & core.attempts.keys() and not core.leaving:
+            if not old & core.attempts.keys() and not core.books.leaving:
                 break
             now += 1
-            ending = [*core.leaving] or rng.sample(sorted(core.attempts), min(len(core.attempts), 2))
+            ending = [*core.books.leaving] or rng.sample(sorted(core.attempts), min(len(core.attempts), 2))
             core.observe(now, [TaskEnded(attempt) for attempt in ending])
             core.decide(now)
             core.decide(now + 1)

@@ -42,17 +42,17 @@ def in_the_middle_of(core: Scheduler) -> set[str]:
     under_way = {
         "claims": bool(core.claims),
         "cooling": any(group.cools_until() > core.now for group in core.groups),
-        "reservations": any(each.rows for each in core.reservations.kept),
-        "plans": any(units for plan in core.plans.by_group.values() for units in plan.units.values()),
+        "reservations": any(each.rows for each in core.books.reservations.kept),
+        "plans": any(units for plan in core.books.plans.by_group.values() for units in plan.units.values()),
         "gates": any(each.foreseen.held_since is not None for each in core.jobs.values()),
         "drains": any(each.foreseen.drain for each in core.jobs.values()),
-        "leaving": bool(core.leaving),
+        "leaving": bool(core.books.leaving),
         "retries": any(each.again for each in core.jobs.values()),
-        "backoffs": bool(core.later),
+        "backoffs": bool(core.books.later),
         "holds": any(each.held for each in core.jobs.values()),
         "dependencies": any(each.behind is not None for each in core.jobs.values()),
         "timetable": core.groups.wall_offset is not None,
-        "rotation": core.balance.cursor > 0,
+        "rotation": core.books.balance.cursor > 0,
         "lost nodes": any(core.cluster.lost),
         "cordoned nodes": any(core.cluster.cordoned),
         "overloaded nodes": any(core.cluster.overloaded),
@@ -219,7 +219,7 @@ def test_a_state_of_version_3_is_converted() -> None:
     state = next(kept["state"] for kept in STATES if kept["state"]["attempts"])
     old = {**state, "version": 3, "outbox": [{"type": "Stop", "attempt": state["attempts"][0]["id"]}]}
     del old["units_in_doubt"], old["to_stop"]
-    assert Scheduler.restore(old).to_stop == {state["attempts"][0]["id"]: state["now"]}
+    assert Scheduler.restore(old).books.to_stop == {state["attempts"][0]["id"]: state["now"]}
 
 
 @pytest.mark.parametrize("version", [2, VERSION + 1, None])

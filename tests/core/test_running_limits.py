@@ -84,8 +84,8 @@ def test_who_waits_for_a_limit_is_in_nobodys_way(policy: str) -> None:
     world.run(of("ann", "small").cpu(1))
     world.submit(of("ann", "big").cpu(4).tasks(2).gang(), of("bob", "next").cpu(3)).decide()
     assert world.jobs_running() == ["next", "small"]
-    assert world.core.reservations.of(world.state("big")) is None
-    assert world.core.plans.planned_start(world.state("big")) is None
+    assert world.core.books.reservations.of(world.state("big")) is None
+    assert world.core.books.plans.planned_start(world.state("big")) is None
     world.run(job("foreign").group("other").cpu(4).limit(3600))
 
 
@@ -162,7 +162,7 @@ def test_the_head_of_a_group_at_its_limit_makes_no_limits_of_time_count() -> Non
     )
     world.run(of("ann", "long").expected(30))
     world.submit(of("ann", "late").expected(1)).wait(3600).decide()
-    assert not world.core.limits_count
+    assert not world.core.books.limits_count
 
 
 # --- groups in groups --------------------------------------------------------------------------------------------

@@ -80,8 +80,8 @@ def test_a_follower_that_sleeps_and_a_copy_agree() -> None:
     world.wait(7 * 3600 + 11)
     world.finish("own", 0)
     assert world.core.validate() == []
-    copy.advance(world.now - 3 * SECOND)
-    copy.advance(world.now)
+    copy.books.advance(world.now - 3 * SECOND)
+    copy.books.advance(world.now)
     for name in "ab":
         mine, its = world.group(name).memory, copy.groups.get(name).memory
         assert mine is not None

@@ -36,23 +36,23 @@ TEXTS = {
 
 @pytest.mark.parametrize(("requirement", "told"), TEXTS.items())
 def test_what_no_node_has(requirement: str, told: str) -> None:
-    assert "; ".join(remarks_on(world().core, requirement, "")) == told
+    assert "; ".join(remarks_on(world().core.books, requirement, "")) == told
 
 
 def test_in_a_rank_too() -> None:
-    assert remarks_on(world().core, "", "0.5 × CPPU + 2 × (Port = 80) + IdleCPU + gcc + Rack") == (
+    assert remarks_on(world().core.books, "", "0.5 × CPPU + 2 × (Port = 80) + IdleCPU + gcc + Rack") == (
         "no node has an attribute CPPU, did you mean CPU?",
     )
 
 
 def test_without_nodes_nothing_is_known_to_be_missing() -> None:
-    assert remarks_on(World(group("g", 9)).core, "Rack = r1", "CPPU") == ()
+    assert remarks_on(World(group("g", 9)).core.books, "Rack = r1", "CPPU") == ()
 
 
 def submitted(requirement: str, rank: str = "") -> tuple[str, ...]:
     dimensions = Dimensions()
     return remarks(
-        world().core,
+        world().core.books,
         Job(id=9, group="g", name="it", request=(0,) * len(dimensions), requirement=requirement, rank=rank),
     )
 
@@ -128,4 +128,4 @@ def test_a_job_of_the_default_group_is_found_where_it_runs() -> None:
     ],
 )
 def test_clauses_in_a_rank_are_told_as_well(rank: str, told: str) -> None:
-    assert remarks_on(world().core, "", rank) == (told,)
+    assert remarks_on(world().core.books, "", rank) == (told,)

@@ -251,7 +251,7 @@ class Story:
         core = World().core
         core.cluster.rows = np.zeros((ROWS, core.cluster.rows.shape[1]), np.int64)
         core.cluster.rows[:, FITTING] = fits
-        self.policy = kind(core.fit, 0, late)
+        self.policy = kind(core.books.fit, 0, late)
         self.late, self.fits, self.predicted = int(late), fits, predicted
         self.now, self.number = 0, 0
         self.jobs: list[Queued] = []

@@ -70,8 +70,8 @@ def _waiting(world: World, random_: random.Random, size: int = 1, name: str = "u
 
 def _compare(world: World, unit: JobEntry, excluded: frozenset[int] = frozenset()) -> str:
     """Hold the core's plan against the plain one, which knows no reservations; what it came to."""
-    world.core.reservations.forget()
-    got = find_eviction(world.core, unit, [Taker(unit.group, to_quota=False)])
+    world.core.books.reservations.forget()
+    got = find_eviction(world.core.books, unit, [Taker(unit.group, to_quota=False)])
     expected = PlainSearch(world.core, unit, excluded).plan()
     if expected is None:
         assert got is None
@@ -109,7 +109,7 @@ def test_the_search_leaves_out_nodes_that_clauses_exclude(size: int) -> None:
         unit = _waiting(world, random_, size)
         count = world.core.cluster.node_count
         places = random_.sample(range(count), random_.randint(1, count - 1))
-        world.core.matching.exclude(unit.shape, np.array(places), np.ones(len(places), np.int8))
+        world.core.books.matching.exclude(unit.shape, np.array(places), np.ones(len(places), np.int8))
         came_to[_compare(world, unit, frozenset(places))] += 1
     assert came_to["found"] > 4, came_to
     assert came_to["none"] > 4, came_to
@@ -134,7 +134,7 @@ def test_where_small_victims_use_up_what_a_group_can_spare_the_largest_goes() ->
     world.submit(job("unit").cpu(1).memory("12G").group("new"))
     assert _compare(world, world.state("unit")) == "found"
     unit = world.state("unit")
-    plan = find_eviction(world.core, unit, [Taker(unit.group, to_quota=False)])
+    plan = find_eviction(world.core.books, unit, [Taker(unit.group, to_quota=False)])
     assert plan is not None
     assert [each.job for each in plan.attempts] == [world.state("big")]
 
@@ -168,10 +168,10 @@ def test_the_earliest_slot_of_a_gang_is_the_first_time_at_which_all_copies_fit()
         unit = _waiting(world, random_, size=random_.randint(2, 5))
         core = world.core
         # Without bookings: what is kept for other blocked units is not what is looked at here.
-        core.reservations.forget()
+        core.books.reservations.forget()
         if core.claims:
             continue
-        slot = core.timeline.earliest(unit.shape, unit.limit, core.now)
+        slot = core.books.timeline.earliest(unit.shape, unit.limit, core.now)
         ends = sorted({max(each.start + each.job.limit, core.now + 1) for each in core.attempts.values()})
         times = [core.now, *ends]
         expected = next(((t, found) for t in times if (found := _greedy(world, unit, t)) is not None), None)

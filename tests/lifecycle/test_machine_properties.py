@@ -239,7 +239,7 @@ def under_way(machine: Machine) -> set[str]:
     return {
         name
         for name, there in {
-            "backoff": bool(machine.core.later),
+            "backoff": bool(machine.core.books.later),
             "hold": any(job.held for job in machine.jobs.values()),
             "after": bool(machine.behind),
             "rest": any(kind == "rest" for kind, _ in machine.timers.times),

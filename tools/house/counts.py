@@ -15,15 +15,29 @@ from pathlib import Path
 
 BOUNDS = {
     "class names that stand more than once": 11,
-    "methods of the largest class, with those that it inherits": 207,
+    "methods of the largest class, with those that it inherits": 106,
     "lines of the longest function": 182,
     "lines of code that are wider than 120 columns": 93,
     "tests above their budget": 32,
     "variables called each, which says nothing": 340,
-    "conditions of the central files of the core that name a feature": 143,
+    "conditions of the central files of the core that name a feature": 135,
 }
 # The central files of the core, and the words by which a condition in one of them names a feature.
-_CENTRAL = ("books", "ledger", "placements", "making_room", "cycle", "scheduler")
+_CENTRAL = (
+    "books",
+    "ledger",
+    "passes",
+    "starting/starts",
+    "starting/starter",
+    "starting/claims",
+    "making_room/maker",
+    "making_room/evictions",
+    "making_room/in_leases",
+    "offers",
+    "upkeep",
+    "cycle",
+    "scheduler",
+)
 _FEATURES = re.compile(
     r"\b(companions|carried|unit\(|rejoining|leaders|moving|moved|moves|pool|leases?|leased|workload|fragments|constraints"
     r"|match|wants|live|advance_reservations|asker|gang|size|kinds|parts|deadline|urgen\w+|licences|ports|devices"

@@ -62,7 +62,8 @@ class Books:
         self.matching = Matching(self.cluster)
         self.fit = Fit(self.cluster, self.matching)
         self.timeline = Timeline(self.cluster, self.fit)
-        self.reservations = Reservations(self.cluster, self.fit, self.timeline)
+        quota_only = options.behind_blocked == "quota_only"
+        self.reservations = Reservations(self.cluster, self.fit, self.timeline, quota_only=quota_only)
         self.plans = Plans(self.cluster, self.fit, self.timeline)
         self.mix = Mix(options.mix_tasks)
         self.fragmentation = Fragmentation(self.cluster, self.matching, self.mix, options)
@@ -106,7 +107,6 @@ class Books:
         # Jobs that lead units of several jobs; below, the leaders with companions that still run.
         self.leaders: dict[int, JobEntry] = {}
         self.rejoining: dict[int, JobEntry] = {}
-        self.wake = NEVER
         self.turns = Turns()
         self.relaxing = RelaxationTimes()
         self.advance_reservations = AdvanceReservations(self.cluster, self.timeline, self.holders_on, lambda: self.now)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cress.core.cycle import Cycle
+from cress.core.books import Books
 from cress.core.groups.limits import wrong_sums
 from cress.core.jobs import Attempt, Holder
 from cress.core.kernels.devices import (
@@ -43,8 +43,8 @@ from cress.core.kernels.holding import (
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.match import Match
+from cress.core.placing.vetoes import Veto
 from cress.core.queueing import out_of_queue
-from cress.core.reason import why_waiting
 from cress.core.running_jobs import RunningJobs, first_reached
 from cress.core.tables.cluster import Cluster
 from cress.core.tables.devices import allocated, device_use, mask_of
@@ -55,12 +55,21 @@ from cress.model.times import NEVER
 Use: TypeAlias = "list[tuple[Device, tuple[int, ...], int]]"
 
 
-def broken_invariants(core: Cycle) -> list[str]:
-    """Return the broken invariants, each with its name and place."""
-    return [f"{name}: {what}" for name, check in INVARIANTS.items() for what in check(core)]
+# The invariant that needs more than the books.
+HAS_VETO = "a pending unit has a veto"
 
 
-def _capacity(core: Cycle) -> Iterator[str]:
+def broken_invariants(core: Books, veto: Callable[[int], Veto | None]) -> list[str]:
+    """Return the broken invariants, each with its name and place.
+
+    ``veto`` returns why a job waits.
+    """
+    broken = [f"{name}: {what}" for name, check in INVARIANTS.items() for what in check(core)]
+    without = [job.job.id for job in core.waiting() if veto(job.job.id) is None]
+    return broken + [f"{HAS_VETO}: job {number} waits without a reason" for number in without]
+
+
+def _capacity(core: Books) -> Iterator[str]:
     cluster = core.cluster
     k = cluster.k_count
     held = np.zeros((cluster.node_count, k), np.int64)
@@ -77,7 +86,7 @@ def _capacity(core: Cycle) -> Iterator[str]:
         yield "the cluster's used amounts are not the sum of what is held"
 
 
-def _holders(core: Cycle) -> list[Holder]:
+def _holders(core: Books) -> list[Holder]:
     """Return all holders of rows of the table of leases."""
     parts = core.pool.parts(core.attempts.values())
     return [*core.attempts.values(), *core.strangers.values(), *core.foreign_use.values(), *parts]
@@ -125,7 +134,7 @@ def _without_devices(cluster: Cluster, ask: list[int], uses: list[Use], *, empty
     return lacks
 
 
-def _leases(core: Cycle) -> Iterator[str]:
+def _leases(core: Books) -> Iterator[str]:
     cluster = core.cluster
     seen = 0
     for f in range(cluster.node_count):
@@ -150,7 +159,7 @@ def _leases(core: Cycle) -> Iterator[str]:
         yield f"{endless} leases have no known end, {core.leases.endless} counted"
 
 
-def _fit_rows(core: Cycle) -> Iterator[str]:
+def _fit_rows(core: Books) -> Iterator[str]:
     cluster = core.cluster
     k, n = cluster.k_count, cluster.node_count
     starved = 0
@@ -185,7 +194,7 @@ def _fit_rows(core: Cycle) -> Iterator[str]:
         yield f"{starved} rows fit nowhere, {cluster.starved_rows} counted"
 
 
-def _exclusions(core: Cycle) -> Iterator[str]:
+def _exclusions(core: Books) -> Iterator[str]:
     cluster = core.cluster
     for shape in core.fit.row_shapes[: cluster.row_count]:
         if shape is None or (shape.wants is NO_WANTS and np.any(core.fit.excluded(shape))):
@@ -200,7 +209,7 @@ def _exclusions(core: Cycle) -> Iterator[str]:
             yield "a shape is kept up to date although no waiting job has it"
 
 
-def _sides(core: Cycle) -> Iterator[str]:
+def _sides(core: Books) -> Iterator[str]:
     for job in core.jobs.values():
         if job.constraints is not None and job.queued:
             soft = job.constraints.soft_now(core.now - job.since, core.balance.utilisation())
@@ -213,7 +222,7 @@ def _sides(core: Cycle) -> Iterator[str]:
                 yield f"job {job.job.id} waits with another shape than it has"
 
 
-def _columns(core: Cycle) -> Iterator[str]:
+def _columns(core: Books) -> Iterator[str]:
     cluster = core.cluster
     k, n = cluster.k_count, cluster.node_count
     for b, dimension in enumerate(cluster.balanced_indices):
@@ -224,7 +233,7 @@ def _columns(core: Cycle) -> Iterator[str]:
             yield f"the share of {cluster.balanced[b]} is not used / capacity"
 
 
-def _usage(core: Cycle) -> Iterator[str]:
+def _usage(core: Books) -> Iterator[str]:
     by_group: dict[str, list[Attempt]] = {}
     for attempt in core.attempts.values():
         by_group.setdefault(attempt.job.group.name, []).append(attempt)
@@ -241,7 +250,7 @@ def _usage(core: Cycle) -> Iterator[str]:
                 yield f"group {group.name} {name} {total}, counted {kept}"
 
 
-def _tasks(core: Cycle) -> Iterator[str]:
+def _tasks(core: Books) -> Iterator[str]:
     timers = sorted((time, job.job.id, task) for job in core.jobs.values() for task, time in job.later.items())
     if timers != sorted(core.later) or any(time <= core.now for time, _, _ in timers):
         yield "a task that is to be queued again has no time, or one that has passed"
@@ -266,7 +275,7 @@ def _tasks(core: Cycle) -> Iterator[str]:
             yield f"job {job.job.id} is over and still there"
 
 
-def _units(core: Cycle) -> Iterator[str]:
+def _units(core: Books) -> Iterator[str]:
     led: dict[tuple[int, int], int] = {}
     for job in core.jobs.values():
         for task, others in job.companions.items():
@@ -291,7 +300,7 @@ def _units(core: Cycle) -> Iterator[str]:
         yield f"{carried} are with others, {led} are led"
 
 
-def _ports(core: Cycle) -> Iterator[str]:
+def _ports(core: Books) -> Iterator[str]:
     relations = core.relations
     ports: dict[int, list[int]] = {}
     for holder in _holders(core):
@@ -301,7 +310,7 @@ def _ports(core: Cycle) -> Iterator[str]:
             yield f"ports {ports.get(f)} of node {name} are in use, {relations.ports.given(f)} were given"
 
 
-def _devices(core: Cycle) -> Iterator[str]:
+def _devices(core: Books) -> Iterator[str]:
     cluster = core.cluster
     held: dict[tuple[int, str, str], list[tuple[int, ...]]] = {}
     alone: set[tuple[int, str, str]] = set()
@@ -328,7 +337,7 @@ def _devices(core: Cycle) -> Iterator[str]:
                 yield f"{device.kind} {device.id} of {name} has {left} left by {users}, not {expected} by {len(parts)}"
 
 
-def _licences(core: Cycle) -> Iterator[str]:
+def _licences(core: Books) -> Iterator[str]:
     taken: dict[str, int] = {}
     for attempt in core.attempts.values():
         for name, number in attempt.job.job.licences:
@@ -337,13 +346,13 @@ def _licences(core: Cycle) -> Iterator[str]:
         yield f"tasks have {taken}, counted {core.relations.licences.taken}"
 
 
-def _counts(core: Cycle) -> Iterator[str]:
+def _counts(core: Books) -> Iterator[str]:
     for whose, kept in core.relations.counts.items():
         if kept != core.relations.counted(whose):
             yield f"tasks of {whose} run on {core.relations.counted(whose)}, kept is {kept}"
 
 
-def _limits(core: Cycle) -> Iterator[str]:
+def _limits(core: Books) -> Iterator[str]:
     for counter in {counter.group: counter for group in core.groups for counter in group.counters}.values():
         counted = RunningJobs(counter.group, counter.most, counter.most_per_user)
         for job in core.jobs.values():
@@ -354,7 +363,7 @@ def _limits(core: Cycle) -> Iterator[str]:
             yield f"the running jobs of group {counter.group} are {counted.counts()}, counted {counter.counts()}"
 
 
-def _order(core: Cycle) -> Iterator[str]:
+def _order(core: Books) -> Iterator[str]:
     core.groups.tree.settle()
     groups = core.groups
     waiting = [
@@ -380,7 +389,7 @@ def _order(core: Cycle) -> Iterator[str]:
             yield f"group {group.name} miscounts its jobs"
 
 
-def _claims(core: Cycle) -> Iterator[str]:
+def _claims(core: Books) -> Iterator[str]:
     cluster, table = core.cluster, core.timeline.table
     k = cluster.k_count
     promised = np.zeros((cluster.node_count, k), np.int64)
@@ -401,7 +410,7 @@ def _claims(core: Cycle) -> Iterator[str]:
         yield f"claims on node {cluster.names[f]} exceed what will be free there"
 
 
-def _expected_ends(core: Cycle) -> Iterator[str]:
+def _expected_ends(core: Books) -> Iterator[str]:
     for attempt in core.attempts.values():
         end = int(core.cluster.leases[attempt.slot, END])
         by_limit = core.limits_count and attempt.job.group.predicts
@@ -421,7 +430,7 @@ def _expected_ends(core: Cycle) -> Iterator[str]:
             yield f"waiting jobs of group {group.name} have work of {waiting}, counted {group.policy.work()}"
 
 
-def _workload_leases(core: Cycle) -> Iterator[str]:
+def _workload_leases(core: Books) -> Iterator[str]:
     pool, cluster = core.pool, core.cluster
     pool.more_nodes()
     lendable = np.zeros_like(pool.lendable)
@@ -462,13 +471,7 @@ def _workload_leases(core: Cycle) -> Iterator[str]:
             yield f"attempt {attempt.id} has parts of a lease that is over"
 
 
-def _vetoes(core: Cycle) -> Iterator[str]:
-    for job in core.waiting():
-        if why_waiting(core, job.job.id) is None:
-            yield f"job {job.job.id} waits without a reason"
-
-
-INVARIANTS: dict[str, Callable[[Cycle], Iterator[str]]] = {
+INVARIANTS: dict[str, Callable[[Books], Iterator[str]]] = {
     "capacity is never exceeded": _capacity,
     "every attempt holds one lease": _leases,
     "the fit table is correct": _fit_rows,
@@ -487,5 +490,4 @@ INVARIANTS: dict[str, Callable[[Cycle], Iterator[str]]] = {
     "claimed amounts will be free": _claims,
     "predicted ends are up to date": _expected_ends,
     "leases consist of their tasks, loans and idle parts": _workload_leases,
-    "a pending unit has a veto": _vetoes,
 }

@@ -389,6 +389,14 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
         options = self.job.group.options
         return self.start + max(options.min_runtime, options.drain_after if self.due else 0)
 
+    def grace(self, options: Options) -> int:
+        """Return the time (µs) that it gets after its signal as a victim.
+
+        That is the grace of its job, bounded by the grace of its group, or by that of loans.
+        """
+        most = options.reclaim_grace if self.parts else self.job.group.options.grace
+        return min(self.job.job.stop_grace, most)
+
 
 class Stranger(KeptStranger, kw_only=True, eq=False):
     """A foreign holder of the lease in ``slot``."""

@@ -30,10 +30,10 @@ def are_live(before: Options, options: Options) -> bool:
 
 def take_over(core: Scheduler, options: Options) -> None:
     """Take over live options; everything that failed under the old ones is tried again."""
-    core.options = core.groups.options = options
+    core.books.options = core.groups.options = options
     for group in core.groups:
         group.configure(group.spec, resolve_options(options, group.spec), group.policy)
     for inner in core.groups.tree.upwards:
         inner.set_options(inner.spec, resolve_options(options, inner.spec))
-    core.running.forget()
+    core.books.running.forget()
     core.cluster.loosened += 1

@@ -6,13 +6,16 @@ import msgspec
 import numpy as np
 
 from cress.core.advance.telling import time_of_day
+from cress.core.books import Books
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.kinds_of_nodes import has_of_kinds
 from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.gates.advance import reserved_ahead
+from cress.core.gates.gates import Gates
 from cress.core.gates.room import bound_of_gang, closed_nodes, later_start, missing_names, no_room
 from cress.core.groups.running_limits import head_of, that_may_start
 from cress.core.jobs import JobEntry
+from cress.core.making_room.evictions import Evictions
 from cress.core.placing.constraints import Wants
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.vetoes import Reached, Verdict, Veto
@@ -22,73 +25,109 @@ from cress.core.unit_constraints import combination
 from cress.model.resources import ResourceVector
 
 
-def why_waiting(core: Cycle, job_id: int) -> Veto | None:
-    """Return the first gate of the cycle that holds back the next unit of the job; ``None`` if no task of it waits."""
-    job = core.jobs.get(job_id)
-    if job is None or not (job.waiting or job.has_claimed or job.later or job.carried):
+class Reasons:
+    """Tells why jobs wait, by the gates, the books and the last pass."""
+
+    def __init__(self, books: Books, gates: Gates, evictions: Evictions, cycle: Cycle) -> None:
+        self._books = books
+        self._gates = gates
+        self._evictions = evictions
+        self._cycle = cycle
+
+    def why_waiting(self, job_id: int) -> Veto | None:
+        """Return the first gate of the cycle that holds back the next unit of the job; ``None`` if no task of it
+        waits.
+        """
+        core = self._books
+        job = core.jobs.get(job_id)
+        if job is None or not (job.waiting or job.has_claimed or job.later or job.carried):
+            return None
+        veto = self._first_reason(job)
+        if veto.until is not None:
+            veto = msgspec.structs.replace(veto, ends=time_of_day(core, veto.until))
+        if not (job.queued and job.unit()) or veto.kind is Verdict.MOVING:
+            return veto
+        running = job.still_running()
+        return msgspec.structs.replace(
+            veto,
+            together=tuple(dict.fromkeys(other.job.id for other, _ in job.unit())),
+            together_on=core.cluster.names[running[0].node] if running else "",
+            beside=job.upcoming in job.foreseen.homes,
+        )
+
+    def _first_reason(self, job: JobEntry) -> Veto:
+        core, gates = self._books, self._gates
+        if (outside := self._outside(job)) is not None:
+            return outside
+        if job.companions and (veto := _of_unit(core, job)) is not None:
+            return veto
+        if (veto := gates.veto(job)) is not None:
+            return veto
+        if job.group.visited != core.pass_number or job.foreseen.arrived == core.pass_number:
+            return self._unvisited(job)
+        if core.fit.copies_free(job.shape) < job.shape.size and (veto := gates.veto_without_room(job)) is not None:
+            return veto
+        return (
+            _behind(job)
+            or reserved_ahead(core, job)
+            or self._owed(job)
+            or later_start(core, job)
+            or self._held_to_quota(job)
+            or no_room(core, job)
+        )
+
+    def _outside(self, job: JobEntry) -> Veto | None:
+        """Return the veto of a job that is in no queue, has claimed tasks, or could never run."""
+        core, kind = self._books, out_of_queue(job)
+        if kind is Verdict.HELD:
+            return _veto(job, kind)
+        if kind is Verdict.AFTER:
+            assert job.behind is not None
+            return _veto(job, kind, core.jobs.get(job.behind))
+        if kind is Verdict.TOGETHER:
+            leader = job.carried[min(job.carried)]
+            return msgspec.structs.replace(_veto(job, kind, leader), because=self.why_waiting(leader.job.id))
+        if core.never_fits(job.job):
+            return _beyond_cluster(core, job)
+        if job.has_claimed:
+            claim = next(claim for claim in job.claims if claim.tasks)
+            places = tuple(dict.fromkeys(core.cluster.names[f] for f, _ in claim.reservation.nodes))
+            return msgspec.structs.replace(_veto(job, Verdict.VICTIMS), until=claim.expected, places=places)
+        if kind is Verdict.BACKOFF:
+            times = job.later.values()
+            return msgspec.structs.replace(_veto(job, kind), until=max(times) if job.job.gang else min(times))
+        if kind is Verdict.FULL:
+            reached = Reached(job.group.name, "", len(job.attempts), job.most)
+            return msgspec.structs.replace(_veto(job, kind), reached=reached)
+        return None if kind is None else _veto(job, kind)
+
+    def _unvisited(self, job: JobEntry) -> Veto:
+        """Return the veto of a job whose group the last pass did not reach."""
+        blocked = self._cycle.last.last_blocked
+        if blocked is not None and self._cycle.others_may_be_below_quota() and job.group.held_behind is not None:
+            blocked = job.group.held_behind
+        # The cycle examined the first job of the group; the others are behind it.
+        head = head_of(job.group)
+        shape = None if head is None else head.shape
+        if blocked is not None and not below_quota_against(job.group, blocked.group, shape):
+            return _behind_blocked(self._books, job, blocked)
+        return _veto(job, Verdict.UNVISITED)
+
+    def _owed(self, job: JobEntry) -> Veto | None:
+        """Return the veto of a unit that has room which another group would take back at once."""
+        owed = self._evictions.taken_back_by(job, self._cycle.last)
+        if owed is None or self._books.fit.copies_free(job.shape) < job.shape.size:
+            return None
+        return _veto(job, Verdict.OWED, owed)
+
+    def _held_to_quota(self, job: JobEntry) -> Veto | None:
+        """Return the veto of the unit offered by its group, if it must wait for a unit ahead without a known start."""
+        if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
+            return _behind_blocked(self._books, job, self._cycle.last.last_blocked)
         return None
-    veto = _first_reason(core, job)
-    if veto.until is not None:
-        veto = msgspec.structs.replace(veto, ends=time_of_day(core, veto.until))
-    if not (job.queued and job.unit()) or veto.kind is Verdict.MOVING:
-        return veto
-    running = job.still_running()
-    return msgspec.structs.replace(
-        veto,
-        together=tuple(dict.fromkeys(other.job.id for other, _ in job.unit())),
-        together_on=core.cluster.names[running[0].node] if running else "",
-        beside=job.upcoming in job.foreseen.homes,
-    )
 
 
-def _first_reason(core: Cycle, job: JobEntry) -> Veto:
-    if (outside := _outside(core, job)) is not None:
-        return outside
-    if job.companions and (veto := _of_unit(core, job)) is not None:
-        return veto
-    if (veto := core.gates.veto(job)) is not None:
-        return veto
-    if job.group.visited != core.pass_number or job.foreseen.arrived == core.pass_number:
-        return _unvisited(core, job)
-    if core.fit.copies_free(job.shape) < job.shape.size and (veto := core.gates.veto_without_room(job)) is not None:
-        return veto
-    return (
-        _behind(job)
-        or reserved_ahead(core, job)
-        or _owed(core, job)
-        or later_start(core, job)
-        or _held_to_quota(core, job)
-        or no_room(core, job)
-    )
-
-
-def _outside(core: Cycle, job: JobEntry) -> Veto | None:
-    """Return the veto of a job that is in no queue, has claimed tasks, or could never run."""
-    kind = out_of_queue(job)
-    if kind is Verdict.HELD:
-        return _veto(job, kind)
-    if kind is Verdict.AFTER:
-        assert job.behind is not None
-        return _veto(job, kind, core.jobs.get(job.behind))
-    if kind is Verdict.TOGETHER:
-        leader = job.carried[min(job.carried)]
-        return msgspec.structs.replace(_veto(job, kind, leader), because=why_waiting(core, leader.job.id))
-    if core.never_fits(job.job):
-        return _beyond_cluster(core, job)
-    if job.has_claimed:
-        claim = next(claim for claim in job.claims if claim.tasks)
-        places = tuple(dict.fromkeys(core.cluster.names[f] for f, _ in claim.reservation.nodes))
-        return msgspec.structs.replace(_veto(job, Verdict.VICTIMS), until=claim.expected, places=places)
-    if kind is Verdict.BACKOFF:
-        times = job.later.values()
-        return msgspec.structs.replace(_veto(job, kind), until=max(times) if job.job.gang else min(times))
-    if kind is Verdict.FULL:
-        reached = Reached(job.group.name, "", len(job.attempts), job.most)
-        return msgspec.structs.replace(_veto(job, kind), reached=reached)
-    return None if kind is None else _veto(job, kind)
-
-
-def _beyond_cluster(core: Cycle, job: JobEntry) -> Veto:
+def _beyond_cluster(core: Books, job: JobEntry) -> Veto:
     """Return the veto of a job that no node, or not even all nodes together, could ever hold."""
     if job.shape.kinds:
         return _never_in_parts(core, job)
@@ -108,7 +147,7 @@ def _veto(job: JobEntry, kind: Verdict, behind: JobEntry | None = None) -> Veto:
     )
 
 
-def _of_unit(core: Cycle, job: JobEntry) -> Veto | None:
+def _of_unit(core: Books, job: JobEntry) -> Veto | None:
     """Return the veto of a unit of several jobs that is being moved, or that no node could ever hold."""
     running = job.still_running()
     if job.moving:
@@ -127,7 +166,7 @@ def _of_unit(core: Cycle, job: JobEntry) -> Veto | None:
     return msgspec.structs.replace(_never(core, job, request, wants), never=False)
 
 
-def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) -> Veto:
+def _never(core: Books, job: JobEntry, request: ResourceVector, wants: Wants) -> Veto:
     """Return the veto of a job, or of its unit with this request and these wants, that can never run on this
     cluster.
     """
@@ -155,7 +194,7 @@ def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) ->
     )
 
 
-def _never_in_parts(core: Cycle, job: JobEntry) -> Veto:
+def _never_in_parts(core: Books, job: JobEntry) -> Veto:
     """Return the veto of a gang of several kinds of tasks that can never run on this cluster: one kind, or the
     whole.
     """
@@ -166,18 +205,6 @@ def _never_in_parts(core: Cycle, job: JobEntry) -> Veto:
     kind, wants = found
     veto = _never(core, job, kind.job.request, wants)
     return msgspec.structs.replace(veto, details=(f"this applies to {named(job.job, kind)}",))
-
-
-def _unvisited(core: Cycle, job: JobEntry) -> Veto:
-    """Return the veto of a job whose group the last pass did not reach."""
-    blocked = core.last_blocked
-    if blocked is not None and core.others_may_be_below_quota() and job.group.held_behind is not None:
-        blocked = job.group.held_behind
-    # The cycle examined the first job of the group; the others are behind it.
-    head = head_of(job.group)
-    if blocked is not None and not below_quota_against(job.group, blocked.group, None if head is None else head.shape):
-        return _behind_blocked(core, job, blocked)
-    return _veto(job, Verdict.UNVISITED)
 
 
 def _behind(job: JobEntry) -> Veto | None:
@@ -191,14 +218,7 @@ def _behind(job: JobEntry) -> Veto | None:
     return _veto(job, Verdict.BEHIND, group.offered or head_of(group))
 
 
-def _held_to_quota(core: Cycle, job: JobEntry) -> Veto | None:
-    """Return the veto of the unit offered by its group, if it must wait for a unit ahead without a known start."""
-    if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
-        return _behind_blocked(core, job, core.last_blocked)
-    return None
-
-
-def _behind_blocked(core: Cycle, job: JobEntry, blocked: JobEntry | None) -> Veto:
+def _behind_blocked(core: Books, job: JobEntry, blocked: JobEntry | None) -> Veto:
     """Return the veto of a unit behind a blocked one.
 
     In a tree it names the group, where their paths part, that is not below its quota.
@@ -207,11 +227,3 @@ def _behind_blocked(core: Cycle, job: JobEntry, blocked: JobEntry | None) -> Vet
     details = has_of_kinds(core, job) if job.queued else ()
     level = "" if parted is None or parted[0] is job.group else parted[0].name
     return msgspec.structs.replace(_veto(job, Verdict.QUOTA, blocked), details=details, level=level)
-
-
-def _owed(core: Cycle, job: JobEntry) -> Veto | None:
-    """Return the veto of a unit that has room which another group would take back at once."""
-    owed = core.taken_back_by(job)
-    if owed is None or core.fit.copies_free(job.shape) < job.shape.size:
-        return None
-    return _veto(job, Verdict.OWED, owed)

@@ -6,55 +6,157 @@ of the next change by itself. Times are microseconds on the caller's clock, whic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, tzinfo
 from typing import Any
 
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
+from cress.core.gates.gates import Gates
 from cress.core.invariants import broken_invariants
-from cress.core.ledger import Fact
+from cress.core.ledger import Fact, Ledger
+from cress.core.making_room.evictions import Evictions
+from cress.core.making_room.in_leases import InLeases
+from cress.core.making_room.maker import RoomMaker
+from cress.core.offers import Offers
 from cress.core.outlook import Behind, TimeLeft, foreseen, outlook
+from cress.core.passes import Decided
 from cress.core.placing.vetoes import Veto
-from cress.core.reason import why_waiting
-from cress.core.state import export_state, restored
+from cress.core.reason import Reasons
+from cress.core.starting.claims import Claims
+from cress.core.starting.starter import Starter
+from cress.core.starting.starts import TaskStarts
+from cress.core.state import export_state, restore_state
 from cress.core.stored.state import CoreState
+from cress.core.stored.versions import state_of
+from cress.core.upkeep import Upkeep
 from cress.language.syntax import prepare
+from cress.model.decisions import Decision, Decisions
 from cress.model.estimates import RunEstimate
+from cress.model.events import Event
 from cress.model.job import Job
+from cress.model.options import Options
 from cress.model.outlook import Outlook
+from cress.model.resources import Dimensions
 from cress.model.times import NEVER
+from cress.model.zones import zone_of
 
 
-class Scheduler(Cycle):
+class Scheduler:
     """The scheduler of one cluster, with its groups and jobs.
 
+    It has ``books``, which only facts change, and parts that decide; each part is handed the others that it calls.
     ``zone`` is the time zone of quota timetables; the wall clock itself comes with ``ClockSet`` events.
     """
+
+    def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
+        self.books = books = Ledger(dimensions, options, zone)
+        self.gates = gates = Gates(books)
+        self._decided = decided = Decided(books)
+        starts = TaskStarts(books, decided, gates.pending)
+        starter = Starter(books, decided, starts, gates.pending)
+        claims = Claims(books, decided, starts)
+        in_leases = InLeases(books, decided, starts, claims)
+        evictions = Evictions(books, claims)
+        room_maker = RoomMaker(books, decided, claims, in_leases, evictions)
+        self.offers = Offers(books, gates, starter, claims, in_leases, evictions, room_maker)
+        self.cycle = Cycle(books, decided, gates, starter, in_leases, evictions, self.offers)
+        self._upkeep = Upkeep(books, decided, claims)
+        self._reasons = Reasons(books, gates, evictions, self.cycle)
+        # The tables that shells read.
+        self.dimensions = dimensions
+        self.cluster = books.cluster
+        self.groups = books.groups
+        self.jobs = books.jobs
+        self.attempts = books.attempts
+        self.claims = books.claims
+        self.pool = books.pool
+        self.loads = books.loads
+        self.relations = books.relations
+        self.advance_reservations = books.advance_reservations
+        # The questions that shells ask.
+        self.waiting = books.waiting
+        self.settled = books.settled
+        self.fits_now = books.fits_now
+        self.never_fits = books.never_fits
+        self.never_within_bounds = books.never_within_bounds
+        self.needs_estimate = books.needs_estimate
+
+    @property
+    def now(self) -> int:
+        """The time (µs)."""
+        return self.books.now
+
+    @property
+    def options(self) -> Options:
+        """The options of the cluster."""
+        return self.books.options
+
+    # --- facts and decisions -----------------------------------------------------------------------------------
+
+    def observe(self, now: int, events: Sequence[Event]) -> None:
+        """Apply events in this order, all at time ``now`` (µs).
+
+        Raises ``InputError`` before anything changes.
+        """
+        self.books.observe(now, events)
 
     def apply(self, now: int, facts: Sequence[Fact]) -> None:
         """Apply events and decisions of another scheduler, in their order, all at time ``now``; decide nothing.
 
         Promises are equal to the other's afterwards; foreseen values are computed again by the next ``decide``.
         """
-        self.advance(now)
-        self.forget_foreseen()
+        books = self.books
+        books.advance(now)
+        books.forget_foreseen()
         for fact in facts:
             try:
-                self.apply_fact(fact)
+                books.apply_fact(fact)
             except (LookupError, ValueError, StopIteration) as error:
                 raise ValueError(f"{fact} contradicts the state of the cluster: the log is damaged") from error
-        self.settle_batch()
+        books.settle_batch()
+
+    def propose(self, facts: Iterable[Decision]) -> None:
+        """Let the next ``decide`` begin with these decisions, which were checked against the present state."""
+        self._upkeep.propose(facts)
+
+    def decide(self, now: int, budget: int = 2**31) -> Decisions:
+        """Run passes until one places nothing, at most ``budget`` of them; return the decisions in order."""
+        books, upkeep, run_pass = self.books, self._upkeep, self.cycle.run_pass
+        books.advance(now)
+        decided: list[Decision] = []
+        self._decided.items = decided
+        upkeep.begin(now)
+        more = True
+        while more and budget > 0:
+            budget -= 1
+            if books.live:
+                upkeep.follow()
+            more = run_pass(now)
+        if books.to_stop:
+            # A decision may have ended a lease.
+            upkeep.stop_attempts()
+        self.gates.rest()
+        if books.live:
+            books.matching.flush()
+        return Decisions(decided, more=more)
+
+    def next_wakeup(self) -> int | None:
+        """Return the earliest time (µs) at which something changes by itself, as known after the last ``decide``;
+        ``None`` if there is none.
+        """
+        return self.cycle.next_wakeup()
 
     # --- explanations and state ------------------------------------------------------------------------------
 
     def veto(self, job_id: int) -> Veto | None:
         """Return why the next unit of a job waits, as of the last ``decide``; ``None`` if no task of it waits."""
-        return why_waiting(self, job_id)
+        return self._reasons.why_waiting(job_id)
 
     def constraints(self, job_id: int) -> CurrentConstraints | None:
         """Return the current requirement and rank of a job as text; ``None`` if there is no such job."""
         job = self.jobs.get(job_id)
-        return None if job is None else current_constraints(self, job)
+        return None if job is None else current_constraints(self.books, job)
 
     def estimate_of(self, job_id: int) -> RunEstimate | None:
         """Return the estimate of the run of one task of a job; ``None`` without an estimate or such a job."""
@@ -68,7 +170,7 @@ class Scheduler(Cycle):
         than the last one given to the scheduler.
         """
         job = self.jobs.get(job_id)
-        return None if job is None else outlook(self, job, max(self.now, now or 0), behind)
+        return None if job is None else outlook(self.books, job, max(self.now, now or 0), behind)
 
     def latest_start(self, job_id: int, behind: Behind | None = None) -> int:
         """Return the latest start (µs) with which a job meets its deadline by the optimistic estimates.
@@ -90,7 +192,7 @@ class Scheduler(Cycle):
 
     def foreseen(self, job: Job, estimate: RunEstimate | None = None, behind: Behind | None = None) -> Outlook | None:
         """Return the forecast for a job that is not submitted; ``None`` without a deadline."""
-        return foreseen(self, job, estimate, behind)
+        return foreseen(self.books, job, estimate, behind)
 
     @staticmethod
     def prepare_match() -> None:
@@ -105,15 +207,15 @@ class Scheduler(Cycle):
 
         Raises ``InputError`` for invalid texts.
         """
-        return match_nodes(self, requirement, rank)
+        return match_nodes(self.books, requirement, rank)
 
     def validate(self) -> list[str]:
         """Return the broken invariants, each a sentence that begins with its name; empty if all hold."""
-        return broken_invariants(self)
+        return broken_invariants(self.books, self.veto)
 
     def export(self) -> CoreState:
         """Return the whole state; it shares no changing object with the scheduler."""
-        return export_state(self)
+        return export_state(self.books, self.cycle.last)
 
     @classmethod
     def restore(cls, state: CoreState | dict[str, Any]) -> Scheduler:
@@ -121,8 +223,11 @@ class Scheduler(Cycle):
 
         Plain data may come from an earlier version.
         """
-        return restored(cls, state)
+        state = state_of(state)
+        core = cls(Dimensions(state.dimensions), state.options, zone_of(state.zone))
+        restore_state(core.books, core.cycle.last, state)
+        return core
 
     def clone(self) -> Scheduler:
         """Return an independent copy, for trials."""
-        return restored(type(self), self.export())
+        return self.restore(self.export())

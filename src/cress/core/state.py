@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from heapq import heapify
 from itertools import takewhile
-from typing import Any, TypeVar
+from typing import Protocol
 
-from cress.core.cycle import Cycle
+from cress.core.books import Books
 from cress.core.fragments.lease_state import export_leases, inside_of, parts_of, restore_leases, restore_use
 from cress.core.future.timeline import ALL
 from cress.core.groups.policies.backfill import BackfillPolicy
@@ -18,6 +18,7 @@ from cress.core.groups.policies.ranked_backfill import RankedBackfill
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Reservation, Stranger
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
+from cress.core.passes import Pass
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
@@ -47,16 +48,18 @@ from cress.core.stored.state import (
     StoredStranger,
     Tried,
 )
-from cress.core.stored.versions import state_of
 from cress.core.tables.devices import mask_of, widened
-from cress.model.resources import Dimensions
 from cress.model.times import NEVER
-from cress.model.zones import zone_of
-
-_Kind = TypeVar("_Kind", bound=Cycle)
 
 
-def export_state(core: Cycle) -> CoreState:
+class Exports(Protocol):
+    """A scheduler, as far as its state is concerned."""
+
+    def export(self) -> CoreState:
+        """Return the whole state."""
+
+
+def export_state(core: Books, last: Pass) -> CoreState:
     """Return everything on which later decisions depend; it shares no changing object with the scheduler."""
     cluster, relations, groups = core.cluster, core.relations, core.groups
     return CoreState(
@@ -102,29 +105,21 @@ def export_state(core: Cycle) -> CoreState:
         loads=core.loads.export(),
         data=relations.locations.export(),
         strangers=[(f, tuple(seen)) for f in range(cluster.node_count) if (seen := relations.ports.seen(f))],
-        foreseen=_foreseen(core),
+        foreseen=_foreseen(core, last),
     )
 
 
-def promised_state(core: Cycle) -> CoreState:
+def promised_state(core: Exports) -> CoreState:
     """Return all promises: equal for schedulers that applied the same facts."""
-    state = export_state(core)
+    state = core.export()
     state.foreseen = None
     for job in state.jobs:
         job.again.sort()
     return state
 
 
-def restored(kind: type[_Kind], state: CoreState | dict[str, Any]) -> _Kind:
-    """Return a scheduler that continues from an exported ``state``, or from plain data of an earlier version."""
-    state = state_of(state)
-    core = kind(Dimensions(state.dimensions), state.options, zone_of(state.zone))
-    restore_state(core, state)
-    return core
-
-
-def restore_state(core: Cycle, state: CoreState) -> None:
-    """Fill a new scheduler, made with the options and dimensions of ``state``."""
+def restore_state(core: Books, last: Pass, state: CoreState) -> None:
+    """Fill new books, made with the options and dimensions of ``state``, and the ``last`` pass."""
     cluster, foreseen = core.cluster, state.foreseen or Foreseen()
     _restore_nodes(core, state)
     core.relations.licences.counts = dict(state.licences)
@@ -159,7 +154,7 @@ def restore_state(core: Cycle, state: CoreState) -> None:
     core.next_attempt = state.next_attempt
     core.mix.restore(state.mix)
     core.to_stop = dict(state.to_stop)
-    _restore_foreseen(core, foreseen)
+    _restore_foreseen(core, last, foreseen)
     _restore_borrowed(core, state.borrowed)
     for group in core.groups:
         core.groups.reorder(group)
@@ -170,7 +165,7 @@ def restore_state(core: Cycle, state: CoreState) -> None:
         core.void_claims(f)
 
 
-def _weigh_clauses(core: Cycle) -> None:
+def _weigh_clauses(core: Books) -> None:
     """Compute which clauses of waiting jobs are soft now."""
     for job in core.jobs.values():
         if job.constraints is not None and (job.queued or job.claims):
@@ -180,7 +175,7 @@ def _weigh_clauses(core: Cycle) -> None:
 # --- nodes and groups ------------------------------------------------------------------------------------------------
 
 
-def _restore_nodes(core: Cycle, state: CoreState) -> None:
+def _restore_nodes(core: Books, state: CoreState) -> None:
     cluster = core.cluster
     # Racks keep their numbers, even if nodes have left the first ones.
     core.relations.racks.set_neighbours(state.neighbours)
@@ -202,7 +197,7 @@ def _restore_nodes(core: Cycle, state: CoreState) -> None:
         core.relations.ports.see(f, seen)
 
 
-def _borrowed(core: Cycle) -> Borrowed | None:
+def _borrowed(core: Books) -> Borrowed | None:
     """Return the past borrowing of groups, if it counts."""
     clock = core.groups.tree.clock
     if clock is None:
@@ -214,7 +209,7 @@ def _borrowed(core: Cycle) -> Borrowed | None:
     )
 
 
-def _restore_borrowed(core: Cycle, state: Borrowed | None) -> None:
+def _restore_borrowed(core: Books, state: Borrowed | None) -> None:
     tree = core.groups.tree
     if state is not None and tree.clock is not None:
         for node in (*core.groups, *tree.upwards):
@@ -240,7 +235,7 @@ def _job(job: JobEntry) -> StoredJob:
     )
 
 
-def _restore_job(core: Cycle, stored: StoredJob, foreseen: ForeseenJob) -> None:
+def _restore_job(core: Books, stored: StoredJob, foreseen: ForeseenJob) -> None:
     spec = stored.job
     constraints = constraints_of(spec, core.dimensions)
     job = JobEntry(
@@ -257,7 +252,7 @@ def _restore_job(core: Cycle, stored: StoredJob, foreseen: ForeseenJob) -> None:
     core.add_job(job)
 
 
-def _restore_units(core: Cycle, state: CoreState) -> None:
+def _restore_units(core: Books, state: CoreState) -> None:
     running = {(attempt.job, attempt.task) for attempt in state.attempts}
     for stored in state.jobs:
         job = core.jobs[stored.job.id]
@@ -273,7 +268,7 @@ def _restore_units(core: Cycle, state: CoreState) -> None:
                     other.carried[its_task] = job
 
 
-def _restore_claim(core: Cycle, stored: StoredClaim) -> None:
+def _restore_claim(core: Books, stored: StoredClaim) -> None:
     job = core.jobs[stored.reservation.job]
     if job.job.parts and not job.queued:
         # Its places are those of its kinds of tasks.
@@ -293,7 +288,7 @@ def _restore_claim(core: Cycle, stored: StoredClaim) -> None:
 # --- what runs -------------------------------------------------------------------------------------------------------
 
 
-def _attempt(core: Cycle, attempt: Attempt) -> StoredAttempt:
+def _attempt(core: Books, attempt: Attempt) -> StoredAttempt:
     devices, held = mask_of(core.cluster, attempt.slot), _held(core, attempt)
     # Its exclusive disks may have changed since.
     as_asked = held == attempt.amounts and not devices[1]
@@ -308,7 +303,7 @@ def _attempt(core: Cycle, attempt: Attempt) -> StoredAttempt:
     )
 
 
-def _restore_attempt(core: Cycle, stored: StoredAttempt) -> None:
+def _restore_attempt(core: Books, stored: StoredAttempt) -> None:
     job, f = core.jobs[stored.job], stored.node
     mask, alone = stored.devices
     amounts = stored.amounts if stored.held is None else stored.held
@@ -331,11 +326,11 @@ def _restore_attempt(core: Cycle, stored: StoredAttempt) -> None:
         core.mark_leaving(attempt)
 
 
-def _held(core: Cycle, holder: Holder) -> tuple[int, ...]:
+def _held(core: Books, holder: Holder) -> tuple[int, ...]:
     return tuple(core.cluster.leases[holder.slot, AMOUNTS : AMOUNTS + core.cluster.k_count].tolist())
 
 
-def _stranger(core: Cycle, stranger: Stranger) -> StoredStranger:
+def _stranger(core: Books, stranger: Stranger) -> StoredStranger:
     return StoredStranger(
         **fields_of(stranger, KeptStranger),
         devices=mask_of(core.cluster, stranger.slot),
@@ -344,7 +339,7 @@ def _stranger(core: Cycle, stranger: Stranger) -> StoredStranger:
     )
 
 
-def _restore_stranger(core: Cycle, stored: StoredStranger) -> None:
+def _restore_stranger(core: Books, stored: StoredStranger) -> None:
     slot = core.leases.hold_amounts(stored.node, stored.held, stored.end, *stored.devices)
     stranger = Stranger(slot=slot, **fields_of(stored, KeptStranger))
     core.relations.ports.take(stranger.node, stranger.ports)
@@ -358,11 +353,11 @@ def _restore_stranger(core: Cycle, stored: StoredStranger) -> None:
 # --- reservations ----------------------------------------------------------------------------------------------------
 
 
-def _lives(core: Cycle, reservation: Reservation) -> bool:
+def _lives(core: Books, reservation: Reservation) -> bool:
     return core.jobs.get(reservation.job.job.id) is reservation.job
 
 
-def _reservations(core: Cycle) -> KeptReservations:
+def _reservations(core: Books) -> KeptReservations:
     # Reservations behind that of a removed job are made again, here and in the original.
     kept = list(takewhile(lambda reservation: _lives(core, reservation), core.reservations.kept))
     # Without reservations the time of the check does not matter.
@@ -372,7 +367,7 @@ def _reservations(core: Cycle) -> KeptReservations:
     )
 
 
-def _reservation(core: Cycle, reservation: Reservation) -> StoredReservation:
+def _reservation(core: Books, reservation: Reservation) -> StoredReservation:
     return StoredReservation(
         **fields_of(reservation, KeptReservation),
         job=reservation.job.job.id,
@@ -381,20 +376,20 @@ def _reservation(core: Cycle, reservation: Reservation) -> StoredReservation:
     )
 
 
-def _restore_reservation(core: Cycle, stored: StoredReservation, view: int = ALL) -> Reservation:
+def _restore_reservation(core: Books, stored: StoredReservation, view: int = ALL) -> Reservation:
     reservation = _reservation_of(core, stored, view)
     _book(core, reservation, stored, reservation.job.shape)
     return reservation
 
 
-def _reservation_of(core: Cycle, stored: StoredReservation, view: int = ALL) -> Reservation:
+def _reservation_of(core: Books, stored: StoredReservation, view: int = ALL) -> Reservation:
     # A confirmed reservation is not checked again, even if others have been made since.
     stamp = core.cluster.stamp if stored.known else -1
     fields = {**fields_of(stored, KeptReservation), "in_force": False}
     return Reservation(job=core.jobs[stored.job], stamp=stamp, view=view, **fields)
 
 
-def _book(core: Cycle, reservation: Reservation, stored: StoredReservation, shape: Shape) -> None:
+def _book(core: Books, reservation: Reservation, stored: StoredReservation, shape: Shape) -> None:
     """Book a restored reservation as before, for copies of ``shape``."""
     if reservation.nodes:
         duration = NEVER if stored.end >= NEVER else stored.end - stored.start
@@ -405,16 +400,16 @@ def _book(core: Cycle, reservation: Reservation, stored: StoredReservation, shap
 # --- what is only foreseen -------------------------------------------------------------------------------------------
 
 
-def _foreseen(core: Cycle) -> Foreseen:
+def _foreseen(core: Books, last: Pass) -> Foreseen:
     cluster, nothing = core.cluster, ForeseenJob()
     return Foreseen(
         cursor=core.balance.cursor,
         loosened=cluster.loosened,
         limits_count=core.limits_count,
-        wake=core.wake,
+        wake=last.wake,
         units_in_doubt=core.units_in_doubt,
         passes=core.pass_number,
-        last_blocked=None if core.last_blocked is None else core.last_blocked.job.id,
+        last_blocked=None if last.last_blocked is None else last.last_blocked.job.id,
         turns=list(core.turns.since.items()),
         jobs={
             number: ForeseenJob(**fields_of(job.foreseen, ForeseenJob))
@@ -437,7 +432,7 @@ def _foreseen(core: Cycle) -> Foreseen:
     )
 
 
-def _restore_foreseen(core: Cycle, foreseen: Foreseen) -> None:
+def _restore_foreseen(core: Books, last: Pass, foreseen: Foreseen) -> None:
     cluster = core.cluster
     core.reservations.loosened = foreseen.reservations.loosened
     core.reservations.kept = [_restore_reservation(core, stored) for stored in foreseen.reservations.kept]
@@ -454,19 +449,19 @@ def _restore_foreseen(core: Cycle, foreseen: Foreseen) -> None:
     core.balance.cursor = foreseen.cursor
     core.balance.refresh()
     core.units_in_doubt = foreseen.units_in_doubt
-    core.wake = core.now if foreseen.wake is None else foreseen.wake
+    last.wake = core.now if foreseen.wake is None else foreseen.wake
     core.pass_number = foreseen.passes
-    core.last_blocked = _job_of(core, foreseen.last_blocked)
+    last.last_blocked = _job_of(core, foreseen.last_blocked)
     core.turns.since = {job: since for job, since in foreseen.turns if job in core.jobs}
     for name, tried in foreseen.groups.items():
         _restore_tried(core, core.groups.get(name), tried)
 
 
-def _job_of(core: Cycle, number: int | None) -> JobEntry | None:
+def _job_of(core: Books, number: int | None) -> JobEntry | None:
     return None if number is None else core.jobs.get(number)
 
 
-def _tried(core: Cycle, group: GroupState) -> Tried:
+def _tried(core: Books, group: GroupState) -> Tried:
     """Return the results of the group's last tries, so that a copy repeats none that the original would skip."""
     policy, victims = group.policy, group.tried.victims.state
     tried = Tried(
@@ -492,11 +487,11 @@ def _tried(core: Cycle, group: GroupState) -> Tried:
     return tried
 
 
-def _id_of(core: Cycle, job: JobEntry | None) -> int | None:
+def _id_of(core: Books, job: JobEntry | None) -> int | None:
     return None if job is None or core.jobs.get(job.job.id) is not job else job.job.id
 
 
-def _restore_tried(core: Cycle, group: GroupState, tried: Tried) -> None:
+def _restore_tried(core: Books, group: GroupState, tried: Tried) -> None:
     policy = group.policy
     group.visited = tried.visited
     group.verdict = Verdict(tried.verdict)

@@ -173,10 +173,10 @@ def _play(
         if number % 41 == 5 and number > 41:
             core.observe(now, [NodeAdded(nodes[3]), NodeCordoned("n2", False)])
         running += [each.attempt for each in core.decide(now).items if isinstance(each, Start)]
-        for waiting in list(core.waiting())[:4]:
+        for waiting in list(core.books.waiting())[:4]:
             core.veto(waiting.job.id)
-        core.fits_now(job.request)
-        core.never_fits(job)
+        core.books.fits_now(job.request)
+        core.books.never_fits(job)
     _devices(core)
     _history()
     _domains(dimensions, options, nodes, groups)

@@ -291,7 +291,7 @@ class Machine(Context):
 
     def check_groups(self, applied: GroupsApplied) -> None:
         """Raise ``InputError`` if these groups cannot be applied now."""
-        admission.check_groups(self.core, applied)
+        admission.check_groups(self.core.books, applied)
         kept = leaf_names(applied.groups)
         moves = dict(applied.moves)
         for family in self.families.values():

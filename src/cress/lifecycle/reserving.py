@@ -16,7 +16,7 @@ def take(context: Context, word: AdvanceReserved | AdvanceReservationRemoved) ->
     """Make or remove a reservation."""
     if isinstance(word, AdvanceReservationRemoved):
         if word.name not in context.core.advance_reservations.by_name:
-            raise no_reservation(context.core, word.name)
+            raise no_reservation(context.core.books, word.name)
         context.observe(AdvanceReservationRemoved(word.name))
         return
     found = checked(context, word.reservation, replace=word.replace)
@@ -36,7 +36,7 @@ def checked(context: Context, reservation: AdvanceReservation, *, replace: bool)
         _check_replaced(context, reservation)
     if len(known) >= MOST and reservation.name not in known:
         raise NotAccepted(f"there are {MOST:,} reservations already", hint="remove some: `cress reservations`")
-    return find(context.core, reservation)
+    return find(context.core.books, reservation)
 
 
 def _check_replaced(context: Context, reservation: AdvanceReservation) -> None:
@@ -44,7 +44,7 @@ def _check_replaced(context: Context, reservation: AdvanceReservation) -> None:
     name = reservation.name
     known = context.core.advance_reservations.by_name
     if name not in known:
-        missing = no_reservation(context.core, name)
+        missing = no_reservation(context.core.books, name)
         raise InputError(f"there is no reservation {name!r} to replace", hint=missing.hint, field="name")
     if (group := known[name].spec.group) and reservation.is_maintenance:
         raise InputError(

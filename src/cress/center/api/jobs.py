@@ -132,7 +132,7 @@ async def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job
     core = committer.machine.core
     notes: dict[int, dict[str, None]] = {}
     async for place, job in in_turns(enumerate(jobs)):
-        said = {} if isinstance(job.plan, Dag) else dict.fromkeys(remarks(core, job))
+        said = {} if isinstance(job.plan, Dag) else dict.fromkeys(remarks(core.books, job))
         notes.setdefault(-job.family - 1 if job.family else place, {}).update(said)
     due = await _deadlines(committer, ids, jobs, list(notes))
     told = [

@@ -58,7 +58,7 @@ async def nodes(request: Request) -> Response:
     async with committer.turns.long_answer():
         made = [node_view(committer, live) async for live in in_turns(page)]
     views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in made)
-    notes = tuple(map(redacted, remarks_on(committer.machine.core, query.where, query.rank))) if matches else ()
+    notes = tuple(map(redacted, remarks_on(committer.machine.core.books, query.where, query.rank))) if matches else ()
     return reply(NodesPage(nodes=tuple(views), next=more, notes=notes))
 
 

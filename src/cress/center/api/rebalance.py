@@ -76,7 +76,7 @@ async def begin(request: Request) -> Response:
             )
         goal = _GOALS.get(move.goal, Goal.PLACE if body.job else Goal.NODES)
         entry = machine.core.attempts[attempt.id]
-        lost, of_devices = lost_by(machine.core, entry), lost_devices_by(machine.core, entry)
+        lost, of_devices = lost_by(machine.core.books, entry), lost_devices_by(machine.core.books, entry)
         moves.append(Move(attempt.id, attempt.job, attempt.task, attempt.node, move.to, lost, goal, of_devices))
     job = waiting_unit(machine, body.job) if body.job else 0
     place = tuple(body.place.items())

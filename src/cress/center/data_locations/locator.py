@@ -106,7 +106,7 @@ class Locator:
             self._gates.clear()
 
     def _is_waited_for(self, data: str) -> bool:
-        return bool(self._committer.machine.core.matching.watchers(DataOf(data)))
+        return bool(self._committer.machine.core.books.matching.watchers(DataOf(data)))
 
     def _tell(self, data: str, entry: _Entry, now: float) -> None:
         """Tell the core a location that it lacks; a step that was not stored may have lost it."""

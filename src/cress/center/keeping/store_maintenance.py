@@ -259,7 +259,7 @@ def _renumbered(file: Path, fresh: Path, given: _Numbers | None) -> Machine:
 def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) -> None:
     """Make a snapshot of ``machine`` the whole state of the store ``fresh``, continuing after ``numbers``."""
     machine.general.next_job, machine.general.epoch = numbers.job, numbers.epoch
-    machine.core.next_attempt = numbers.attempt
+    machine.core.books.next_attempt = numbers.attempt
     events.skip_to(numbers.event)
     store = SqliteStore(fresh)
     try:
@@ -292,7 +292,12 @@ def _given_away(path: Path) -> _Numbers | None:
 
 def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:
     return _Numbers(
-        machine.next_job, machine.core.next_attempt, saved.epoch, saved.number, events.last, saved.meta.get(FINGERPRINT)
+        machine.next_job,
+        machine.core.books.next_attempt,
+        saved.epoch,
+        saved.number,
+        events.last,
+        saved.meta.get(FINGERPRINT),
     )
 
 

@@ -208,5 +208,5 @@ def _note(committer: Committer, change: Change) -> str:
     if change.what is What.SCALED and change.before is not None:
         return f"{change.before.tasks} to {change.job.tasks} tasks"
     if change.what in (What.CREATED, What.UPDATED):
-        return "; ".join(remarks(committer.machine.core, change.job))
+        return "; ".join(remarks(committer.machine.core.books, change.job))
     return ""

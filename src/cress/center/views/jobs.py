@@ -423,7 +423,7 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
     why = overload(committer.machine.core, node.node.name)
     state = "overloaded" if why else "up"
     if not why and committer.machine.core.advance_reservations:
-        maintained, why = say_on_node(committer.machine.core, node.node.name)
+        maintained, why = say_on_node(committer.machine.core.books, node.node.name)
         state = "cordoned" if maintained else state
     if node.closed:
         state, why = "cordoned", why_closed(committer.machine, node, committer.clock.now())

@@ -28,11 +28,11 @@ def reservation_view(core: Scheduler, kept: Kept) -> ReservationView:
     spec, cluster = kept.spec, core.cluster
     nodes = {f for f, _ in kept.places}
     active = kept.is_active(core.now)
-    leaving = len(leaving_for(core, spec))
+    leaving = len(leaving_for(core.books, spec))
     group = core.groups.by_name.get(spec.group)
     used = sum(1 for attempt in group.attempts.values() if attempt.node in nodes) if group is not None else 0
     stopping = active and any(
-        attempt.node in nodes and not _is_inside(kept, attempt) for attempt in core.leaving.values()
+        attempt.node in nodes and not _is_inside(kept, attempt) for attempt in core.books.leaving.values()
     )
     gone = any(cluster.lost[f] or (cluster.cordoned[f] is not None and not spec.is_maintenance) for f in nodes)
     state = SHORT if gone or (leaving and active) or stopping else ACTIVE if active else COMING

@@ -11,7 +11,6 @@ import numpy as np
 from cress.core.advance.choice import other_places
 from cress.core.advance.victims import leaving
 from cress.core.books import Books
-from cress.core.jobs import Attempt
 from cress.core.tables.arrays import Ints
 from cress.model.decisions import AdvanceReservationMoved, ClaimDropped, LeaseReduced, Stop
 
@@ -64,11 +63,5 @@ def cleared(core: Books) -> Iterator[Stop | ClaimDropped | LeaseReduced]:
         for attempt in found.attempts:
             yield Stop(
                 attempt.id, attempt.job.job.id, attempt.task, cluster.names[attempt.node],
-                core.now + grace_of(core, attempt), here[0].spec.name,
+                core.now + attempt.grace(core.options), here[0].spec.name,
             )  # fmt: skip
-
-
-def grace_of(core: Books, attempt: Attempt) -> int:
-    """Return the time (µs) that a task gets after its signal: that of a victim."""
-    most = core.options.reclaim_grace if attempt.parts else attempt.job.group.options.grace
-    return min(attempt.job.job.stop_grace, most)

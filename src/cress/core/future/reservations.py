@@ -51,14 +51,36 @@ class Reservations:
     starts, or until the units ahead of it change.
     """
 
-    def __init__(self, cluster: Cluster, fit: Fit, timeline: Timeline) -> None:
+    def __init__(self, cluster: Cluster, fit: Fit, timeline: Timeline, *, quota_only: bool) -> None:
         self.cluster = cluster
         self.fit = fit
         self.timeline = timeline
+        # True if only groups below their quota go on behind a blocked unit, so that most reservations bind one group.
+        self.quota_only = quota_only
         self.kept: list[Reservation] = []
         self.loosened = -1
         # The nodes reserved in advance for others before a time; ``None`` without any advance reservation.
         self.reserved: Callable[[GroupState, int], Bools] | None = None
+
+    def heed_for(self, group: GroupState, ahead: Ahead, now: int) -> None:
+        """Put exactly the reservations of the units ahead in force that bind a group.
+
+        These are all of them. With ``quota_only`` they are those of the group, those with drained nodes and of moving
+        units.
+        """
+        jobs = ahead.jobs
+        if self.quota_only:
+            jobs = [job for job in jobs if job.group is group or self._binds_all(job, now)]
+        self.heed(jobs, now)
+
+    def heed_others(self, group: GroupState, ahead: Ahead, now: int) -> None:
+        """Put exactly those reservations of other groups in force that bind a group."""
+        jobs = [job for job in ahead.jobs if job.group is not group]
+        self.heed([job for job in jobs if self._binds_all(job, now)], now)
+
+    def _binds_all(self, job: JobEntry, now: int) -> bool:
+        """Return True if the reservation of a unit binds all groups."""
+        return not self.quota_only or drain_due(job, now) or job.moving
 
     def heed(self, ahead: list[JobEntry], now: int) -> None:
         """Put exactly the reservations of the units ``ahead`` in force."""
@@ -108,13 +130,16 @@ class Reservations:
             self.timeline.drop(reservation)
         self.kept.clear()
 
-    def unknown_below_quota(self, group: GroupState, shape: Shape | None) -> bool:
-        """Return True if a unit ahead of one of this shape has no known start although its group is below its quota.
+    def hold_back(self, group: GroupState, shape: Shape | None) -> bool:
+        """Return True if a group above its quota, or its unit of this shape, must wait for a unit ahead.
 
-        It is unknown which starts would delay such a unit, so only groups below their quota may go on (G, step n). In
-        a tree, where the two paths part, a group also counts as below if a group above it is. A unit for which the
-        nodes that its clauses allow now are too small, each or (for a gang) together, delays no other unit.
+        That has no known start although its group is below its quota. It is unknown which starts would delay such a
+        unit, so only groups below their quota may go on (G, step n). In a tree, where the two paths part, a group also
+        counts as below if a group above it is. A unit for which the nodes that its clauses allow now are too small,
+        each or (for a gang) together, delays no other unit.
         """
+        if self.quota_only or group.below_quota:
+            return False
         return any(
             reservation.in_force
             and not reservation.rows

@@ -18,10 +18,10 @@ def candidates(context: Context) -> Candidates:
     for attempt in context.attempts.values():
         why = why_not(context, attempt, spare)
         if why is None:
-            found.lost[attempt.id] = cost_of(context.core, context.core.attempts[attempt.id])
+            found.lost[attempt.id] = cost_of(context.core.books, context.core.attempts[attempt.id])
         else:
             found.stays[why] += 1
-    found.stays[Stays.FOREIGN] += len(context.core.strangers)
+    found.stays[Stays.FOREIGN] += len(context.core.books.strangers)
     return found
 
 
@@ -30,7 +30,7 @@ def why_not(context: Context, attempt: LiveAttempt, spare: dict[int, int] | None
 
     ``spare`` has, by the id of a service, the number of its tasks that may move; missing entries are added.
     """
-    why = why_it_stays(context.core, context.core.attempts[attempt.id])
+    why = why_it_stays(context.core.books, context.core.attempts[attempt.id])
     if why is not None:
         return why
     job = context.jobs[attempt.job]

@@ -59,8 +59,8 @@ def made(context: Context, wanted: PlanPurpose) -> MovePlan:
         return made_by_itself(context, context.core)
     found = candidates(context)
     if wanted.job:
-        return plan_place(context.core, found, wanted.job, wanted.budget)
-    return plan_moves(context.core, found, wanted.goals, wanted.budget)
+        return plan_place(context.core.books, found, wanted.job, wanted.budget)
+    return plan_moves(context.core.books, found, wanted.goals, wanted.budget)
 
 
 def made_by_itself(context: Context, copy: Scheduler) -> MovePlan:
@@ -70,10 +70,10 @@ def made_by_itself(context: Context, copy: Scheduler) -> MovePlan:
     """
     found, budget = candidates(context), budget_of(copy.options)
     for job in list(_that_wait_for_room(copy)):
-        plan = plan_place(copy, found, job.job.id, budget)
+        plan = plan_place(copy.books, found, job.job.id, budget)
         if plan.moves:
             return plan
-    return plan_moves(copy, found, GOALS, budget)
+    return plan_moves(copy.books, found, GOALS, budget)
 
 
 def _that_wait_for_room(core: Scheduler) -> Iterator[JobEntry]:

@@ -188,7 +188,7 @@ def due(context: Context) -> None:
 def _problem_of(context: Context, now: Round, step: Sequence[Move]) -> str:
     """Return why a step cannot be made now; empty if it can."""
     core = context.core
-    kept = promised(core, core.jobs.get(now.job))
+    kept = promised(core.books, core.jobs.get(now.job))
     spare: dict[int, int] = {}
     last = bool(now.job) and len(now.left) == len(step)
     for move in step:
@@ -199,16 +199,16 @@ def _problem_of(context: Context, now: Round, step: Sequence[Move]) -> str:
         service = context.jobs[move.job].job.family
         if service in spare:
             spare[service] -= 1
-        problem = steps.problem_of(core, move, kept)
+        problem = steps.problem_of(core.books, move, kept)
         if problem:
             return problem
-    return steps.problem_of_place(core, now.job, now.place, step) if last else ""
+    return steps.problem_of_place(core.books, now.job, now.place, step) if last else ""
 
 
 def _move(context: Context, now: Round, step: tuple[Move, ...]) -> None:
     """Let the scheduler promise a step, and note it."""
     last = bool(now.job) and len(now.left) == len(step)
-    context.core.propose(steps.decisions(context.core, step, now.job if last else 0, now.place))
+    context.core.propose(steps.decisions(context.core.books, step, now.job if last else 0, now.place))
     by = f" by {now.by}" if now.by else " by the option rebalance"
     for move in step:
         attempt = context.attempts[move.attempt]

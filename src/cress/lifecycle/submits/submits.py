@@ -209,7 +209,7 @@ class Hopeless:
         # All values on which its constraints depend.
         key: tuple[object, ...] = (job.request, job.requirement, job.rank, job.ports, job.licences, job.type)
         key = (*key, job.max_per_node, job.max_per_rack, job.application, job.tasks if job.gang else 0, job.parts)
-        if self._core.is_asked or names_itself(job):
+        if self._core.books.is_asked or names_itself(job):
             # Attributes of the job itself matter as well.
             key = (
                 *key,
@@ -232,11 +232,11 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
     """Raise ``InputError`` if a job is invalid, ``NotAccepted`` if it is forbidden or can never run."""
     core = context.core
     check_amounts(job, core.dimensions)
-    check_licences(core, job)
+    check_licences(core.books, job)
     name = job.group or DEFAULT_GROUP
     groups = core.groups.by_name
     if name not in groups:
-        check_takes_jobs(core, name)
+        check_takes_jobs(core.books, name)
         raise InputError(f"there is no group {name!r}", hint=one_of(name, groups), field="group")
     if not groups[name].spec.admits(job.user):
         users = groups[name].spec.users
@@ -255,7 +255,7 @@ def _check_bounds(context: Context, job: Job) -> None:
     """Raise ``NotAccepted`` for a job whose task or gang alone exceeds a MaxQuota, or all that others would lend."""
     bound = context.core.never_within_bounds(job)
     if bound is not None:
-        amount = partial(say_amount, context.core, bound.measure)
+        amount = partial(say_amount, context.core.books, bound.measure)
         what = "all tasks of the gang ask" if job.gang else "one task asks"
         if not bound.group:
             keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
@@ -300,7 +300,7 @@ def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
 def _never(context: Context, job: Job) -> NotAccepted:
     """Return the error of a job whose task fits no registered node, or whose gang does not fit all nodes together."""
     core = context.core
-    wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
+    wants = core.books.as_asked((job,), lasting_wants(job, core.dimensions))
     if wants.kinds:
         return _never_in_parts(context, job)
     return _never_alike(context, job, wants)
@@ -309,7 +309,7 @@ def _never(context: Context, job: Job) -> NotAccepted:
 def _never_in_parts(context: Context, job: Job) -> NotAccepted:
     """Return the error of a gang with a part that can never run, or whose parts do not fit together."""
     core = context.core
-    found = never_part(core, job)
+    found = never_part(core.books, job)
     if found is not None:
         kind, wants = found
         error = _never_alike(context, kind.job, wants)
@@ -323,7 +323,7 @@ def _never_in_parts(context: Context, job: Job) -> NotAccepted:
 def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
     core = context.core
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
-    if not core.fit.ever_fits(job.request):
+    if not core.books.fit.ever_fits(job.request):
         what = "one task is larger than every node"
         if by_devices := _by_devices(context, job):
             what, hint = by_devices
@@ -332,18 +332,18 @@ def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
         hint = "see `cress licences` for how many there are"
     else:
         there = [f for f in range(core.cluster.node_count) if not core.cluster.lost[f]]
-        texts = [text for text, _ in core.matching.never(wants, np.array(there, np.int64))]
+        texts = [text for text, _ in core.books.matching.never(wants, np.array(there, np.int64))]
         what = f"no node that is large enough could ever satisfy {' and '.join(texts)}"
-        if core.fit.ever_fits(job.request, wants):
-            bound = core.matching.binding(wants)
+        if core.books.fit.ever_fits(job.request, wants):
+            bound = core.books.matching.binding(wants)
             with_ = f" with {' and '.join(bound)}" if bound else ""
             constraints = constraints_of(job, core.dimensions)
             least = (constraints.least if constraints is not None else 0) or job.tasks
-            if not texts or not core.fit.holds_when_empty(job.request, min(job.tasks, least)):
+            if not texts or not core.books.fit.holds_when_empty(job.request, min(job.tasks, least)):
                 return NotAccepted(f"all nodes together are too small for the gang{with_}", hint=hint, field=field)
             what = f"the nodes that satisfy {' and '.join(texts)} are together too small for the gang{with_}"
         clauses = [clause for clause in wants.hard if str(clause) in texts]
-        missing = missing_in(context.core, clauses, job.group or DEFAULT_GROUP)
+        missing = missing_in(context.core.books, clauses, job.group or DEFAULT_GROUP)
         hint = "; ".join(map(say, missing)) or "`cress nodes --where EXPR` shows the nodes that satisfy a condition"
         field = key_for(clauses) if len(clauses) == len(texts) else "requirement"
     return NotAccepted(what, hint=hint, field=field)

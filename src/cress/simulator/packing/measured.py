@@ -41,4 +41,4 @@ def measured(core: Scheduler, counts: Mapping[Kind, int]) -> Fragmentation:
         seen += number
     mix = Mix(max(1, whole))
     mix.restore(MixState(likely=likely))
-    return Fragmentation(core.cluster, core.matching, mix, Options())
+    return Fragmentation(core.cluster, core.books.matching, mix, Options())

@@ -93,7 +93,7 @@ def _bound(core: Scheduler, work: Workload, order: Sequence[int]) -> int:
     for i in order:
         request, requirement = work.requests[int(work.request_index[i])], work.template(i).requirement
         if requirement not in allowed:
-            may = core.matching.ever(of_nodes(request, requirement, work.cluster.dimensions))
+            may = core.books.matching.ever(of_nodes(request, requirement, work.cluster.dimensions))
             allowed[requirement] = frozenset(model for model, fits in zip(models, may.tolist(), strict=True) if fits)
         pods[Pod(request[index["cpu"]], request[index["memory"]], request[index[GPU]], allowed[requirement])] += 1
     return most_allocated(pods, rooms)

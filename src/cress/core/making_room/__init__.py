@@ -1,0 +1,1 @@
+"""Room for a blocked unit: inside leases, from fragments, or by preemption."""

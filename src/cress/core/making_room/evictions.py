@@ -1,0 +1,231 @@
+"""The choice of victims for a blocked unit, and the questions about it; nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import takewhile
+
+from cress.core.books import Books
+from cress.core.gates.rights import is_within_quota, takers_for
+from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.lenders import Taker
+from cress.core.jobs import GroupState, JobEntry
+from cress.core.passes import Pass
+from cress.core.preemption import (
+    Eviction,
+    find_eviction,
+    find_eviction_by_urgency,
+    find_eviction_in_workload,
+    find_eviction_within,
+    find_exchange,
+)
+from cress.core.starting.claims import Claims
+from cress.core.tree.amounts import add_amounts
+from cress.model.group import SchedPolicy
+from cress.model.times import NEVER, SECOND
+
+
+class Evictions:
+    """Finds the cheapest victims for a unit: in other groups, in its own, or less urgent ones."""
+
+    def __init__(self, books: Books, claims: Claims) -> None:
+        self._books = books
+        self._dropped_at = claims.dropped_at
+        self._reservations = books.reservations
+
+    # --- rights ------------------------------------------------------------------------------------------------
+
+    def may_have_victims(self, job: JobEntry, current: Pass) -> bool:
+        """Return True if a unit may have victims.
+
+        A unit of several jobs may not, except for a single leader that starts beside its companions. Neither may a
+        unit whose claim was made and dropped at this time: its victims would start and be stopped again without end.
+        """
+        if self._dropped_at.get(job.job.id) == current.now:
+            current.wake_at(current.now + SECOND)
+            return False
+        return not (job.companions and job.unit() and (job.upcoming not in job.foreseen.homes or job.shape.wants.parts))
+
+    def takers(self, job: JobEntry) -> list[Taker]:
+        """Return the groups that may take room from others for a unit; empty while no other group has jobs."""
+        return takers_for(self._books, job, job.shape.size) if self._has_others(job.group) else []
+
+    def _has_others(self, group: GroupState) -> bool:
+        return group.jobs < len(self._books.jobs)
+
+    def is_urgent(self, job: JobEntry, current: Pass) -> bool:
+        """Return True if a blocked unit may take room from less urgent tasks (source S).
+
+        If not yet, the pass is repeated when it may.
+        """
+        group, now = job.group, current.now
+        if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
+            return False
+        threshold = group.options.urgency_threshold
+        if job.urgency(now) > threshold:
+            return True
+        due = job.urgent_at(threshold)
+        if due > now:
+            current.wake_at(due)
+        return False
+
+    def is_owed(self, job: JobEntry, current: Pass) -> bool:
+        """Return True if a unit may take room from other groups: room guaranteed to its group, or room for an urgent
+        unit.
+        """
+        if job.group.options.preemption != "on" or not self.may_have_victims(job, current):
+            return False
+        return bool(takers_for(self._books, job, job.shape.size)) or self.may_take_as_urgent(job, current)
+
+    def may_take_as_urgent(self, job: JobEntry, current: Pass) -> bool:
+        """Return True if an urgent unit may take room from other groups: its own is not above its quota."""
+        group = job.group
+        return (
+            self.is_urgent(job, current)
+            and not group.claims_above_quota
+            and group.may_take(charge_of_tasks(job, job.shape.size, self._books.cluster))
+        )
+
+    # --- victims -----------------------------------------------------------------------------------------------
+
+    def in_others(self, job: JobEntry) -> Eviction | None:
+        """Return victims in other groups."""
+        return self._for_takers(
+            job, lambda takers, to_quota: find_eviction(self._books, job, takers, to_quota=to_quota)
+        )
+
+    def by_urgency(self, job: JobEntry, current: Pass) -> Eviction | None:
+        """Return less urgent victims, beside the reservations of the units ahead.
+
+        They come from groups above their quota if the unit's group is not above its own, and then from its own group.
+        """
+        group, books = job.group, self._books
+        self._reservations.heed_for(group, current.ahead, current.now)
+        if self._reservations.hold_back(group, job.shape):
+            return None
+        charge = charge_of_tasks(job, job.shape.size, books.cluster)
+        others = self._has_others(group)
+        free = [node for node in group.path() if others and not node.claims_above_quota]
+        takers = [Taker(node, to_quota=False) for node in free if node.may_take(charge)]
+        eviction = find_eviction_by_urgency(books, job, takers)
+        if eviction is None or all(victim.job.group is group for victim in eviction.attempts):
+            return eviction
+        return eviction if self._may_take(job, eviction) else find_eviction_by_urgency(books, job, [])
+
+    def in_own(self, job: JobEntry, current: Pass, entitled: list[Taker]) -> Eviction | None:
+        """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""
+        group, books = job.group, self._books
+        self._reservations.heed_for(group, current.ahead, current.now)
+        if self._reservations.hold_back(group, job.shape):
+            return None
+        if group.options.preempt_within == "off":
+            return find_eviction_in_workload(books, job)
+
+        def with_own(takers: list[Taker], to_quota: bool) -> Eviction | None:
+            return find_eviction_within(books, job, takers, to_quota=to_quota)
+
+        return (self._for_takers(job, with_own) if entitled else None) or find_eviction_within(books, job, [])
+
+    def below(self, job: JobEntry, bounded: str) -> Callable[[], Eviction | None] | None:
+        """Return the search for victims that make place for a unit below the MaxQuota of the group ``bounded``.
+
+        ``None`` if no group below it may take room for the unit.
+        """
+        below = list(takewhile(lambda node: node.name != bounded, job.group.path()))
+        if not any(taker.group in below for taker in takers_for(self._books, job, job.shape.size)):
+            return None
+
+        def within_bounds(takers: list[Taker], to_quota: bool) -> Eviction | None:
+            inside = [taker for taker in takers if taker.group in below]
+            found = find_exchange(self._books, job, inside, to_quota=to_quota)
+            return found if found is not None and self._keeps_bounds(job, found) else None
+
+        return lambda: self._for_takers(job, within_bounds)
+
+    def _for_takers(self, job: JobEntry, find: Callable[[list[Taker], bool], Eviction | None]) -> Eviction | None:
+        """Return victims for a unit, from groups above quota × B.
+
+        If these make too little room: from groups furthest above their quota, while the groups of the unit stay within
+        theirs.
+        """
+        for to_quota in (False, True):
+            takers = takers_for(self._books, job, job.shape.size, to_quota=to_quota)
+            found = find(takers, to_quota) if takers else None
+            # On these nodes the unit may cost more than on the cheapest ones.
+            if found is not None and self._may_take(job, found):
+                return found
+        return None
+
+    def _may_take(self, job: JobEntry, eviction: Eviction) -> bool:
+        """Return True if the groups for which others yield may take the unit on these nodes, less its victims in its
+        own group.
+        """
+        charge = self._books.charge_of(job, eviction.nodes)
+        for victim in eviction.attempts:
+            if victim.job.group is job.group:
+                charge = tuple(map(int.__sub__, charge, self._books.charge_ending_with(victim)))
+        return all(taker.may_take(charge) for taker in eviction.takers)
+
+    def _keeps_bounds(self, job: JobEntry, eviction: Eviction) -> bool:
+        """Return True if every group of a unit keeps to its MaxQuota with the unit in place of its victims."""
+        charge = self._books.charge_of(job, eviction.nodes)
+        for node in job.group.path():
+            lost = [0] * len(charge)
+            for victim in eviction.attempts:
+                if node in victim.job.group.path():
+                    add_amounts(lost, self._books.charge_ending_with(victim))
+            amounts = zip(node.used, node.claimed, node.leaving, lost, charge, node.most or (), strict=False)
+            if any(
+                used + claimed - leaving - less + more > most
+                for used, claimed, leaving, less, more, most in amounts
+                if more
+            ):
+                return False
+        return True
+
+    # --- starts that would be taken back -----------------------------------------------------------------------
+
+    def taken_back_by(self, job: JobEntry, current: Pass) -> JobEntry | None:
+        """Return a blocked unit of this pass that would find victims once ``job`` has started above the quota of its
+        group.
+
+        Either this start or an older task would then be stopped at once. ``None`` if there is no such unit.
+        """
+        cluster = self._books.cluster
+        if not current.owed or is_within_quota(self._books, job):
+            return None
+        group, charge = job.group, charge_of_tasks(job, job.shape.size, cluster)
+        owed = [other for other in current.owed if other.group is not group]
+        state = (cluster.stamp, cluster.loosened, group.name, charge, len(owed))
+        if current.taken_back[0] != state:
+            found = (other for other in owed if self._would_find_victims(other, group, charge))
+            current.taken_back = state, next(found, None)
+        return current.taken_back[1]
+
+    def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
+        """Return True if a unit would find victims if the use of a group grew by ``charge``.
+
+        The room of that use is still counted as free.
+        """
+        if self._books.fit.copies_free(owed.shape) >= owed.shape.size:
+            # It has room, but reservations for others keep it out; without the room it would look for victims.
+            return True
+        nodes = list(group.path())
+        for node in nodes:
+            add_amounts(node.used, charge)
+        try:
+            found = self.in_others(owed)
+            if found is None and _is_urgent(owed, self._books.now):
+                beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.claims_above_quota]
+                found = find_eviction_by_urgency(self._books, owed, beside)
+            return found is not None
+        finally:
+            for node in nodes:
+                add_amounts(node.used, tuple(-amount for amount in charge))
+
+
+def _is_urgent(job: JobEntry, now: int) -> bool:
+    group = job.group
+    if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
+        return False
+    return job.urgency(now) > group.options.urgency_threshold

@@ -1,0 +1,161 @@
+"""Room for a blocked unit: from fragments (source F), or by preemption (sources G and S)."""
+
+from __future__ import annotations
+
+from cress.core.books import Books
+from cress.core.jobs import Attempt, GroupState, JobEntry
+from cress.core.kernels.holding import FITTING
+from cress.core.making_room.evictions import Evictions
+from cress.core.making_room.in_leases import InLeases
+from cress.core.passes import Decided, Pass
+from cress.core.placing.vetoes import Verdict
+from cress.core.preemption import Eviction, leave_to
+from cress.core.starting.claims import Claims
+from cress.model.decisions import WouldPreempt
+from cress.model.times import NEVER, SECOND
+
+# Victims for an urgent unit also depend on time: after a failed search the next one waits for this time (µs).
+LOOK_AGAIN = 30 * SECOND
+
+
+class RoomMaker:
+    """Steps f and g of the cycle."""
+
+    def __init__(
+        self, books: Books, decided: Decided, claims: Claims, in_leases: InLeases, evictions: Evictions
+    ) -> None:
+        self._books = books
+        self._decided = decided
+        self._claims = claims
+        self._in_leases = in_leases
+        self._evictions = evictions
+        self._cluster = books.cluster
+        self._pool = books.pool
+        self._reservations = books.reservations
+
+    def make_room(self, job: JobEntry, current: Pass) -> bool:
+        """Make room for a blocked unit, from fragments or else by preemption; return True if something was decided."""
+        if self._pool.leases and not job.group.policy.plans:
+            if self._in_leases.use(job, current):
+                return True
+            if self._in_leases.find_leaving(job, ()) == []:
+                # It starts inside a lease of its workload as soon as the stopping tasks there have ended.
+                job.group.verdict = Verdict.VICTIMS
+                return False
+        return self._preempt_for(job, current)
+
+    def exchange(self, job: JobEntry, bounded: str, current: Pass) -> bool:
+        """Let a unit that the MaxQuota of a group above its own refuses take its guaranteed room from others in that
+        group.
+
+        They then have less in its place. Return True if something was decided.
+        """
+        group, now = job.group, current.now
+        if group.options.preemption != "on" or job.companions:
+            return False
+        find = self._evictions.below(job, bounded)
+        if find is None:
+            return False
+        state = (job.job.id, self._cluster.stamp, self._cluster.loosened, bounded)
+        tried = group.tried.exchange
+        if tried.still(state, now):
+            current.wake_at(tried.until)
+            return False
+        eviction = find()
+        if eviction is None or not self._within_round(len(eviction.attempts)):
+            tried.note(state, self._next_victim_at(group, now))
+            current.wake_at(tried.until)
+            return False
+        self._claims.make(job, eviction)
+        return True
+
+    def _preempt_for(self, job: JobEntry, current: Pass) -> bool:
+        """Step g: find victims for a blocked unit, stop them, and claim their resources for the unit."""
+        group, now = job.group, current.now
+        mode = group.options.preemption
+        if mode == "off" or not self._evictions.may_have_victims(job, current):
+            return False
+        within = group.options.preempt_within != "off" or self._pool.lends
+        urgent = self._evictions.is_urgent(job, current)
+        entitled = self._evictions.takers(job)
+        if not (entitled or within or urgent):
+            return False
+        # It may fit into free room that is kept for units ahead.
+        fits = bool(self._cluster.rows[job.shape.row, FITTING])
+        sign = current.ahead.sign
+        # A unit that becomes urgent looks again; no job has the id 0.
+        beside = (0, *sign) if urgent else sign if within or fits else ()
+        state = (job.job.id, self._cluster.stamp, self._cluster.loosened, beside)
+        tried = group.tried.victims
+        if tried.still(state, now):
+            current.wake_at(tried.until)
+            return False
+        eviction = self._evictions.by_urgency(job, current) if urgent else None
+        if eviction is None and entitled:
+            if fits:
+                self._reservations.heed_for(group, current.ahead, now)
+            eviction = self._evictions.in_others(job)
+        if eviction is None and within:
+            leaving = self._leaving_by_priority(job, current) if mode == "on" else []
+            if leaving:
+                return self._in_leases.have_leave(job, leaving)
+            eviction = self._evictions.in_own(job, current, entitled)
+        if eviction is None or not self._within_round(len(eviction.attempts)):
+            tried.note(state, min(self._next_victim_at(group, now), now + LOOK_AGAIN if urgent else NEVER))
+            current.wake_at(tried.until)
+            return False
+        if mode == "observe":
+            tried.note(state)
+            self._observe(job, eviction)
+            return False
+        self._claims.make(job, eviction)
+        return True
+
+    def _observe(self, job: JobEntry, eviction: Eviction) -> None:
+        """Say once for each unit which victims it would have."""
+        if job.would_preempt:
+            return
+        for victim in eviction.attempts:
+            name = self._cluster.names[victim.node]
+            self._decided.do(WouldPreempt(victim.id, victim.job.job.id, victim.task, name, job.job.id))
+
+    def _leaving_by_priority(self, job: JobEntry, current: Pass) -> list[Attempt]:
+        """Return the tasks of lower priority that must leave held leases of the unit's workload, so that the unit fits
+        inside.
+        """
+        workload = self._pool.workload(job)
+        if workload is None or not any(lease.is_held for lease in workload.leases.values()):
+            return []
+        self._reservations.heed_for(job.group, current.ahead, current.now)
+        if self._reservations.hold_back(job.group, job.shape):
+            return []
+        found = self._in_leases.find_leaving(job, leave_to(self._books, job)) or []
+        return found if self._within_round(len(found)) else []
+
+    def _within_round(self, number: int) -> bool:
+        """Return True if ``number`` more victims may stop now: up to a share of the running tasks, but always those of
+        one unit.
+        """
+        books = self._books
+        under_way = sum(not attempt.job.cancelled for attempt in books.leaving.values())
+        return not under_way or under_way + number <= books.options.max_per_round * len(books.attempts)
+
+    def _next_victim_at(self, own: GroupState, now: int) -> int:
+        """Return the time (µs) at which the next running task has run long enough to be a victim for a unit of group
+        ``own``.
+        """
+        times = [
+            attempt.start + group.options.min_runtime
+            for group in self._books.groups
+            if group.options.min_runtime
+            for attempt in group.attempts.values()
+        ]
+        if own.options.preempt_within != "off":
+            times += [attempt.keeps_until for attempt in own.attempts.values() if attempt.due]
+        holders = [lease.holder for lease in self._pool.leases.values() if lease.holder is not None]
+        times += [
+            holder.start + holder.job.job.min_time + holder.job.group.options.min_runtime
+            for holder in holders
+            if holder.job.job.min_time
+        ]
+        return min((time for time in times if time > now), default=NEVER)

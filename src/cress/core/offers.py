@@ -1,0 +1,254 @@
+"""Offers: what one group gets from a pass (steps d to h of the cycle)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cress.core.books import Books
+from cress.core.future.reservations import Ahead, drain_due
+from cress.core.gates.gates import Gates
+from cress.core.groups.running_limits import head_of, within
+from cress.core.jobs import GroupState, JobEntry
+from cress.core.kernels.holding import FITTING
+from cress.core.making_room.evictions import Evictions
+from cress.core.making_room.in_leases import InLeases
+from cress.core.making_room.maker import RoomMaker
+from cress.core.passes import Pass
+from cress.core.placing.vetoes import Verdict
+from cress.core.starting.claims import Claims
+from cress.core.starting.starter import Starter
+
+
+class Offers:
+    """Starts the first unit of a group that fits, or finds the blocked one and makes room for it."""
+
+    def __init__(
+        self,
+        books: Books,
+        gates: Gates,
+        starter: Starter,
+        claims: Claims,
+        in_leases: InLeases,
+        evictions: Evictions,
+        room_maker: RoomMaker,
+    ) -> None:
+        self._books = books
+        self._gates = gates
+        self._starter = starter
+        self._claims = claims
+        self._in_leases = in_leases
+        self._evictions = evictions
+        self._room_maker = room_maker
+        self._cluster = books.cluster
+        self._fit = books.fit
+        self._pool = books.pool
+        self._reservations = books.reservations
+        self._rejoining = books.rejoining
+
+    def consider(self, group: GroupState, current: Pass) -> bool:
+        """Run steps d to h for one group; return True if something was decided.
+
+        A blocked unit is added to those of the pass, and may be put ahead of others.
+        """
+        group.beyond = None
+        if self._offer(group, current):
+            return True
+        if group.beyond is not None and self._room_maker.exchange(*group.beyond, current):
+            return True
+        offered = group.offered
+        if offered is None:
+            return False
+        current.blocked.append(offered)
+        if self._room_maker.make_room(offered, current):
+            return True
+        # Only units of other groups must check whether they would be stopped for this one.
+        several = self._books.groups.several_wait()
+        if several and offered not in current.owed and self._evictions.is_owed(offered, current):
+            current.owed.append(offered)
+        if self._may_be_ahead(offered, current):
+            current.ahead.append(offered)
+            if self._books.leases.endless:
+                self._maybe_drain(offered, current)
+        return False
+
+    def _offer(self, group: GroupState, current: Pass) -> bool:
+        """Steps d and e: start the first unit of the group that fits; return True if something was decided.
+
+        Else ``group.offered`` is the blocked unit, or ``None`` if every unit was passed over.
+        """
+        if group.claims and self._claims.start_first(group):
+            return True
+        group.offered = None
+        policy, ahead = group.policy, current.ahead
+        if policy.plans:
+            return self._offer_planned(group, current)
+        head, free = policy.head(), None
+        if head is not None and current.refuses(head):
+            free = _free(group, head, current)
+            head = next(free, None)
+        if head is None:
+            return False
+        # The due unit was already tried.
+        due = ahead.jobs[0] if ahead.jobs else None
+        if head is not due and self.try_unit(head, ahead, current):
+            return True
+        if self._waits_for_no_room(head, current):
+            if self._room_maker.make_room(head, current):
+                return True
+            started, head = self._offer_behind(head, free or _free(group, head, current), due, current)
+            if started or head is None:
+                return started
+        group.offered = head
+        if not policy.offers_more:
+            return False
+        beside = ahead.beside(head)
+        # The balance gate changes its answer with time, so no failure is remembered.
+        memo = None if self._gates.timed else (self._cluster.loosened, beside.sign)
+        for job in policy.later(head, memo):
+            if job is due or job is head or current.refuses(job):
+                continue
+            if self.try_unit(job, beside, current):
+                return True
+        group.offered = head
+        return False
+
+    def try_unit(self, job: JobEntry, ahead: Ahead, current: Pass, *, due: bool = False) -> bool:
+        """Match one unit beside the reservations of the units ahead, and start it if it fits.
+
+        ``due``: it is the due unit.
+        """
+        group, now = job.group, current.now
+        cluster = self._cluster
+        if self._pool.leases and self._in_leases.start_in_own(job, due=due):
+            return True
+        if not cluster.rows[job.shape.row, FITTING]:
+            group.verdict = Verdict.NO_ROOM
+            return False
+        if self._rejoining and job.moving:
+            group.verdict = Verdict.MOVING
+            return False
+        situation = (job.job.id, cluster.loosened, ahead.sign)
+        if group.tried.start.still(situation, now):
+            return False
+        if ahead.jobs or self._reservations.kept:
+            self._reservations.heed_for(group, ahead, now)
+            if self._reservations.hold_back(group, job.shape):
+                group.verdict = Verdict.QUOTA
+                current.last_blocked = ahead.jobs[0]
+                return False
+        if current.owed and self._evictions.taken_back_by(job, current) is not None:
+            group.verdict = Verdict.OWED
+            group.policy.spared = True
+            return False
+        if job.shape.size == 1:
+            if self._starter.start_one(job, now, due=due):
+                return True
+            group.verdict = Verdict.RESERVED
+        else:
+            if self._starter.start_gang(job, now, due=due):
+                return True
+            group.verdict = Verdict.NO_ROOM_TOGETHER
+        group.tried.start.note(situation)
+        return False
+
+    def _may_be_ahead(self, blocked: JobEntry, current: Pass) -> bool:
+        """Return True if a blocked unit may delay others; note the turn of the first such unit, where units take
+        turns.
+        """
+        if not current.takes_turns:
+            return True
+        if self._gates.guarantees.find(blocked) is not None:
+            return False
+        if not current.ahead.jobs:
+            due = self._books.turns.note(blocked, current.now)
+            if due > current.now:
+                current.wake_at(due)
+        return True
+
+    def _maybe_drain(self, job: JobEntry, current: Pass) -> None:
+        """Keep nodes free for a unit without a known start, once it has waited for ``drain_after``."""
+        if drain_due(job, current.now):
+            self._reservations.heed_for(job.group, current.ahead, current.now)
+        else:
+            current.wake_at(job.since + job.group.options.drain_after)
+
+    def _offer_behind(
+        self, first: JobEntry, behind: Iterator[JobEntry], due: JobEntry | None, current: Pass
+    ) -> tuple[bool, JobEntry | None]:
+        """Start the next unit behind ``first`` that fits, as if ``first`` did not wait.
+
+        Return True if one started; else False and the unit that waits for room, or ``None``.
+        """
+        failed = {first.shape: first.duration}
+        for job in behind:
+            # A unit with the shape and at least the duration of a failed one fails as well.
+            if job is first or (job.shape in failed and failed[job.shape] <= job.duration):
+                continue
+            if job is not due and self.try_unit(job, current.ahead, current):
+                return True, None
+            if not self._waits_for_no_room(job, current):
+                return False, job
+            failed[job.shape] = job.duration
+        return False, None
+
+    def _waits_for_no_room(self, job: JobEntry, current: Pass) -> bool:
+        """Return True if a unit that failed to start waits for something other than room; then it delays no job of its
+        group.
+
+        It waits for nodes to open, for the guarantees of others to shrink, or for advance reservations to end. In the
+        last case its foreseen reservation binds others.
+        """
+        gate = self._gates.refused_without_room(job)
+        if gate is self._gates.reserved_nodes and self._may_be_ahead(job, current):
+            current.ahead.append(job)
+        return gate is not None
+
+    # --- planned starts ----------------------------------------------------------------------------------------
+
+    def _offer_planned(self, group: GroupState, current: Pass) -> bool:
+        """Start the first waiting unit whose planned start has come."""
+        books, now = self._books, current.now
+        self._reservations.heed_others(group, current.ahead, now)
+        head = head_of(group)
+        if self._reservations.hold_back(group, None if head is None else head.shape):
+            group.offered = head
+            group.verdict = Verdict.QUOTA
+            current.last_blocked = current.ahead.jobs[0]
+            return False
+        # A delayed start may run into an advance reservation.
+        beside_others = bool(self._reservations.kept) or bool(books.advance_reservations)
+        unit = books.plans.due(
+            group, now, beside_others=beside_others, passes=lambda job: self._is_planned(job, current)
+        )
+        if unit is not None and current.owed and self._evictions.taken_back_by(unit.job, current) is not None:
+            group.offered = unit.job
+            group.verdict = Verdict.OWED
+            return False
+        if unit is not None and self._rejoining and unit.job.still_running():
+            if unit.job.moving:
+                unit = None
+            elif self._starter.gather(unit.job, now):
+                return True
+        if unit is None:
+            # A unit without a plan, because too many wait before it, must not delay others either.
+            jobs = within(group, group.policy.looked_at())
+            group.offered = next((job for job in jobs if self._is_planned(job, current)), None)
+            group.verdict = Verdict.PLANNED
+            return False
+        books.plans.started(group, unit)
+        self._starter.start_planned(unit)
+        return True
+
+    def _is_planned(self, job: JobEntry, current: Pass) -> bool:
+        """Return True if a unit may have a planned start.
+
+        No gate refuses it. If the guarantees of others forbid its start, it must have room now.
+        """
+        if current.refuses(job):
+            return False
+        return self._gates.guarantees.find(job) is None or self._fit.copies_free(job.shape) >= job.shape.size
+
+
+def _free(group: GroupState, first: JobEntry, current: Pass) -> Iterator[JobEntry]:
+    """Yield the jobs of a group behind its ``first`` one that no gate refuses, in the order of its policy."""
+    return (job for job in group.policy if job is not first and not current.refuses(job))

@@ -1,0 +1,75 @@
+"""One pass of the cycle: what it has met so far; and the decisions of one call of ``decide``."""
+
+from __future__ import annotations
+
+from cress.core.future.reservations import Ahead
+from cress.core.gates.gates import Gates
+from cress.core.jobs import JobEntry
+from cress.core.ledger import Ledger
+from cress.model.decisions import Decision
+from cress.model.times import NEVER
+
+
+class Pass:
+    """A pass at time ``now`` (µs): the units that it met, and the time at which it asks to be repeated.
+
+    ``ahead`` are the blocked units whose reservations bind others, ``blocked`` all blocked units, in the order of the
+    pass. ``owed`` are those among them that may take room from other groups, but found none.
+    """
+
+    __slots__ = (
+        "ahead",
+        "blocked",
+        "gates",
+        "last_blocked",
+        "now",
+        "owed",
+        "served",
+        "taken_back",
+        "takes_turns",
+        "wake",
+    )
+
+    def __init__(self, gates: Gates, now: int) -> None:
+        self.gates = gates
+        self.now = now
+        self.ahead = Ahead()
+        self.blocked: list[JobEntry] = []
+        self.owed: list[JobEntry] = []
+        # The unit that ended the pass (``quota_only``), or that held other groups to their quota.
+        self.last_blocked: JobEntry | None = None
+        # True once the groups that may take room were served.
+        self.served = False
+        # True if units take turns: they are in several queues, or in one queue whose order changes.
+        self.takes_turns = False
+        # The last unit found that would take a start back, after the state for which it was found.
+        self.taken_back: tuple[object, JobEntry | None] = (), None
+        # The time (µs) at which something changes by itself, as far as the pass depends on it.
+        self.wake = NEVER
+
+    def wake_at(self, time: int) -> None:
+        """Repeat the pass at ``time`` (µs) at the latest."""
+        self.wake = min(self.wake, time)
+
+    def refuses(self, job: JobEntry) -> bool:
+        """Return True if a gate refuses a unit: then every policy passes it over, as if it did not wait."""
+        until = self.gates.refuse(job)
+        if until is None:
+            return False
+        self.wake_at(until)
+        return True
+
+
+class Decided:
+    """The decisions of one ``decide``; each changes the books as soon as it is made."""
+
+    __slots__ = ("apply", "items")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.apply = ledger.apply_fact
+        self.items: list[Decision] = []
+
+    def do(self, fact: Decision) -> None:
+        """Apply a proposal, which makes it a decision."""
+        self.apply(fact)
+        self.items.append(fact)

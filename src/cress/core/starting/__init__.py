@@ -1,0 +1,1 @@
+"""Starts: tasks on nodes, units that wait, and claimed units."""

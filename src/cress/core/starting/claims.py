@@ -1,0 +1,188 @@
+"""Claims: room kept for a unit while its victims stop, and the start of the unit there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.jobs import ClaimEntry, GroupState, JobEntry
+from cress.core.kernels.holding import FIRST_END, FREE
+from cress.core.passes import Decided
+from cress.core.placing.vetoes import Verdict
+from cress.core.preemption import Eviction
+from cress.core.starting.starts import Basis, TaskStarts
+from cress.core.tables import devices
+from cress.core.tables.arrays import Ints
+from cress.model.decisions import Claim, ClaimDropped, Kept, Preempt
+from cress.model.times import NEVER
+
+
+class Claims:
+    """Makes claims, starts claimed units whose victims have ended, and drops claims that lost their room."""
+
+    def __init__(self, books: Books, decided: Decided, starts: TaskStarts) -> None:
+        self._books = books
+        self._decided = decided
+        self._starts = starts
+        self._cluster = books.cluster
+        self._fit = books.fit
+        self._claims = books.claims
+        self._leaving = books.leaving
+        self._reserved = books.advance_reservations
+        books.timeline.claimed = self._claimed_late
+        # The last result of ``_claimed_late``, after the state for which it holds.
+        self._late: tuple[tuple[int, int, int, int], dict[int, Ints]] = ((-1, -1, 0, 0), {})
+        # By job, the last time in this run at which a claim was made and dropped at once.
+        self.dropped_at: dict[int, int] = {}
+
+    def make(self, job: JobEntry, eviction: Eviction) -> None:
+        """Take the unit out of its queue, claim the resources that its victims will free, and signal the victims."""
+        names, options = self._cluster.names, self._books.options
+        victims = eviction.attempts
+        nodes = tuple((names[f], count) for f, count in eviction.nodes)
+        tasks = tuple(job.next_tasks(sum(count for _, count in nodes)))
+        expected = self._books.now + max(victim.grace(options) for victim in victims)
+        numbers = tuple(victim.id for victim in victims)
+        self._decided.do(Claim(job.job.id, tasks, nodes, numbers, expected, eviction.leased))
+        for victim in victims:
+            self._decided.do(
+                Preempt(
+                    victim.id, victim.job.job.id, victim.task, names[victim.node], victim.grace(options), job.job.id
+                )
+            )
+        job.group.verdict = Verdict.VICTIMS
+
+    def start_first(self, group: GroupState) -> bool:
+        """Start a unit of the group whose victims have ended; its resources were booked, so no other unit has them."""
+        for claim in list(group.claims):
+            if claim.tasks and self._start(claim):
+                group.verdict = Verdict.PLACED
+                return True
+        return False
+
+    def start_moved(self) -> None:
+        """Start the moved tasks whose attempts have ended.
+
+        They wait for no turn, because they take no more than they had.
+        """
+        for claim in list(self._claims):
+            if claim.moved is not None and claim.tasks:
+                self._start(claim)
+
+    def drop_void(self) -> None:
+        """Drop the claims whose victims are gone while a clause excludes one of the nodes of the unit."""
+        for claim in [claim for claim in self._claims if self._is_void(claim)]:
+            self._drop(claim)
+
+    def _start(self, claim: ClaimEntry) -> bool:
+        if claim.tried == self._cluster.loosened:
+            return False
+        claim.tried = self._cluster.loosened
+        nodes = claim.reservation.nodes
+        if self._lost_its_devices(claim):
+            self._give_up(claim)
+            return False
+        if not self._fit.has_room(claim.shape, nodes) or not self._may_start(claim):
+            return False
+        if self._reserved and not self._beside_reservations(claim):
+            if not self._waits(claim):
+                # Its victims took so long that the unit would run into a reservation.
+                self._give_up(claim)
+            return False
+        basis = Basis(kept=why_kept(claim), claim=claim)
+        if claim.shape.kinds:
+            self._starts.start_at(claim.job, nodes, basis)
+            return True
+        places = [f for f, count in nodes for _ in range(count)]
+        for task, f in zip(tuple(claim.tasks), places, strict=True):
+            self._starts.start_on(claim.job, task, f, basis)
+        return True
+
+    def _give_up(self, claim: ClaimEntry) -> None:
+        """Drop a claim on the turn of its group; this pass then considers its tasks like other waiting ones."""
+        self._drop(claim)
+        claim.job.foreseen.arrived = self._books.pass_number - 1
+
+    def _drop(self, claim: ClaimEntry) -> None:
+        """Drop a claim; if it was made at this time, its job makes no other claim before the time advances."""
+        if claim.reservation.start == self._books.now:
+            self.dropped_at[claim.job.job.id] = self._books.now
+        self._decided.do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+
+    def _claimed_late(self) -> dict[int, Ints]:
+        """Return amounts by node, for nodes on which claims wait for overdue tasks.
+
+        They are the amounts that stopping tasks will free, less the claimed amounts.
+        """
+        books = self._books
+        state = (books.pass_number, books.now, len(self._claims), len(self._leaving))
+        if self._late[0] == state:
+            return self._late[1]
+        nodes, k = self._cluster.nodes, self._cluster.k_count
+        found: dict[int, Ints] = {
+            f: np.zeros(k, np.int64)
+            for claim in self._claims
+            for f, _ in claim.reservation.nodes
+            if nodes[f, FIRST_END] <= books.now
+        }
+        for claim in self._claims if found else ():
+            for f, amounts in claim.needs().items():
+                if f in found:
+                    found[f] -= amounts
+        for attempt in self._leaving.values() if found else ():
+            if attempt.node in found:
+                found[attempt.node] += books.freed_by(attempt)
+                for part in attempt.parts:
+                    if part.lease is None:
+                        found[attempt.node] += part.amounts
+        self._late = (state, found)
+        return found
+
+    def _beside_reservations(self, claim: ClaimEntry) -> bool:
+        """Return True if a claimed unit that starts now leaves room for the advance reservations of others."""
+        job, cluster = claim.job, self._cluster
+        kept = self._reserved.kept_from(job.group, self._books.now + min(job.limit, NEVER))
+        for f, needed in claim.needs().items():
+            left = cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - needed
+            if np.any(left[needed > 0] < 0):
+                return False
+        return True
+
+    def _waits(self, claim: ClaimEntry) -> bool:
+        """Return True if some of the victims still run."""
+        return any(victim in self._leaving for victim in claim.victims)
+
+    def _may_start(self, claim: ClaimEntry) -> bool:
+        """Return True if no other claim competes for the room: its victims have ended, or no other claim has its
+        nodes.
+        """
+        if not self._waits(claim):
+            return True
+        nodes = {f for f, _ in claim.reservation.nodes}
+        return not any(f in nodes for other in self._claims if other is not claim for f, _ in other.reservation.nodes)
+
+    def _lost_its_devices(self, claim: ClaimEntry) -> bool:
+        """Return True if the victims have ended and other tasks got their devices, since bookings keep amounts only."""
+        shape, cluster = claim.shape, self._cluster
+        return (
+            any(devices.cares(cluster, kind.ask) for kind in shape.kinds or (shape,))
+            and not self._waits(claim)
+            and any(
+                devices.copies_on(cluster, kind.ask, f) < count
+                for kind, f, count in shape.copies(claim.reservation.nodes)
+            )
+        )
+
+    def _is_void(self, claim: ClaimEntry) -> bool:
+        return (
+            claim.shape.match is not None
+            and not self._waits(claim)
+            and self._fit.excludes_any(claim.shape, claim.reservation.nodes)
+        )
+
+
+def why_kept(claim: ClaimEntry) -> Kept:
+    """Return why room was kept for the tasks of a claim."""
+    if claim.moved is not None:
+        return "moved", 0
+    return "moves" if claim.moves else "preempted", len(claim.victims)

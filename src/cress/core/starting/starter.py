@@ -1,0 +1,140 @@
+"""Starts of waiting units: single tasks, gangs, units inside advance reservations."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from cress.core.advance.inside import copies_inside
+from cress.core.books import Books
+from cress.core.future.together import RoomAt
+from cress.core.gates.pending import Pending
+from cress.core.jobs import GroupState, JobEntry, Reservation
+from cress.core.passes import Decided, Pass
+from cress.core.placing.gangs import gang_room
+from cress.core.placing.together import joined, places_in
+from cress.core.placing.vetoes import Verdict
+from cress.core.starting.starts import NOWHERE, Basis, TaskStarts
+from cress.core.tables import devices
+from cress.model.decisions import Stop
+
+# The number of jobs of a group that are considered for its advance reservations.
+LOOKED_AT = 100
+
+
+class Starter:
+    """Starts the next unit of a job, if it fits beside the reservations in force."""
+
+    def __init__(self, books: Books, decided: Decided, starts: TaskStarts, pending: Pending) -> None:
+        self._books = books
+        self._decided = decided
+        self._starts = starts
+        self._pending = pending
+        self._timeline = books.timeline
+        self._fit = books.fit
+        self._rejoining = books.rejoining
+        self._reserved = books.advance_reservations
+
+    def start_one(self, job: JobEntry, now: int, *, due: bool) -> bool:
+        """Start a single task, or a unit of several jobs; return True if something was decided."""
+        shape = job.shape
+        if self._timeline.any_booked:
+            delaying = self._timeline.screen(shape, job.duration, now, job.group.asker)
+            if delaying and delaying >= self._fit.fitting(shape):
+                return False
+        if self._rejoining and self.gather(job, now):
+            return True
+        if not self._place_preferring(job, due=due):
+            return False
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def start_gang(self, job: JobEntry, now: int, *, due: bool) -> bool:
+        """Start all tasks of a gang, if they fit together; return True if they started."""
+        shape, timeline, asker = job.shape, self._timeline, job.group.asker
+        if shape.kinds:
+            return self._start_kinds(job, now, due=due)
+        if shape.match is not None:
+            copies = timeline.all_copies_now(shape, job.duration, now, asker)
+            devices.cap_exclusive(self._books.cluster, shape.request_array, shape.ask, copies)
+            room = gang_room(self._books.relations, shape, copies)
+            if room is None:
+                return False
+            self._starts.place_in(job, room, now, due=due)
+        elif timeline.copies_now(shape, job.duration, shape.size, now, asker).sum() < shape.size:
+            return False
+        elif timeline.any_booked:
+            for _ in range(shape.size):
+                timeline.screen(shape, job.duration, now, asker)
+                placed = self._place_preferring(job, due=due)
+                assert placed, f"a gang of {shape.size} that was found to fit does not"
+        else:
+            self._starts.place_all(job, due=due)
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def start_inside(self, group: GroupState, current: Pass) -> bool:
+        """Start the first unit of a group that fits into the rest of its advance reservations.
+
+        It takes no room that is foreseen for others. Return True if a unit started.
+        """
+        if not self._reserved.active_nodes(group):
+            return False
+        for job in islice(group.policy, LOOKED_AT):
+            if (self._rejoining and job.moving) or current.refuses(job):
+                continue
+            copies = copies_inside(self._books, job)
+            if copies and self._starts.place_on(job, copies):
+                group.verdict = Verdict.PLACED
+                return True
+            if not group.policy.offers_more and not group.policy.plans:
+                return False
+        return False
+
+    def start_planned(self, unit: Reservation) -> None:
+        """Start a unit on the nodes of its plan."""
+        job, basis = unit.job, Basis(kept=("planned", 0))
+        if job.shape.kinds:
+            self._starts.start_at(job, unit.nodes, basis)
+        else:
+            for f, count in unit.nodes:
+                for _ in range(count):
+                    if job.unit():
+                        self._starts.start_unit(job, f, basis)
+                    else:
+                        self._starts.start_on(job, job.upcoming, f, basis)
+        job.group.verdict = Verdict.PLACED
+
+    def gather(self, job: JobEntry, now: int) -> bool:
+        """Stop the running companions of the job's next unit, unless it starts beside them; return True if any were
+        stopped.
+        """
+        running = job.still_running() if job.upcoming not in job.foreseen.homes else []
+        names = self._books.cluster.names
+        for attempt in running:
+            end = now + attempt.job.job.stop_grace
+            self._decided.do(Stop(attempt.id, attempt.job.job.id, attempt.task, names[attempt.node], end))
+        if running:
+            job.group.verdict = Verdict.MOVING
+        return bool(running)
+
+    def _start_kinds(self, job: JobEntry, now: int, *, due: bool) -> bool:
+        """Start a gang of several kinds of tasks if all tasks fit together."""
+        self._pending.count()
+        prefer = self._books.balance.preferred
+        room = RoomAt(self._timeline, job.shape, now, job.duration, now, job.group.asker, prefer=prefer)
+        found = places_in(room)
+        if found is None:
+            return False
+        self._starts.start_at(job, joined(found), Basis(due=due))
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _place_preferring(self, job: JobEntry, *, due: bool) -> bool:
+        """Start the next task of a job on the best node for it; return False if no node fits.
+
+        Nodes in an advance reservation of its group that is in force come first.
+        """
+        own = self._reserved.active_nodes(job.group) if job.group.asker else []
+        if own:
+            return self._starts.place_first_on(job, own, due=due)
+        return self._starts.place(job, due=due) != NOWHERE

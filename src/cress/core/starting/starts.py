@@ -1,0 +1,192 @@
+"""Starts of tasks: on the best node, or at places that were chosen before."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.core.books import Books
+from cress.core.fragments.search import FragmentPlace, rest_of
+from cress.core.gates.pending import Pending
+from cress.core.jobs import ClaimEntry, JobEntry
+from cress.core.kernels.holding import NONE
+from cress.core.passes import Decided
+from cress.core.placing.constraints import NO_WANTS
+from cress.core.placing.gangs import GangRoom
+from cress.core.placing.placement_clauses import all_ports
+from cress.core.tables import devices
+from cress.model.decisions import Choice, Kept, Start
+
+# No node has room.
+NOWHERE = -1
+
+
+class Basis(msgspec.Struct, frozen=True):
+    """The reason why tasks start where they do.
+
+    The node was ``chosen`` as the best one, or room was ``kept`` there, for a ``claim``. ``room``: the parts of leases
+    that the task takes. ``due``: the unit is the due one. ``leader``: the job with a task of which it starts together.
+    """
+
+    chosen: Choice | None = None
+    kept: Kept | None = None
+    claim: ClaimEntry | None = None
+    room: FragmentPlace | None = None
+    due: bool = False
+    leader: int | None = None
+
+
+class TaskStarts:
+    """Starts of tasks, each a decision that is applied at once."""
+
+    def __init__(self, books: Books, decided: Decided, pending: Pending) -> None:
+        self._books = books
+        self._decided = decided
+        self._pending = pending
+        self._cluster = books.cluster
+        self._leases = books.leases
+        self._balance = books.balance
+        self._fit = books.fit
+        self._relations = books.relations
+
+    def place(self, job: JobEntry, *, due: bool = False) -> int:
+        """Start the next task of a job, with its companions, on the best node; return the node, or ``NOWHERE``."""
+        self._pending.count()
+        end = self._books.end_of(job)
+        slot = self._leases.take_slot(end)
+        f = self._balance.place(job.shape, slot, end)
+        if f < 0:
+            self._leases.return_slot(slot, end)
+            return NOWHERE
+        if job.companions and job.unit():
+            # The node was chosen for the unit as a whole, but each member has its own lease.
+            self._leases.release(slot)
+            self.start_unit(job, f, Basis(chosen=self._balance.choice, due=due))
+        else:
+            self.start(job, job.upcoming, f, slot, Basis(chosen=self._balance.choice, due=due))
+        return f
+
+    def place_all(self, job: JobEntry, *, due: bool = False) -> None:
+        """Start all waiting tasks of a gang that is known to fit, one by one, each on the best node."""
+        self._pending.count()
+        end = self._books.end_of(job)
+        slots = [self._leases.take_slot(end) for _ in range(job.shape.size)]
+        places = self._balance.place_many(job.shape, slots, end)
+        started = zip(job.next_tasks(len(slots)), places, slots, self._balance.choices, strict=True)
+        for task, f, slot, chosen in started:
+            self.start(job, task, f, slot, Basis(chosen=chosen, due=due))
+
+    def place_in(self, job: JobEntry, room: GangRoom, now: int, *, due: bool = False) -> None:
+        """Start all waiting tasks of a gang in its room, one by one, each on the best open node."""
+        blocked = self._cluster.blocked[: self._cluster.node_count]
+        for _ in range(job.shape.size):
+            self._books.timeline.screen(job.shape, job.duration, now, job.group.asker)
+            blocked[room.closed()] = 1
+            f = self.place(job, due=due)
+            assert f != NOWHERE, f"a gang of {job.shape.size} that was found to fit does not"
+            room.take(f)
+        blocked[:] = 0
+
+    def place_on(self, job: JobEntry, copies: dict[int, int]) -> bool:
+        """Start the tasks of a unit on nodes with room for ``copies`` by node; return True if they started."""
+        blocked = self._cluster.blocked[: self._cluster.node_count]
+        before, placed = blocked.copy(), False
+        for _ in range(job.shape.size):
+            blocked[:] = 1
+            blocked[[f for f, left in copies.items() if left]] = 0
+            f = self.place(job)
+            placed = f != NOWHERE
+            assert placed or job.shape.size == 1, f"a gang of {job.shape.size} that was found to fit does not"
+            if placed:
+                copies[f] -= 1
+        self._cluster.blocked[: len(before)] = before
+        return placed
+
+    def place_first_on(self, job: JobEntry, preferred: list[int], *, due: bool = False) -> bool:
+        """Start the next task of a job on the best of these nodes, or else of all; return True if a node fits."""
+        blocked = self._cluster.blocked[: self._cluster.node_count]
+        before = blocked.copy()
+        blocked[:] = 1
+        blocked[preferred] = before[preferred]
+        placed = self.place(job, due=due) != NOWHERE
+        self._cluster.blocked[: len(before)] = before
+        return placed or self.place(job, due=due) != NOWHERE
+
+    def start_at(self, job: JobEntry, nodes: list[tuple[int, int]], basis: Basis) -> None:
+        """Start the tasks of a claim, or all tasks of a gang of several kinds, at these places, by task number."""
+        claim = basis.claim
+        end = self._books.end_of(job)
+        asked = tuple(claim.tasks) if claim is not None else job.next_unit()
+        tasks = job.by_kind(range(job.job.tasks) if asked is None else asked)
+        shape = job.shape if claim is None else claim.shape
+        places = [(kind, f) for kind, f, count in shape.copies(nodes) for _ in range(count)]
+        slots = [NONE] * len(places)
+        for i in devices.in_turn([kind.ask for kind, _ in places]):
+            kind, f = places[i]
+            slots[i] = self._leases.hold(f, kind.row, end)
+        for task, (_, f), slot in sorted(zip(tasks, places, slots, strict=True), key=lambda start: start[0]):
+            self.start(job, task, f, slot, basis)
+
+    def start_on(self, job: JobEntry, task: int, f: int, basis: Basis) -> None:
+        """Start a task on a chosen node."""
+        shape = job.shape if basis.claim is None else basis.claim.shape
+        slot = self._leases.hold(f, shape.row, self._books.end_of(job))
+        self.start(job, task, f, slot, basis)
+
+    def start_in(self, job: JobEntry, room: FragmentPlace, *, due: bool = False) -> None:
+        """Start the next task of a job in parts of leases."""
+        self.start(job, job.upcoming, room.f, NONE, Basis(room=room, due=due))
+
+    def start_unit(self, job: JobEntry, f: int, basis: Basis) -> None:
+        """Start the next task of a job and its companions on one node."""
+        task = job.upcoming
+        members = [(job, task), *((other, its) for other, its in job.companions[task] if its in other.carried)]
+        slots = self._hold_members([member for member, _ in members], f)
+        beside = msgspec.structs.replace(basis, leader=job.job.id)
+        for (member, its_task), slot in zip(members, slots, strict=True):
+            self.start(member, its_task, f, slot, basis if member is job else beside)
+
+    def start(self, job: JobEntry, task: int, f: int, slot: int, basis: Basis) -> None:
+        """Start a task on node ``f``, in the lease already held for it, or in the parts of leases of its ``basis``."""
+        books, cluster, claim, room = self._books, self._cluster, basis.claim, basis.room
+        number = books.next_attempt
+        if room is not None:
+            has = room.devices
+        else:
+            has = devices.allocated(cluster, slot, f) if cluster.devices[f] else ()
+        ports: tuple[int, ...] = ()
+        if job.constraints is not None:
+            ports = self._relations.ports.choose(f, all_ports(job.wants_of(task)))
+        own = len(job.job.ports)
+        start = Start(
+            attempt=number,
+            job=job.job.id,
+            task=task,
+            node=cluster.names[f],
+            ports=ports[:own],
+            leader=basis.leader,
+            devices=has,
+            more_ports=ports[own:],
+            claimed=claim is not None,
+            parts=() if room is None else room.parts,
+            rest=() if claim is None else rest_of(books, claim, f, slot, number),
+            chosen=basis.chosen,
+            kept=basis.kept,
+            due=basis.due,
+        )
+        self._decided.apply(start, slot)
+        self._decided.items.append(start)
+
+    def _hold_members(self, members: list[JobEntry], f: int) -> list[int]:
+        """Hold a lease for each member on one node; tasks with an exclusive disk choose their devices first."""
+        shapes = []
+        for member in members:
+            wants = NO_WANTS
+            if member.constraints is not None:
+                wants = member.constraints.wants(member.foreseen.soft, member.job.counted_as, member.group.name)
+            shapes.append(self._fit.shape(member.job.request, 1, wants))
+        slots = [0] * len(members)
+        for i in devices.in_turn([shape.ask for shape in shapes]):
+            self._fit.want(shapes[i])
+            slots[i] = self._leases.hold(f, shapes[i].row, self._books.end_of(members[i]))
+            self._fit.unwant(shapes[i])
+        return slots

@@ -1,0 +1,81 @@
+"""Upkeep: the decisions that are due whatever waits, before the passes of a ``decide``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cress.core.advance.clearing import cleared, replaced
+from cress.core.books import Books
+from cress.core.combined_restarts import changed_units
+from cress.core.passes import Decided
+from cress.core.starting.claims import Claims
+from cress.model.decisions import Decision, LeaseReduced, Stop
+
+
+class Upkeep:
+    """Stops, starts of moved tasks, returns of idle parts, changes of units and of advance reservations."""
+
+    def __init__(self, books: Books, decided: Decided, claims: Claims) -> None:
+        self._books = books
+        self._decided = decided
+        self._claims = claims
+        self._expired_at = -1
+        # Decisions to apply first: moves of running tasks, as claims and stops.
+        self._proposed: list[Decision] = []
+
+    def propose(self, facts: Iterable[Decision]) -> None:
+        """Begin the next ``decide`` with these decisions."""
+        self._proposed += facts
+
+    def begin(self, now: int) -> None:
+        """Decide what is due."""
+        books, decided = self._books, self._decided
+        for fact in self._proposed:
+            decided.do(fact)
+        self._proposed = []
+        if books.to_stop:
+            self.stop_attempts()
+        if books.advance_reservations:
+            self._keep_reservations()
+        if books.claims:
+            # A task may not start on a node that a clause excludes by now.
+            if books.live:
+                self.follow()
+            self._claims.start_moved()
+        if books.pool.waiting:
+            for lease in books.pool.due(now):
+                decided.do(LeaseReduced(lease))
+        if books.units_in_doubt:
+            for changed in changed_units(books):
+                decided.do(changed)
+            books.units_in_doubt = False
+        if now != self._expired_at:
+            # Once for each time, because decisions must not depend on the number of calls.
+            books.reservations.expire(now)
+            self._expired_at = now
+
+    def stop_attempts(self) -> None:
+        """Stop the attempts whose stop is due."""
+        books = self._books
+        ending = books.advance_reservations.ending
+        for number, due in list(books.to_stop.items()):
+            attempt = books.attempts[number]
+            # A borrower returns its loan to the owner.
+            grace = attempt.grace(books.options) if attempt.parts else attempt.job.job.stop_grace
+            name, of = books.cluster.names[attempt.node], ending.get(number, "")
+            self._decided.do(Stop(number, attempt.job.job.id, attempt.task, name, due + grace, of))
+
+    def follow(self) -> None:
+        """Update jobs that depend on the load, and clauses and claims."""
+        books = self._books
+        if books.relaxing.by_load:
+            books.relaxing.follow(books.balance.utilisation(), books.look_at)
+        books.matching.flush()
+        self._claims.drop_void()
+
+    def _keep_reservations(self) -> None:
+        """Replace lost nodes of advance reservations, and clear the nodes of those in force."""
+        for moved in replaced(self._books):
+            self._decided.do(moved)
+        for fact in cleared(self._books):
+            self._decided.do(fact)
