@@ -70,7 +70,10 @@ class Cycle:
         current = self.last = Pass(gates, now)
         books.pass_number += 1
         gates.guarantees.begin_pass()
-        self._follow_heads(current)
+        if groups.timed:
+            self._follow_overdue()
+        if books.rejoining:
+            self._follow_units(current)
         if books.preempted != []:
             gates.hold_cooling_groups()
         groups.tree.settle()
@@ -178,13 +181,6 @@ class Cycle:
         heads = ((group, head_of(group)) for group in groups)
         owed = [(head is not None and not is_guaranteed(group, head.shape), group) for group, head in heads]
         return [group for _, group in sorted(owed, key=lambda found: found[0])]
-
-    def _follow_heads(self, current: Pass) -> None:
-        """Update everything that depends on overdue heads and on moving units."""
-        if self._groups.timed:
-            self._follow_overdue()
-        if self._books.rejoining:
-            self._follow_units(current)
 
     def _follow_overdue(self) -> None:
         """Let limits count while the head of a group is overdue."""

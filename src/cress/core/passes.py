@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cress.core.future.reservations import Ahead
 from cress.core.gates.gates import Gates
-from cress.core.jobs import JobEntry
+from cress.core.jobs import Attempt, JobEntry
 from cress.core.ledger import Ledger
-from cress.model.decisions import Decision
+from cress.model.decisions import Decision, Preempt, Stop
 from cress.model.times import NEVER
 
 
@@ -18,17 +18,8 @@ class Pass:
     """
 
     __slots__ = (
-        "ahead",
-        "blocked",
-        "gates",
-        "last_blocked",
-        "now",
-        "owed",
-        "served",
-        "taken_back",
-        "takes_turns",
-        "wake",
-    )
+        "ahead", "blocked", "gates", "last_blocked", "now", "owed", "served", "taken_back", "takes_turns", "wake",
+    )  # fmt: skip
 
     def __init__(self, gates: Gates, now: int) -> None:
         self.gates = gates
@@ -63,9 +54,8 @@ class Pass:
 class Decided:
     """The decisions of one ``decide``; each changes the books as soon as it is made."""
 
-    __slots__ = ("apply", "items")
-
     def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self.apply = ledger.apply_fact
         self.items: list[Decision] = []
 
@@ -73,3 +63,14 @@ class Decided:
         """Apply a proposal, which makes it a decision."""
         self.apply(fact)
         self.items.append(fact)
+
+    def preempt(self, victim: Attempt, by: JobEntry) -> None:
+        """Signal a victim, which makes room for a job, and stop it after its grace."""
+        node, grace = self._ledger.cluster.names[victim.node], victim.grace(self._ledger.options)
+        job = victim.job.job.id
+        self.do(Preempt(attempt=victim.id, job=job, task=victim.task, node=node, grace=grace, by=by.job.id))
+
+    def stop(self, attempt: Attempt, end: int, reservation: str = "") -> None:
+        """Stop an attempt by ``end`` (µs), at the end of an advance ``reservation`` if one is named."""
+        node, job = self._ledger.cluster.names[attempt.node], attempt.job.job.id
+        self.do(Stop(attempt=attempt.id, job=job, task=attempt.task, node=node, end=end, reservation=reservation))

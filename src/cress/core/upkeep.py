@@ -9,7 +9,7 @@ from cress.core.books import Books
 from cress.core.combined_restarts import changed_units
 from cress.core.passes import Decided
 from cress.core.starting.claims import Claims
-from cress.model.decisions import Decision, LeaseReduced, Stop
+from cress.model.decisions import Decision, LeaseReduced
 
 
 class Upkeep:
@@ -62,8 +62,7 @@ class Upkeep:
             attempt = books.attempts[number]
             # A borrower returns its loan to the owner.
             grace = attempt.grace(books.options) if attempt.parts else attempt.job.job.stop_grace
-            name, of = books.cluster.names[attempt.node], ending.get(number, "")
-            self._decided.do(Stop(number, attempt.job.job.id, attempt.task, name, due + grace, of))
+            self._decided.stop(attempt, due + grace, ending.get(number, ""))
 
     def follow(self) -> None:
         """Update jobs that depend on the load, and clauses and claims."""

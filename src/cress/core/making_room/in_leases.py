@@ -16,7 +16,7 @@ from cress.core.placing.vetoes import Verdict
 from cress.core.preemption import Eviction
 from cress.core.starting.claims import Claims
 from cress.core.starting.starts import TaskStarts
-from cress.model.decisions import LeaseReduced, Preempt
+from cress.model.decisions import LeaseReduced
 from cress.model.times import NEVER
 
 # The number of jobs of a group that are considered for loans.
@@ -186,7 +186,6 @@ class InLeases:
         Their amounts stay in the leases, so no claim is needed. Return True if there are any.
         """
         for attempt in attempts:
-            name, grace = self._cluster.names[attempt.node], attempt.grace(self._books.options)
-            self._decided.do(Preempt(attempt.id, attempt.job.job.id, attempt.task, name, grace, job.job.id))
+            self._decided.preempt(attempt, job)
         job.group.verdict = Verdict.VICTIMS
         return bool(attempts)

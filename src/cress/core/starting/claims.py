@@ -13,7 +13,7 @@ from cress.core.preemption import Eviction
 from cress.core.starting.starts import Basis, TaskStarts
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
-from cress.model.decisions import Claim, ClaimDropped, Kept, Preempt
+from cress.model.decisions import Claim, ClaimDropped, Kept
 from cress.model.times import NEVER
 
 
@@ -37,19 +37,21 @@ class Claims:
 
     def make(self, job: JobEntry, eviction: Eviction) -> None:
         """Take the unit out of its queue, claim the resources that its victims will free, and signal the victims."""
-        names, options = self._cluster.names, self._books.options
-        victims = eviction.attempts
+        names, victims = self._cluster.names, eviction.attempts
         nodes = tuple((names[f], count) for f, count in eviction.nodes)
         tasks = tuple(job.next_tasks(sum(count for _, count in nodes)))
-        expected = self._books.now + max(victim.grace(options) for victim in victims)
-        numbers = tuple(victim.id for victim in victims)
-        self._decided.do(Claim(job.job.id, tasks, nodes, numbers, expected, eviction.leased))
-        for victim in victims:
-            self._decided.do(
-                Preempt(
-                    victim.id, victim.job.job.id, victim.task, names[victim.node], victim.grace(options), job.job.id
-                )
+        self._decided.do(
+            Claim(
+                job=job.job.id,
+                tasks=tasks,
+                nodes=nodes,
+                victims=tuple(victim.id for victim in victims),
+                expected=self._books.now + max(victim.grace(self._books.options) for victim in victims),
+                leased=eviction.leased,
             )
+        )
+        for victim in victims:
+            self._decided.preempt(victim, job)
         job.group.verdict = Verdict.VICTIMS
 
     def start_first(self, group: GroupState) -> bool:

@@ -15,7 +15,6 @@ from cress.core.placing.together import joined, places_in
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import NOWHERE, Basis, TaskStarts
 from cress.core.tables import devices
-from cress.model.decisions import Stop
 
 # The number of jobs of a group that are considered for its advance reservations.
 LOOKED_AT = 100
@@ -109,10 +108,8 @@ class Starter:
         stopped.
         """
         running = job.still_running() if job.upcoming not in job.foreseen.homes else []
-        names = self._books.cluster.names
         for attempt in running:
-            end = now + attempt.job.job.stop_grace
-            self._decided.do(Stop(attempt.id, attempt.job.job.id, attempt.task, names[attempt.node], end))
+            self._decided.stop(attempt, now + attempt.job.job.stop_grace)
         if running:
             job.group.verdict = Verdict.MOVING
         return bool(running)
