@@ -20,7 +20,6 @@ from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
 from cress.model.decisions import Claim, Start
-from cress.model.times import NEVER
 
 
 class Cycle:
@@ -232,21 +231,3 @@ class Cycle:
         for job in self._books.rejoining.values():
             if job.moving and job.queued:
                 current.ahead.append(job)
-
-    def next_wakeup(self) -> int | None:
-        """Return the earliest time (µs) at which something changes by itself, as known after the last ``decide``;
-        ``None`` if there is none.
-        """
-        books, groups = self._books, self._groups
-        retry = books.later[0][0] if books.later else NEVER
-        relaxes = books.relaxing.next() if books.relaxing.times else NEVER
-        wake = min(self.last.wake, groups.next_quota_change, retry, relaxes, books.advance_reservations.next_change)
-        if books.pool.waiting:
-            wake = min(wake, books.pool.next_return())
-        groups.tree.settle()
-        if groups.order:
-            # Expected ends and past borrowing matter only to waiting jobs.
-            wake = min(wake, books.expected.next(), groups.tree.next_tick(groups))
-        for group in groups.timed:
-            wake = min(wake, group.policy.next_change())
-        return None if wake >= NEVER else wake

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cress.core.future.reservations import Ahead
 from cress.core.gates.gates import Gates
 from cress.core.jobs import Attempt, JobEntry
@@ -10,33 +12,28 @@ from cress.model.decisions import Decision, Preempt, Stop
 from cress.model.times import NEVER
 
 
-class Pass:
+class Pass(msgspec.Struct, eq=False):
     """A pass at time ``now`` (µs): the units that it met, and the time at which it asks to be repeated.
 
     ``ahead`` are the blocked units whose reservations bind others, ``blocked`` all blocked units, in the order of the
     pass. ``owed`` are those among them that may take room from other groups, but found none.
     """
 
-    __slots__ = (
-        "ahead", "blocked", "gates", "last_blocked", "now", "owed", "served", "taken_back", "takes_turns", "wake",
-    )  # fmt: skip
-
-    def __init__(self, gates: Gates, now: int) -> None:
-        self.gates = gates
-        self.now = now
-        self.ahead = Ahead()
-        self.blocked: list[JobEntry] = []
-        self.owed: list[JobEntry] = []
-        # The unit that ended the pass (``quota_only``), or that held other groups to their quota.
-        self.last_blocked: JobEntry | None = None
-        # True once the groups that may take room were served.
-        self.served = False
-        # True if units take turns: they are in several queues, or in one queue whose order changes.
-        self.takes_turns = False
-        # The last unit found that would take a start back, after the state for which it was found.
-        self.taken_back: tuple[object, JobEntry | None] = (), None
-        # The time (µs) at which something changes by itself, as far as the pass depends on it.
-        self.wake = NEVER
+    gates: Gates
+    now: int
+    ahead: Ahead = msgspec.field(default_factory=Ahead)
+    blocked: list[JobEntry] = []
+    owed: list[JobEntry] = []
+    # The unit that ended the pass (``quota_only``), or that held other groups to their quota.
+    last_blocked: JobEntry | None = None
+    # True once the groups that may take room were served.
+    served: bool = False
+    # True if units take turns: they are in several queues, or in one queue whose order changes.
+    takes_turns: bool = False
+    # The last unit found that would take a start back, after the state for which it was found.
+    taken_back: tuple[object, JobEntry | None] = (), None
+    # The time (µs) at which something changes by itself, as far as the pass depends on it.
+    wake: int = NEVER
 
     def wake_at(self, time: int) -> None:
         """Repeat the pass at ``time`` (µs) at the latest."""

@@ -145,7 +145,21 @@ class Scheduler:
         """Return the earliest time (µs) at which something changes by itself, as known after the last ``decide``;
         ``None`` if there is none.
         """
-        return self.cycle.next_wakeup()
+        books, groups = self.books, self.groups
+        retry = books.later[0][0] if books.later else NEVER
+        relaxes = books.relaxing.next() if books.relaxing.times else NEVER
+        wake = min(
+            self.cycle.last.wake, groups.next_quota_change, retry, relaxes, books.advance_reservations.next_change
+        )
+        if books.pool.waiting:
+            wake = min(wake, books.pool.next_return())
+        groups.tree.settle()
+        if groups.order:
+            # Expected ends and past borrowing matter only to waiting jobs.
+            wake = min(wake, books.expected.next(), groups.tree.next_tick(groups))
+        for group in groups.timed:
+            wake = min(wake, group.policy.next_change())
+        return None if wake >= NEVER else wake
 
     # --- explanations and state ------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 
 from cress.core.future.timeline import Timeline
@@ -18,14 +19,11 @@ from cress.core.tree.tree import below_quota_against
 from cress.model.times import NEVER
 
 
-class Ahead:
+class Ahead(msgspec.Struct, eq=False):
     """The blocked units of a pass so far, in its order; ``sign`` are the ids of their jobs."""
 
-    __slots__ = ("jobs", "sign")
-
-    def __init__(self) -> None:
-        self.jobs: list[JobEntry] = []
-        self.sign: tuple[int, ...] = ()
+    jobs: list[JobEntry] = []
+    sign: tuple[int, ...] = ()
 
     def append(self, job: JobEntry) -> None:
         """Add a blocked unit, unless it is in the list."""
@@ -38,10 +36,7 @@ class Ahead:
         """Return a copy of the list with one more unit at its end, unless it is in the list."""
         if job in self.jobs:
             return self
-        more = Ahead()
-        more.jobs = [*self.jobs, job]
-        more.sign = (*self.sign, job.job.id)
-        return more
+        return Ahead([*self.jobs, job], (*self.sign, job.job.id))
 
 
 class Reservations:

@@ -46,13 +46,6 @@ class Evictions:
             return False
         return not (job.companions and job.unit() and (job.upcoming not in job.foreseen.homes or job.shape.wants.parts))
 
-    def takers(self, job: JobEntry) -> list[Taker]:
-        """Return the groups that may take room from others for a unit; empty while no other group has jobs."""
-        return takers_for(self._books, job, job.shape.size) if self._has_others(job.group) else []
-
-    def _has_others(self, group: GroupState) -> bool:
-        return group.jobs < len(self._books.jobs)
-
     def is_urgent(self, job: JobEntry, current: Pass) -> bool:
         """Return True if a blocked unit may take room from less urgent tasks (source S).
 
@@ -104,7 +97,7 @@ class Evictions:
         if self._reservations.hold_back(group, job.shape):
             return None
         charge = charge_of_tasks(job, job.shape.size, books.cluster)
-        others = self._has_others(group)
+        others = group.jobs < len(books.jobs)
         free = [node for node in group.path() if others and not node.claims_above_quota]
         takers = [Taker(node, to_quota=False) for node in free if node.may_take(charge)]
         eviction = find_eviction_by_urgency(books, job, takers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cress.core.books import Books
+from cress.core.gates.rights import takers_for
 from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room.evictions import Evictions
@@ -77,7 +78,8 @@ class RoomMaker:
             return False
         within = group.options.preempt_within != "off" or self._pool.lends
         urgent = self._evictions.is_urgent(job, current)
-        entitled = self._evictions.takers(job)
+        others = group.jobs < len(self._books.jobs)
+        entitled = takers_for(self._books, job, job.shape.size) if others else []
         if not (entitled or within or urgent):
             return False
         # It may fit into free room that is kept for units ahead.
