@@ -182,8 +182,7 @@ class AdvanceReservations:
         self.next_change = min(moments, default=NEVER)
 
     def _changed(self) -> None:
-        # Failed tries must be repeated, and earlier plans dropped.
-        self.cluster.loosened += 1
+        # Earlier plans are dropped.
         self.cluster.usable_changes += 1
 
     # --- bookings ----------------------------------------------------------------------------------------------

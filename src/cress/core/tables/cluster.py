@@ -138,7 +138,9 @@ class Cluster:
         self.lack: npt.NDArray[np.int32] = np.zeros((8, 1), np.int32)
         self.row_count = 0
         self.watcher = NodeWatcher()
-        # A counter of events that may let a waiting unit fit; a failed unit need not be tried again until it grows.
+        # A counter of changes that may let a waiting unit fit; a failed unit need not be tried again until it grows. It
+        # is raised by the tables in which room can grow (here, leases, claims, clauses), by the shape of a job that
+        # changes, by each kind of fact for which the ledger says so, and by time.
         self.loosened = 0
         # A counter of nodes that are added, lost or described anew.
         self.described = 0
@@ -201,7 +203,6 @@ class Cluster:
             self._lay_out(f, has)
             self.usable_changes += 1
             self.refresh(f)
-        self.loosened += 1
         self.watcher.set_node(f, node)
         return changed
 
