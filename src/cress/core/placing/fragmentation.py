@@ -20,7 +20,7 @@ from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.matching import Matching
 from cress.core.placing.mix import Mix
 from cress.core.placing.shape import Shape
-from cress.core.tables.arrays import Floats, Ints, grown
+from cress.core.tables.arrays import Closed, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.language.clauses import Kind
 from cress.model.decisions import Choice
@@ -78,8 +78,8 @@ class Fragmentation:
             self._squares = np.zeros(len(self.cluster.nodes), np.float32)
         return self._squares
 
-    def place(self, shape: Shape, slot: int, end: int, blocked: npt.NDArray[np.int32]) -> int:
-        """Hold one copy of ``shape`` until ``end`` (µs) on the best node that fits and is not blocked, in lease
+    def place(self, shape: Shape, slot: int, end: int, closed: Closed) -> int:
+        """Hold one copy of ``shape`` until ``end`` (µs) on the best node that fits and is not closed, in lease
         ``slot``.
 
         ``squares`` holds y² of every node. Returns the node, or -1 if none fits.
@@ -88,7 +88,7 @@ class Fragmentation:
         self._own(shape)
         cluster = self.cluster
         return fragmentation.place(  # type: ignore[no-any-return]
-            shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count, blocked,
+            shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count, closed,
             cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._squares,
             self._weight, self._growth, self._before, self._allowed_to, self._state_of, self._known, self._states,
             self._table, self._clock, self._tables,
