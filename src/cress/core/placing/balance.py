@@ -154,7 +154,7 @@ class Balance:
             after = cluster.columns[:rows, :n] + add * cluster.columns[cluster.width : cluster.width + rows, :n]
             worse = after.mean(axis=0) * np.float32(-1 if self.order == BEST_FIT else 1)
         # The last key is the most significant, and the sort is stable.
-        keys: list[Floats] = [worse, *(-each[:n] for each in reversed(self.fit.orders(shape)))]
+        keys: list[Floats] = [worse, *(-scores[:n] for scores in reversed(self.fit.orders(shape)))]
         order: Ints = np.lexsort(keys)
         return order
 

@@ -413,7 +413,7 @@ class Cluster:
         if found is None:
             if len(known) > _MOST_REQUESTS:
                 known.clear()
-            charges = [charge(request, each) for each in usable if all(map(int.__ge__, each, request))]
+            charges = [charge(request, capacity) for capacity in usable if all(map(int.__ge__, capacity, request))]
             found = known[key] = (min(charges, default=0), max(charges, default=0))
         return found
 
