@@ -10,7 +10,7 @@ from cress.core.gates.rights import is_within_quota
 from cress.core.groups.guarantees import may_be_within_quota
 from cress.core.groups.running_limits import head_of
 from cress.core.groups.urgency_order import by_deadline, by_urgency
-from cress.core.jobs import GroupState, Rights
+from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.making_room.evictions import Evictions
 from cress.core.making_room.in_leases import InLeases
 from cress.core.offers import Offers
@@ -76,11 +76,12 @@ class Cycle:
         if books.preempted != []:
             gates.hold_cooling_groups()
         groups.tree.settle()
-        several = bool(groups.order) and groups.several_wait()
+        order = groups.tree.order
+        several = bool(order) and groups.several_wait()
         gates.begin_pass(several=several)
         if self._start_before_others(current):
             return True
-        if not groups.order:
+        if not order:
             return False
         first = groups.first()
         # A single queue keeps the turn of its first unit anyway, unless other units of the queue may take its room.
@@ -103,12 +104,11 @@ class Cycle:
         Return True if something was decided. Without this, the next step would take back what those groups started.
         Units within quotas come first, because room beyond a quota can be taken too.
         """
-        groups = self._groups
-        if current.served or not groups.several_wait():
+        if current.served:
             return False
         current.served = current.takes_turns = True
+        groups = self._groups
         inner = bool(groups.tree.inner)
-        by_share = not (inner or self._order or groups.kinds or groups.timed)
         for rights in (Rights.QUOTA, Rights.OWN, Rights.ABOVE) if inner else (Rights.QUOTA, Rights.OWN):
             for group in self._groups_in_order(current):
                 if self._may_be_owed(group, rights, current):
@@ -118,17 +118,20 @@ class Cycle:
                     decided = self._offers.consider(group, current)
                     group.held_to = before
                     if decided:
-                        own = (fact for fact in self._decided.items[begun:] if isinstance(fact, Start | Claim))
-                        if head is None or not head.queued or any(fact.job == head.job.id for fact in own):
-                            return True
-                        if may_be_within_quota(head, self._books.cluster):
-                            # Others of its group started before it: it would never be the first blocked unit of a pass.
+                        others_first = head is not None and head.queued and not self._concerns(head, begun)
+                        if head is not None and others_first and may_be_within_quota(head, self._books.cluster):
+                            # It would never be the first blocked unit of a pass.
                             current.wake_at(self._turns.note(head, current.now))
                         return True
-                elif by_share and not group.below_quota:
-                    # All groups behind it are above their quotas.
+                elif not (group.below_quota or inner or self._order or groups.kinds or groups.timed):
+                    # The order is that of the shares: all groups behind it are above their quotas.
                     break
         return False
+
+    def _concerns(self, job: JobEntry, begun: int) -> bool:
+        """Return True if a decision from number ``begun`` on starts a task of a job, or claims room for one."""
+        number = job.job.id
+        return any(isinstance(fact, Start | Claim) and fact.job == number for fact in self._decided.items[begun:])
 
     def _may_be_owed(self, group: GroupState, rights: Rights, current: Pass) -> bool:
         """Return True if a group may take room for some unit, before the unit itself is examined."""
@@ -215,7 +218,8 @@ class Cycle:
             # kind may be owed to the group.
             if group.jobs < len(books.jobs) and group.kinds is None and may_be_within_quota(job, books.cluster):
                 gates.keep_quota_for(job)
-            if not is_within_quota(books, job) and self._serve_owed(current):
+            several = self._groups.several_wait()
+            if several and not is_within_quota(books, job) and self._serve_owed(current):
                 return True
             # The due unit comes before them, so they hold no group to its quota.
             current.blocked.clear()

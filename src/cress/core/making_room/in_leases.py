@@ -166,14 +166,14 @@ class InLeases:
         if self._reservations.hold_back(group, job.shape):
             return False
         names = {each.group.name for each in yielding}
-        leases = returnable_for(self._books, job, names)
-        for lease in leases:
+        returned = returnable_for(self._books, job, names)
+        for lease in returned:
             self._decided.do(LeaseReduced(lease))
-        if not leases:
+        if not returned:
             owned = (lease for lease in self._pool.leases.values() if lease.workload.group.name in names)
             times = (given_back_from(lease) for lease in owned)
             group.tried.fragments.until = min((time for time in times if time > now), default=NEVER)
-        return bool(leases)
+        return bool(returned)
 
     def find_leaving(self, job: JobEntry, may: Container[int]) -> list[Attempt] | None:
         """Return the tasks that have to leave held leases of the workload of a blocked unit (see ``reclaim``)."""

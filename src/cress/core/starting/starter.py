@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
+import numpy as np
+
 from cress.core.advance.inside import copies_inside
 from cress.core.books import Books
 from cress.core.future.together import RoomAt
@@ -15,6 +17,7 @@ from cress.core.placing.together import joined, places_in
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import NOWHERE, Basis, TaskStarts
 from cress.core.tables import devices
+from cress.core.tables.arrays import Closed
 
 # The number of jobs of a group that are considered for its advance reservations.
 LOOKED_AT = 100
@@ -35,14 +38,14 @@ class Starter:
 
     def start_one(self, job: JobEntry, now: int, *, due: bool) -> bool:
         """Start a single task, or a unit of several jobs; return True if something was decided."""
-        shape = job.shape
+        shape, closed = job.shape, self._books.cluster.none_closed
         if self._timeline.any_booked:
-            delaying = self._timeline.screen(shape, job.duration, now, job.group.asker)
+            delaying, closed = self._timeline.screen(shape, job.duration, now, job.group.asker)
             if delaying and delaying >= self._fit.fitting(shape):
                 return False
         if self._rejoining and self.gather(job, now):
             return True
-        if not self._place_preferring(job, due=due):
+        if not self._place_preferring(job, closed, due=due):
             return False
         job.group.verdict = Verdict.PLACED
         return True
@@ -63,8 +66,8 @@ class Starter:
             return False
         elif timeline.any_booked:
             for _ in range(shape.size):
-                timeline.screen(shape, job.duration, now, asker)
-                placed = self._place_preferring(job, due=due)
+                _, closed = timeline.screen(shape, job.duration, now, asker)
+                placed = self._place_preferring(job, closed, due=due)
                 assert placed, f"a gang of {shape.size} that was found to fit does not"
         else:
             self._starts.place_all(job, due=due)
@@ -126,12 +129,15 @@ class Starter:
         job.group.verdict = Verdict.PLACED
         return True
 
-    def _place_preferring(self, job: JobEntry, *, due: bool) -> bool:
-        """Start the next task of a job on the best node for it; return False if no node fits.
+    def _place_preferring(self, job: JobEntry, closed: Closed, *, due: bool) -> bool:
+        """Start the next task of a job on the best node for it that is not closed; return False if no node fits.
 
         Nodes in an advance reservation of its group that is in force come first.
         """
         own = self._reserved.active_nodes(job.group) if job.group.asker else []
         if own:
-            return self._starts.place_first_on(job, own, due=due)
-        return self._starts.place(job, due=due) != NOWHERE
+            own_only = np.ones_like(closed)
+            own_only[own] = closed[own]
+            if self._starts.place(job, own_only, due=due) != NOWHERE:
+                return True
+        return self._starts.place(job, closed, due=due) != NOWHERE

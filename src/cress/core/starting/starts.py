@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
 from cress.core.books import Books
 from cress.core.fragments.search import FragmentPlace, rest_of
@@ -14,6 +15,7 @@ from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import GangRoom
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.tables import devices
+from cress.core.tables.arrays import Closed
 from cress.model.decisions import Choice, Kept, Start
 
 # No node has room.
@@ -48,12 +50,15 @@ class TaskStarts:
         self._fit = books.fit
         self._relations = books.relations
 
-    def place(self, job: JobEntry, *, due: bool = False) -> int:
-        """Start the next task of a job, with its companions, on the best node; return the node, or ``NOWHERE``."""
+    def place(self, job: JobEntry, closed: Closed, *, due: bool = False) -> int:
+        """Start the next task of a job, with its companions, on the best node for it that is not closed.
+
+        Return the node, or ``NOWHERE``.
+        """
         self._pending.count()
         end = self._books.end_of(job)
         slot = self._leases.take_slot(end)
-        f = self._balance.place(job.shape, slot, end)
+        f = self._balance.place(job.shape, slot, end, closed)
         if f < 0:
             self._leases.return_slot(slot, end)
             return NOWHERE
@@ -77,39 +82,26 @@ class TaskStarts:
 
     def place_in(self, job: JobEntry, room: GangRoom, now: int, *, due: bool = False) -> None:
         """Start all waiting tasks of a gang in its room, one by one, each on the best open node."""
-        blocked = self._cluster.blocked[: self._cluster.node_count]
         for _ in range(job.shape.size):
-            self._books.timeline.screen(job.shape, job.duration, now, job.group.asker)
-            blocked[room.closed()] = 1
-            f = self.place(job, due=due)
+            _, delaying = self._books.timeline.screen(job.shape, job.duration, now, job.group.asker)
+            closed = delaying.copy()
+            closed[: self._cluster.node_count][room.closed()] = 1
+            f = self.place(job, closed, due=due)
             assert f != NOWHERE, f"a gang of {job.shape.size} that was found to fit does not"
             room.take(f)
-        blocked[:] = 0
 
     def place_on(self, job: JobEntry, copies: dict[int, int]) -> bool:
         """Start the tasks of a unit on nodes with room for ``copies`` by node; return True if they started."""
-        blocked = self._cluster.blocked[: self._cluster.node_count]
-        before, placed = blocked.copy(), False
+        placed = False
         for _ in range(job.shape.size):
-            blocked[:] = 1
-            blocked[[f for f, left in copies.items() if left]] = 0
-            f = self.place(job)
+            closed = np.ones_like(self._cluster.none_closed)
+            closed[[f for f, left in copies.items() if left]] = 0
+            f = self.place(job, closed)
             placed = f != NOWHERE
             assert placed or job.shape.size == 1, f"a gang of {job.shape.size} that was found to fit does not"
             if placed:
                 copies[f] -= 1
-        self._cluster.blocked[: len(before)] = before
         return placed
-
-    def place_first_on(self, job: JobEntry, preferred: list[int], *, due: bool = False) -> bool:
-        """Start the next task of a job on the best of these nodes, or else of all; return True if a node fits."""
-        blocked = self._cluster.blocked[: self._cluster.node_count]
-        before = blocked.copy()
-        blocked[:] = 1
-        blocked[preferred] = before[preferred]
-        placed = self.place(job, due=due) != NOWHERE
-        self._cluster.blocked[: len(before)] = before
-        return placed or self.place(job, due=due) != NOWHERE
 
     def start_at(self, job: JobEntry, nodes: list[tuple[int, int]], basis: Basis) -> None:
         """Start the tasks of a claim, or all tasks of a gang of several kinds, at these places, by task number."""
