@@ -215,20 +215,15 @@ class Cycle(MakingRoom):
                     decided = self._consider(group, ahead, blocked, now)
                     group.held_to = before
                     if decided:
-                        others_first = head is not None and head.queued and not self._concerns(head, begun)
+                        others_first = head is not None and head.queued and not _concern(head, self._decided[begun:])
                         if head is not None and others_first and may_be_within_quota(head, self.cluster):
                             # It would never be the first blocked unit of a pass.
                             self._wake_at(self.turns.note(head, now))
                         return True
-                elif not (group.below_quota or inner or self._order or self.groups.kinds or self.groups.timed):
-                    # The order is that of the shares: all groups behind it are above their quotas.
+                elif not group.below_quota and self._order is None and self.groups.are_in_order_of_need:
+                    # All groups behind it are above their quotas.
                     break
         return False
-
-    def _concerns(self, job: JobEntry, begun: int) -> bool:
-        """Return True if a decision from number ``begun`` on starts a task of a job, or claims room for one."""
-        number = job.job.id
-        return any(isinstance(fact, Start | Claim) and fact.job == number for fact in self._decided[begun:])
 
     def _may_be_owed(self, group: GroupState, rights: Rights, now: int) -> bool:
         """Return True if a group may take room for some unit, before the unit itself is examined."""
@@ -553,3 +548,8 @@ class Cycle(MakingRoom):
         for group in self.groups.timed:
             wake = min(wake, group.policy.next_change())
         return None if wake >= NEVER else wake
+
+
+def _concern(job: JobEntry, decided: list[Decision]) -> bool:
+    """Return True if one of these decisions starts a task of a job, or claims room for one."""
+    return any(isinstance(fact, Start | Claim) and fact.job == job.job.id for fact in decided)
