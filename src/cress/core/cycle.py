@@ -19,7 +19,7 @@ from cress.core.starting.starter import Starter
 from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
-from cress.model.decisions import Claim, Start
+from cress.model.decisions import Claim, Decision, Start
 
 
 class Cycle:
@@ -118,20 +118,16 @@ class Cycle:
                     decided = self._offers.consider(group, current)
                     group.held_to = before
                     if decided:
-                        others_first = head is not None and head.queued and not self._concerns(head, begun)
+                        facts = self._decided.items[begun:]
+                        others_first = head is not None and head.queued and not _concern(head, facts)
                         if head is not None and others_first and may_be_within_quota(head, self._books.cluster):
                             # It would never be the first blocked unit of a pass.
                             current.wake_at(self._turns.note(head, current.now))
                         return True
-                elif not (group.below_quota or inner or self._order or groups.kinds or groups.timed):
-                    # The order is that of the shares: all groups behind it are above their quotas.
+                elif not group.below_quota and self._order is None and groups.are_in_order_of_need:
+                    # All groups behind it are above their quotas.
                     break
         return False
-
-    def _concerns(self, job: JobEntry, begun: int) -> bool:
-        """Return True if a decision from number ``begun`` on starts a task of a job, or claims room for one."""
-        number = job.job.id
-        return any(isinstance(fact, Start | Claim) and fact.job == number for fact in self._decided.items[begun:])
 
     def _may_be_owed(self, group: GroupState, rights: Rights, current: Pass) -> bool:
         """Return True if a group may take room for some unit, before the unit itself is examined."""
@@ -235,3 +231,8 @@ class Cycle:
         for job in self._books.rejoining.values():
             if job.moving and job.queued:
                 current.ahead.append(job)
+
+
+def _concern(job: JobEntry, decided: list[Decision]) -> bool:
+    """Return True if one of these decisions starts a task of a job, or claims room for one."""
+    return any(isinstance(fact, Start | Claim) and fact.job == job.job.id for fact in decided)

@@ -231,6 +231,11 @@ class Groups:
     def _place(self, group: GroupState) -> None:
         self.tree.place(group, group.order_key() if group.claims or may_start_more(group) else None)
 
+    @property
+    def are_in_order_of_need(self) -> bool:
+        """True if in the order every group below its quota comes before every one that is not."""
+        return not (self.tree.inner or self.kinds or self.timed)
+
     def several_wait(self) -> bool:
         """Return True if more than one group has waiting jobs; the tree must be settled."""
         order = self.tree.order
