@@ -26,6 +26,7 @@ from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
 from cress.core.placing.fit import Fit
 from cress.core.placing.fragmentation import Fragmentation
 from cress.core.placing.kinds import KindsConstraints, constraints_of, kinds_of, lasting_wants, request_and_wants
+from cress.core.placing.licence_use import LicenceAccount
 from cress.core.placing.matching import Matching
 from cress.core.placing.mix import Mix
 from cress.core.placing.node_choices import asker_of
@@ -34,6 +35,7 @@ from cress.core.placing.shape import Shape
 from cress.core.pool import Pool
 from cress.core.queueing import out_of_queue
 from cress.core.relaxation import RelaxationTimes
+from cress.core.running_jobs import QueuedJobs
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
@@ -74,6 +76,7 @@ class Books:
         self.relations.jobs = self.jobs
         # Both are empty while every job asks for amounts only.
         self.live, self.counts = self.matching.live, self.relations.counts
+        self.licences = LicenceAccount(self.matching)
         self.loads = Loads(self.cluster, options)
         self.attempts: dict[int, Attempt] = {}
         # The holder of the lease in each slot.
@@ -180,6 +183,7 @@ class Books:
         """Add a job."""
         self.jobs[job.job.id] = job
         job.group.jobs += 1
+        job.find_accounts(self.licences)
         if self._is_related(job):
             self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
             self._ask_others()
@@ -232,11 +236,47 @@ class Books:
             self.holders.extend([None] * (len(self.cluster.leases) - len(self.holders)))
         self.holders[slot] = holder
 
+    # --- attempts and claims -----------------------------------------------------------------------------------
+
+    def enter_attempt(self, attempt: Attempt) -> None:
+        """Enter an attempt that holds its lease, and charge it."""
+        number, job = attempt.id, attempt.job
+        self.attempts[number] = job.attempts[number] = job.group.attempts[number] = attempt
+        self.expected.add(attempt)
+        self.set_holder(attempt.slot, attempt)
+        for account in job.accounts:
+            account.begin(attempt)
+        if attempt.ports:
+            self.relations.ports.take(attempt.node, attempt.ports)
+        if attempt.stopping:
+            self.leaving[number] = attempt
+        if self.live or self.counts:
+            self.matching.moved(job, attempt.node, 1)
+
+    def remove_attempt(self, attempt: Attempt) -> None:
+        """Remove an attempt that has ended, take back its charge, and release its lease."""
+        number, job = attempt.id, attempt.job
+        del self.attempts[number], job.attempts[number], job.group.attempts[number]
+        self.expected.remove(attempt)
+        self.leases.release(attempt.slot)
+        self.holders[attempt.slot] = None
+        for account in job.accounts:
+            account.end(attempt)
+        if attempt.ports:
+            self.relations.ports.give_back(attempt.node, attempt.ports)
+        if attempt.stopping:
+            del self.leaving[number]
+            self.to_stop.pop(number, None)
+            self.advance_reservations.ending.pop(number, None)
+        if self.live or self.counts:
+            self.matching.moved(job, attempt.node, -1)
+
     def mark_leaving(self, attempt: Attempt) -> None:
         """Add an attempt to those that were told to stop."""
         attempt.stopping = True
         self.leaving[attempt.id] = attempt
-        attempt.job.group.add_leaving(attempt.charge)
+        for account in attempt.job.accounts:
+            account.leave(attempt)
 
     def freed_by(self, attempt: Attempt) -> Ints:
         """Return the amounts that the end of an attempt frees on its node.
@@ -270,9 +310,8 @@ class Books:
         self.claims.append(claim)
         claim.job.claims.append(claim)
         claim.job.group.claims.append(claim)
-        for counter in claim.job.group.counters:
-            counter.begin(claim.job.owned)
-        claim.job.group.add_claimed(claim.charge)
+        for account in claim.job.accounts:
+            account.claim(claim)
         claim.shape = self._claimed_shape(claim.job)
         self.fit.want(claim.shape)
         if claim.job.constraints is not None and not claim.job.queued:
@@ -285,9 +324,8 @@ class Books:
         self.claims.remove(claim)
         claim.job.claims.remove(claim)
         claim.job.group.claims.remove(claim)
-        for counter in claim.job.group.counters:
-            counter.end(claim.job.owned)
-        claim.job.group.add_claimed(tuple(-amount for amount in claim.charge))
+        for account in claim.job.accounts:
+            account.drop(claim)
         self.fit.unwant(claim.shape)
         if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
             self.relaxing.leave(claim.job)
@@ -397,46 +435,44 @@ class Books:
             while self.groups.next_quota_change < now:
                 moment = self.groups.next_quota_change
                 self.groups.tree.clock.now = moment
-                self.recharge(self.groups.refresh_quotas(moment))
+                if self.groups.refresh_quotas(moment):
+                    self.recharge()
             self.groups.tree.clock.now = now
         self.refresh_quotas_now()
 
     def refresh_quotas_now(self) -> None:
         """Set every quota to the value of its timetable now."""
         self.cluster.loosened += 1
-        self.recharge(self.groups.refresh_quotas(self.now))
+        if self.groups.refresh_quotas(self.now):
+            self.recharge()
 
-    def recharge(self, groups: list[GroupState]) -> None:
-        """Compute the use of these groups again after a change of their measures or policies."""
-        wanted = {group.name for group in groups}
-        if not wanted:
-            return
+    def recharge(self) -> None:
+        """Charge everything again, after the groups, their measures, policies or limits have changed."""
         self.running.forget()
-        for group in groups:
-            group.attempts = {}
-            group.policy.forget_charges()
-            zero = [0] * len(group.quota)
-            group.used, group.leaving, group.claimed = zero, zero.copy(), zero.copy()
+        for job in self.jobs.values():
+            job.find_accounts(self.licences)
+        for account in dict.fromkeys(account for group in self.groups for account in (*group.accounts, self.licences)):
+            account.forget()
+        for group in self.groups:
+            group.attempts, group.claims, group.waiting_jobs = {}, [], QueuedJobs()
         for attempt in self.attempts.values():
             group = attempt.job.group
-            if group.name in wanted:
-                group.attempts[attempt.id] = attempt
-                attempt.charge = group.charge(attempt.amounts, self.cluster.capacity_of(attempt.node), attempt.node)
-                group.add_used(attempt.job, attempt.charge)
-                if attempt.stopping:
-                    group.add_leaving(attempt.charge)
-        self.pool.recharge(groups)
-        for group in groups:
-            group.claims.clear()
+            group.attempts[attempt.id] = attempt
+            attempt.charge = group.charge(attempt.amounts, self.cluster.capacity_of(attempt.node), attempt.node)
+            for account in attempt.job.accounts:
+                account.begin(attempt)
+        self.pool.recharge()
         for claim in self.claims:
-            group = claim.job.group
-            if group.name in wanted:
-                group.claims.append(claim)
-                claim.charge = self.charge_of(claim.job, claim.reservation.nodes)
-                group.add_claimed(claim.charge)
+            claim.job.group.claims.append(claim)
+            claim.charge = self.charge_of(claim.job, claim.reservation.nodes)
+            for account in claim.job.accounts:
+                account.claim(claim)
+        for group in self.groups:
+            for job in group.policy if group.counters else ():
+                group.waiting_jobs.add(job.owned)
         if self.groups.tree.follows:
             self.groups.tree.recount(self.groups)
-        for group in groups:
+        for group in self.groups:
             self.groups.reorder(group)
 
     def recharge_node(self, f: int) -> None:
@@ -449,19 +485,12 @@ class Books:
                 self.pool.charge(attempt.lease)
             if not isinstance(attempt, Attempt):
                 continue
-            group = attempt.job.group
-            charge = group.charge(attempt.amounts, capacity, f)
+            charge = attempt.job.group.charge(attempt.amounts, capacity, f)
             if charge != attempt.charge:
-                more = tuple(new - old for new, old in zip(charge, attempt.charge, strict=True))
-                attempt.charge = charge
-                group.add_used(attempt.job, more)
-                if attempt.stopping:
-                    group.add_leaving(more)
+                attempt.charge_anew(charge)
         for claim in self.claims:
             if any(node == f for node, _ in claim.reservation.nodes):
-                charge = self.charge_of(claim.job, claim.reservation.nodes)
-                claim.job.group.add_claimed(tuple(new - old for new, old in zip(charge, claim.charge, strict=True)))
-                claim.charge = charge
+                claim.charge_anew(self.charge_of(claim.job, claim.reservation.nodes))
         self.running.forget()
         for group in self.groups:
             self.groups.reorder(group)

@@ -7,18 +7,16 @@ running job takes no further place of a limit, so its other tasks may start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
+from cress.core.accounts import Account, Charged, ChargedAttempt, Owned
 from cress.core.placing.vetoes import Reached
 from cress.model.group import Group
 
 _Key = TypeVar("_Key")
 
-# A job, by the number under which its tasks count, and its user.
-Owned: TypeAlias = tuple[int, str]
 
-
-class RunningJobs:
+class RunningJobs(Account):
     """The jobs that count for the limits of one group: those of the group and of groups below it."""
 
     __slots__ = ("_jobs", "_jobs_of", "group", "most", "most_per_user", "users")
@@ -30,7 +28,6 @@ class RunningJobs:
         self.forget()
 
     def forget(self) -> None:
-        """Clear all counts, before jobs are counted again."""
         # Attempts and claims of each job, and of each job by user, because an update may give a service another user.
         self._jobs: dict[int, int] = {}
         self._jobs_of: dict[Owned, int] = {}
@@ -40,16 +37,28 @@ class RunningJobs:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def begin(self, job: Owned, times: int = 1) -> None:
-        """Count ``times`` attempts or claims that begin."""
+    def begin(self, attempt: ChargedAttempt) -> None:
+        self._add(attempt.job.owned)
+
+    def end(self, attempt: ChargedAttempt) -> None:
+        self._take_back(attempt.job.owned)
+
+    def claim(self, claim: Charged) -> None:
+        self._add(claim.job.owned)
+
+    def drop(self, claim: Charged) -> None:
+        self._take_back(claim.job.owned)
+
+    def _add(self, job: Owned) -> None:
+        """Count one attempt or claim more."""
         number, user = job
-        self._jobs[number] = self._jobs.get(number, 0) + times
+        self._jobs[number] = self._jobs.get(number, 0) + 1
         count = self._jobs_of.get(job, 0)
-        self._jobs_of[job] = count + times
+        self._jobs_of[job] = count + 1
         if not count:
             self.users[user] = self.users.get(user, 0) + 1
 
-    def end(self, job: Owned) -> None:
+    def _take_back(self, job: Owned) -> None:
         """Count one attempt or claim less."""
         number, user = job
         _less(self._jobs, number)

@@ -315,20 +315,9 @@ def _restore_attempt(core: Cycle, stored: StoredAttempt) -> None:
     if alone and stored.held is None:
         amounts = widened(core.cluster, f, amounts, mask)
     slot = core.leases.hold_amounts(f, amounts, stored.end, mask, alone)
-    fields = fields_of(stored, KeptAttempt)
-    stopping = fields.pop("stopping")
-    attempt = Attempt(job=job, slot=slot, expected=stored.end, **fields)
-    core.expected.add(attempt)
-    core.relations.ports.take(f, attempt.ports)
-    core.relations.licences.hold(job.job.licences)
-    core.attempts[attempt.id] = attempt
+    attempt = Attempt(job=job, slot=slot, expected=stored.end, **fields_of(stored, KeptAttempt))
+    core.enter_attempt(attempt)
     restore_use(core, attempt, stored)
-    core.set_holder(slot, attempt)
-    job.attempts[attempt.id] = attempt
-    job.group.enter(attempt)
-    job.group.add_used(job, attempt.charge)
-    if stopping:
-        core.mark_leaving(attempt)
 
 
 def _held(core: Cycle, holder: Holder) -> tuple[int, ...]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cress.core.accounts import Owned
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.placing.vetoes import Reached
-from cress.core.running_jobs import LimitTrial, Owned, first_reached
+from cress.core.running_jobs import LimitTrial, first_reached
 
 
 def members_of(job: JobEntry) -> list[Owned]:

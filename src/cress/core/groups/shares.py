@@ -157,7 +157,10 @@ class Groups:
         self.bounded = any(group.max_quota is not None for group in groups)
         tree.keeps = any(group.lendable is not None for group in groups)
         for state in self.by_name.values():
-            state.tree = tree if tree.follows else None
+            above = [node for node in state.path() if node is not state]
+            # The group itself comes after those above it: its follower reads their amounts.
+            state.accounts = (*reversed(above), state, *state.policy.accounts, *state.counters)
+            state.follower = tree.follow if tree.follows else None
             state.limited = tree.keeps or (
                 self.bounded and any(node.spec.max_quota is not None for node in state.path())
             )

@@ -46,32 +46,15 @@ class Tree:
 
     # --- use -----------------------------------------------------------------------------------------------
 
-    def used(self, group: Amounts, change: tuple[int, ...]) -> None:
-        """Pass on a change of the use of a group, already made in the group itself."""
-        above = group.parent
-        while above is not None:
-            add_amounts(above.used, change)
-            if not above.stale:
-                self._mark(above)
-            above = above.parent
+    def follow(self, group: Amounts) -> None:
+        """Note a change of the use or the claims of a group that takes jobs, already made in it and in those above it.
+
+        Each group must be charged after those above it, so that they have their new amounts.
+        """
+        if group.parent is not None and not group.parent.stale:
+            self._mark(group.parent)
         if self.clock is not None:
             self._changed[group.name] = group
-        if self.keeps:
-            self._hold(group)
-
-    def leaving(self, group: Amounts, change: tuple[int, ...]) -> None:
-        """Pass on a change of the use of stopping tasks of a group."""
-        above = group.parent
-        while above is not None:
-            add_amounts(above.leaving, change)
-            above = above.parent
-
-    def claimed(self, group: Amounts, change: tuple[int, ...]) -> None:
-        """Pass on a change of the claimed amounts of a group."""
-        above = group.parent
-        while above is not None:
-            add_amounts(above.claimed, change)
-            above = above.parent
         if self.keeps:
             self._hold(group)
 

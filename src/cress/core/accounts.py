@@ -1,0 +1,67 @@
+"""Accounts: what the running tasks and the claims of a job are charged to (design note 0043).
+
+A job knows its accounts: the amounts of its group and of the groups above it, its user's part of a group with
+``Capacity``, the running jobs of groups with limits, and licences.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Protocol, TypeAlias
+
+from cress.model.job import Job
+
+# A job, by the number under which its tasks count, and its user.
+Owned: TypeAlias = tuple[int, str]
+
+
+class ChargedJob(Protocol):
+    """A job, as accounts see it."""
+
+    @property
+    def job(self) -> Job: ...
+    @property
+    def owned(self) -> Owned: ...
+
+
+class Charged(Protocol):
+    """An attempt or a claim: its job, and its charge in the measures of its group."""
+
+    @property
+    def job(self) -> ChargedJob: ...
+    @property
+    def charge(self) -> tuple[int, ...]: ...
+
+
+class ChargedAttempt(Charged, Protocol):
+    """An attempt, which may have been told to stop."""
+
+    @property
+    def stopping(self) -> bool: ...
+
+
+class Account(ABC):
+    """Counts what it is charged with; by default claims, and attempts that were told to stop, make no difference."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def begin(self, attempt: ChargedAttempt) -> None:
+        """Charge an attempt; it may be stopping already."""
+
+    @abstractmethod
+    def end(self, attempt: ChargedAttempt) -> None:
+        """Take back the charge of an attempt."""
+
+    def leave(self, attempt: ChargedAttempt) -> None:
+        """Note that a charged attempt was told to stop just now."""
+
+    def claim(self, claim: Charged) -> None:
+        """Charge a claim."""
+
+    def drop(self, claim: Charged) -> None:
+        """Take back the charge of a claim."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Clear it, before everything is charged again."""
