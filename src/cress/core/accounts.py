@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from cress.model.job import Job
 
 # A job, by the number under which its tasks count, and its user.
@@ -40,26 +42,43 @@ class ChargedAttempt(Charged, Protocol):
     def stopping(self) -> bool: ...
 
 
+class AtBound(msgspec.Struct, frozen=True):
+    """An account at its bound: it ``has`` an amount of at most ``most``, and a unit ``asks`` for more.
+
+    ``account`` is the name of a group or a licence, or "" for all groups together, of which those in ``keeping`` keep
+    so much unused capacity for themselves. ``user`` is set if it is the bound of this user there. Amounts are raw
+    amounts of one ``measure``, a dimension or a kind of node; "" for the scalar one and for numbers.
+    """
+
+    account: str
+    most: int
+    has: int
+    asks: int = 1
+    user: str = ""
+    measure: str = ""
+    keeping: tuple[tuple[str, int], ...] = ()
+
+
 class Account(ABC):
     """Counts what it is charged with; by default claims, and attempts that were told to stop, make no difference."""
 
     __slots__ = ()
 
     @abstractmethod
-    def begin(self, attempt: ChargedAttempt) -> None:
+    def begin(self, attempt: ChargedAttempt, /) -> None:
         """Charge an attempt; it may be stopping already."""
 
     @abstractmethod
-    def end(self, attempt: ChargedAttempt) -> None:
+    def end(self, attempt: ChargedAttempt, /) -> None:
         """Take back the charge of an attempt."""
 
-    def leave(self, attempt: ChargedAttempt) -> None:
+    def leave(self, attempt: ChargedAttempt, /) -> None:
         """Note that a charged attempt was told to stop just now."""
 
-    def claim(self, claim: Charged) -> None:
+    def claim(self, claim: Charged, /) -> None:
         """Charge a claim."""
 
-    def drop(self, claim: Charged) -> None:
+    def drop(self, claim: Charged, /) -> None:
         """Take back the charge of a claim."""
 
     @abstractmethod

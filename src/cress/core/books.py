@@ -10,13 +10,14 @@ from dataclasses import replace
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
+from cress.core.accounts import AtBound
 from cress.core.expected_ends import ExpectedEnds
 from cress.core.future.advance_reservations import AdvanceReservations, Kept
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
-from cress.core.groups.limits import Bound, never_lent, never_within_max
+from cress.core.groups.limits import never_lent, never_within_max
 from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, LeaseRow, Stranger
 from cress.core.kernels.holding import AMOUNTS, END, HEAD, NEXT, NONE, USABLE
@@ -757,7 +758,7 @@ class Books:
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         return job.gang and not self.fit.holds_when_empty(job.request, tasks, wants)
 
-    def never_within_bounds(self, job: Job) -> Bound | None:
+    def never_within_bounds(self, job: Job) -> AtBound | None:
         """Return the bound that ``job``, or its gang, exceeds even when it runs alone; ``None`` if there is none.
 
         A bound is a MaxQuota, or the capacity that other groups keep for themselves.

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from cress.core.accounts import Account, Charged, ChargedAttempt, Owned
-from cress.core.placing.vetoes import Reached
+from cress.core.accounts import Account, AtBound, Charged, Owned
 from cress.model.group import Group
 
 _Key = TypeVar("_Key")
@@ -37,20 +36,8 @@ class RunningJobs(Account):
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def begin(self, attempt: ChargedAttempt) -> None:
-        self._add(attempt.job.owned)
-
-    def end(self, attempt: ChargedAttempt) -> None:
-        self._take_back(attempt.job.owned)
-
-    def claim(self, claim: Charged) -> None:
-        self._add(claim.job.owned)
-
-    def drop(self, claim: Charged) -> None:
-        self._take_back(claim.job.owned)
-
-    def _add(self, job: Owned) -> None:
-        """Count one attempt or claim more."""
+    def begin(self, attempt: Charged) -> None:
+        job = attempt.job.owned
         number, user = job
         self._jobs[number] = self._jobs.get(number, 0) + 1
         count = self._jobs_of.get(job, 0)
@@ -58,12 +45,15 @@ class RunningJobs(Account):
         if not count:
             self.users[user] = self.users.get(user, 0) + 1
 
-    def _take_back(self, job: Owned) -> None:
-        """Count one attempt or claim less."""
+    def end(self, attempt: Charged) -> None:
+        job = attempt.job.owned
         number, user = job
         _less(self._jobs, number)
         if _less(self._jobs_of, job):
             _less(self.users, user)
+
+    # A claim counts like an attempt.
+    claim, drop = begin, end
 
     def running(self) -> Iterable[int]:
         """Return the running jobs."""
@@ -81,19 +71,19 @@ class RunningJobs(Account):
             self.most_per_user is not None and self.users.get(user, 0) > self.most_per_user
         )
 
-    def reached(self, job: Owned, more: Taken) -> Reached | None:
+    def reached(self, job: Owned, more: Taken) -> AtBound | None:
         """Return the limit that keeps a task of a job from starting, beside the places in ``more``; ``None`` without
         one.
         """
         number, user = job
         jobs = len(self._jobs) + len(more.jobs)
         if self.most is not None and jobs >= self.most and number not in self._jobs and number not in more.jobs:
-            return Reached(self.group, "", jobs, self.most)
+            return AtBound(self.group, self.most, jobs)
         if self.most_per_user is None:
             return None
         theirs = self.users.get(user, 0) + more.users.get(user, 0)
         if theirs >= self.most_per_user and job not in self._jobs_of and job not in more.jobs_of:
-            return Reached(self.group, user, theirs, self.most_per_user)
+            return AtBound(self.group, self.most_per_user, theirs, user=user)
         return None
 
     def take(self, job: Owned, more: Taken) -> None:
@@ -154,7 +144,7 @@ class LimitTrial:
         return True
 
 
-def first_reached(members: Sequence[Owned], counters: Sequence[RunningJobs]) -> Reached | None:
+def first_reached(members: Sequence[Owned], counters: Sequence[RunningJobs]) -> AtBound | None:
     """Return the first limit that keeps a unit of these jobs from starting; ``None`` if none does."""
     for counter in counters:
         more = _NOTHING if len(members) == 1 else Taken()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
+from cress.core.accounts import AtBound
+
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
 
 
@@ -12,15 +14,6 @@ class Licence(NamedTuple):
     """A licence as an object that shapes watch: its free number may change their match."""
 
     licence: str
-
-
-class LicenceShortage(NamedTuple):
-    """A shortage: a unit needs ``wanted`` of a licence; tasks have ``taken`` of the ``total``."""
-
-    name: str
-    wanted: int
-    taken: int
-    total: int
 
 
 class Licences:
@@ -37,16 +30,16 @@ class Licences:
         """Return the free number; negative if tasks hold more than the total."""
         return self.counts.get(name, 0) - self.taken.get(name, 0)
 
-    def short(self, wanted: Amounts) -> tuple[LicenceShortage, ...]:
+    def short(self, wanted: Amounts) -> tuple[AtBound, ...]:
         """Return the licences with too few free."""
-        return tuple(self._shortage(name, number) for name, number in wanted if number > self.free(name))
+        return tuple(self._at_bound(name, number) for name, number in wanted if number > self.free(name))
 
-    def never(self, wanted: Amounts) -> tuple[LicenceShortage, ...]:
+    def never(self, wanted: Amounts) -> tuple[AtBound, ...]:
         """Return the licences with a total that is too small, even if no task held any."""
-        return tuple(self._shortage(name, number) for name, number in wanted if number > self.counts.get(name, 0))
+        return tuple(self._at_bound(name, number) for name, number in wanted if number > self.counts.get(name, 0))
 
-    def _shortage(self, name: str, wanted: int) -> LicenceShortage:
-        return LicenceShortage(name, wanted, self.taken.get(name, 0), self.counts.get(name, 0))
+    def _at_bound(self, name: str, asks: int) -> AtBound:
+        return AtBound(name, self.counts.get(name, 0), self.taken.get(name, 0), asks)
 
     def hold(self, amounts: Amounts, sign: int = 1) -> None:
         """Take licences for a task, or (-1) return them."""

@@ -257,7 +257,7 @@ def _check_bounds(context: Context, job: Job) -> None:
     if bound is not None:
         amount = partial(say_amount, context.core, bound.measure)
         what = "all tasks of the gang ask" if job.gang else "one task asks"
-        if not bound.group:
+        if not bound.account:
             keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
             raise NotAccepted(
                 f"{what} for {amount(bound.asks)}, more than the quota of its group; the cluster has "
@@ -267,7 +267,7 @@ def _check_bounds(context: Context, job: Job) -> None:
                 field="resource",
             )
         raise NotAccepted(
-            f"{what} for {amount(bound.asks)}, and group {bound.group} has a MaxQuota of {amount(bound.most)}",
+            f"{what} for {amount(bound.asks)}, and group {bound.account} has a MaxQuota of {amount(bound.most)}",
             hint="a smaller job, or another group",
             field="resource",
         )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 from typing import Generic, Self
 
-from cress.core.accounts import Account
+from cress.core.accounts import Account, AtBound
 from cress.core.groups.policies.queue import J, Queue
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
@@ -165,6 +165,8 @@ class Policy(Generic[J]):
         """Do ``count_lacking`` for ``head``, one of ``looked_at``, and the jobs behind it only."""
         self.queue.count_lacking(fit, counts)
 
-    def may_use_more(self, job: J, charge: tuple[int, ...], quota: list[int]) -> bool:
-        """Return True if the policy's own limit lets the user of ``job`` start one more unit."""
-        return True
+    def user_at_bound(self, job: J, charge: tuple[int, ...]) -> AtBound | None:
+        """Return the bound on the use of one user that keeps a unit with this charge from starting; only if
+        ``limits_users``.
+        """
+        return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
 from typing import Self
 
-from cress.core.accounts import Account, ChargedAttempt
+from cress.core.accounts import Account, AtBound, ChargedAttempt
 from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.queue import J, Queue
 from cress.core.placing.fit import Fit
@@ -60,8 +60,9 @@ class CapacityPolicy(Policy[J]):
     offers_more = True
     overtakes = True
 
-    def __init__(self, weights: dict[str, int], limit_factor: float) -> None:
+    def __init__(self, group: str, weights: dict[str, int], limit_factor: float) -> None:
         super().__init__()
+        self._group = group
         self._weights = weights
         self._limit_factor = Fraction(str(limit_factor))
         self.limits_users = limit_factor > 0
@@ -76,7 +77,7 @@ class CapacityPolicy(Policy[J]):
 
     @classmethod
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
-        return cls(dict(group.user_weights), options.user_limit_factor)
+        return cls(group.name, dict(group.user_weights), options.user_limit_factor)
 
     def __len__(self) -> int:
         return self._count
@@ -148,17 +149,17 @@ class CapacityPolicy(Policy[J]):
             for user in list(self._queues):
                 self._place(user)
 
-    def may_use_more(self, job: J, charge: tuple[int, ...], quota: list[int]) -> bool:
-        used = self._use.used.get(job.job.user)
+    def user_at_bound(self, job: J, charge: tuple[int, ...]) -> AtBound | None:
+        user = job.job.user
+        used = self._use.used.get(user)
         if not self._limit_factor or used is None:
-            return True
+            return None
         active = {*self._queues, *self._use.used}
-        share = Fraction(self._weight(job.job.user), sum(self._weight(user) for user in active))
-        return all(
-            have + more <= self._limit_factor * share * limit
-            for have, more, limit in zip(used, charge, quota, strict=True)
-            if limit
-        )
+        part = self._limit_factor * Fraction(self._weight(user), sum(map(self._weight, active)))
+        for has, more, quota in zip(used, charge, self._quota, strict=True):
+            if quota and has + more > part * quota:
+                return AtBound(self._group, int(part * quota), has, more, user)
+        return None
 
     def _weight(self, user: str) -> int:
         return self._weights.get(user, 1)
