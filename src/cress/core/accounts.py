@@ -59,6 +59,33 @@ class AtBound(msgspec.Struct, frozen=True):
     keeping: tuple[tuple[str, int], ...] = ()
 
 
+class Numbers:
+    """A number of things, in total and by user."""
+
+    __slots__ = ("total", "users")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.users: dict[str, int] = {}
+
+    def add(self, user: str, number: int = 1) -> None:
+        """Count ``number`` things of a user more; it may be negative."""
+        self.total += number
+        has = self.users[user] = self.users.get(user, 0) + number
+        assert has >= 0, f"{user} has {has}"
+        if not has:
+            del self.users[user]
+
+    def of(self, user: str | None = None) -> int:
+        """Return the number of a user, or the total."""
+        return self.total if user is None else self.users.get(user, 0)
+
+    def beyond(self, most: int | None, more: int, user: str) -> AtBound | None:
+        """Return the bound on a user's number that ``more`` would exceed; ``None`` without one."""
+        has = self.of(user)
+        return AtBound("", most, has, more, user) if most is not None and has + more > most else None
+
+
 class Account(ABC):
     """Counts what it is charged with; by default claims, and attempts that were told to stop, make no difference."""
 
