@@ -27,7 +27,6 @@ from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
 from cress.core.placing.fit import Fit
 from cress.core.placing.fragmentation import Fragmentation
 from cress.core.placing.kinds import KindsConstraints, constraints_of, kinds_of, lasting_wants, request_and_wants
-from cress.core.placing.licence_use import LicenceAccount
 from cress.core.placing.matching import Matching
 from cress.core.placing.mix import Mix
 from cress.core.placing.node_choices import asker_of
@@ -77,7 +76,6 @@ class Books:
         self.relations.jobs = self.jobs
         # Both are empty while every job asks for amounts only.
         self.live, self.counts = self.matching.live, self.relations.counts
-        self.licences = LicenceAccount(self.matching)
         self.loads = Loads(self.cluster, options)
         self.attempts: dict[int, Attempt] = {}
         # The holder of the lease in each slot.
@@ -184,7 +182,7 @@ class Books:
         """Add a job."""
         self.jobs[job.job.id] = job
         job.group.jobs += 1
-        job.find_accounts(self.licences)
+        job.find_accounts(self.relations.licences)
         if self._is_related(job):
             self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
             self._ask_others()
@@ -451,8 +449,9 @@ class Books:
         """Charge everything again, after the groups, their measures, policies or limits have changed."""
         self.running.forget()
         for job in self.jobs.values():
-            job.find_accounts(self.licences)
-        for account in dict.fromkeys(account for group in self.groups for account in (*group.accounts, self.licences)):
+            job.find_accounts(self.relations.licences)
+        accounts = [self.relations.licences, *(account for group in self.groups for account in group.accounts)]
+        for account in dict.fromkeys(accounts):
             account.forget()
         for group in self.groups:
             group.attempts, group.claims, group.waiting_jobs = {}, [], QueuedJobs()

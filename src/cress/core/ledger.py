@@ -325,7 +325,7 @@ class Ledger(Books):
         self.cluster.loosened += 1
 
     def _licences_set(self, event: LicencesSet) -> None:
-        self.licences.set_counts(event.counts)
+        self.matching.set_licences(event.counts)
         self.plans.reconsider()
         self.units_in_doubt = True
         self.cluster.loosened += 1

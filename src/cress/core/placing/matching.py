@@ -24,6 +24,7 @@ from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.cluster import Cluster, NodeWatcher
 from cress.core.tables.data_locations import DataOf
+from cress.core.tables.licences import Amounts, Licence
 from cress.model.events import DataLocated
 from cress.model.node import Load, Node
 
@@ -46,6 +47,7 @@ class Matching(NodeWatcher):
         self.cluster = cluster
         self.context = ClauseContext(cluster)
         self.relations = self.context.relations
+        self.relations.licences.follower = self._licence_changed
         cluster.watcher = self
         # Shapes to evaluate again on all nodes when a task of these starts or ends anywhere.
         self._watchers: dict[Whose, dict[Shape, None]] = {}
@@ -158,6 +160,18 @@ class Matching(NodeWatcher):
         self._eligible_may_change()
         for shape in self.watchers(DataOf(event.data)):
             self.redo(shape)
+
+    def set_licences(self, counts: Amounts) -> None:
+        """Set the total number of each licence."""
+        self.facts_changed()
+        self.relations.licences.set_counts(counts)
+
+    def _licence_changed(self, name: str, before: int, now: int) -> None:
+        """Match the shapes again for which the free number of a licence became sufficient or too small."""
+        for shape in self.watchers(Licence(name)):
+            wanted = dict(shape.wants.licences).get(name, 0)
+            if (wanted <= before) != (wanted <= now):
+                self.redo(shape)
 
     def flush(self) -> None:
         """Update the rows of all live shapes for the changes since the last call."""

@@ -71,15 +71,10 @@ class Tree:
             above = above.parent
 
     def recount(self, groups: Iterable[Amounts]) -> None:
-        """Compute everything again, after groups were added, removed or counted again."""
-        groups = list(groups)
+        """Compute what follows from the amounts of groups again, after groups were added, removed or charged again."""
         for inner in self.upwards:
-            sums = ([0] * len(inner.quota) for _ in range(4))
-            inner.used, inner.leaving, inner.claimed, inner.held_below = sums
+            inner.held_below = [0] * len(inner.quota)
             for child in inner.children:
-                add_amounts(inner.used, tuple(child.used))
-                add_amounts(inner.leaving, tuple(child.leaving))
-                add_amounts(inner.claimed, tuple(child.claimed))
                 if self.keeps:
                     child.held = holds(child)
                     add_amounts(inner.held_below, tuple(child.held))
