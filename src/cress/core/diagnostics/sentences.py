@@ -79,16 +79,16 @@ def too_few(licences: tuple[AtBound, ...], *, never: bool) -> str:
     """Return the sentence about licences with too few free, or (``never``) with a total that is too small."""
     if never:
         told = (
-            f"{each.asks} of licence {each.account} are needed, but only {each.most} exist"
-            if each.most
-            else f"there is no licence {each.account}"
-            for each in licences
+            f"{licence.asks} of licence {licence.account} are needed, but only {licence.most} exist"
+            if licence.most
+            else f"there is no licence {licence.account}"
+            for licence in licences
         )
     else:
         told = (
-            f"waiting for {f'{each.asks} of ' * (each.asks > 1)}licence {each.account}: "
-            f"{each.has} of {each.most} in use"
-            for each in licences
+            f"waiting for {f'{licence.asks} of ' * (licence.asks > 1)}licence {licence.account}: "
+            f"{licence.has} of {licence.most} in use"
+            for licence in licences
         )
     return "; ".join(told)
 
@@ -101,8 +101,8 @@ def _counts(veto: Veto) -> str:
         it = " satisfy it" if veto.kind is Verdict.NO_ROOM else ""
         unmet = f"{veto.clauses[0][1]} of {veto.nodes} nodes do not{it}"
     elif named and len(veto.clauses) <= len(_ORDINALS):
-        each = [f"{count} the {word}" for (_, count), word in zip(veto.clauses, _ORDINALS, strict=False)]
-        unmet = f"of {veto.nodes} nodes " + ", ".join(each).replace(" the", " do not satisfy the", 1)
+        counts = [f"{count} the {word}" for (_, count), word in zip(veto.clauses, _ORDINALS, strict=False)]
+        unmet = f"of {veto.nodes} nodes " + ", ".join(counts).replace(" the", " do not satisfy the", 1)
     else:
         unmet = f"of {veto.nodes} nodes " + ", ".join(f"{count} do not satisfy {text}" for text, count in veto.clauses)
     return "; ".join(part for part in (unmet, lacking) if part)

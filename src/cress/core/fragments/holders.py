@@ -82,7 +82,6 @@ def settle(core: Books, lease: WorkloadLease) -> None:
     holder.charge_anew(group.charge(holder.amounts, core.cluster.specs[f].capacity, f))
     core.running.forget()
     core.groups.reorder(group)
-    core.cluster.loosened += 1
 
 
 def _wanted(core: Books, lease: WorkloadLease) -> dict[int, ResourceVector]:
