@@ -310,9 +310,8 @@ class Ledger(Books):
         self.cluster.loosened += 1
 
     def _racks_set(self, event: RacksSet) -> None:
-        self.relations.racks.set_neighbours(event.neighbours)
-        self.relations.set_distances(event.distances)
-        self.matching.redo_racks()
+        self.relations.set_topology(event.neighbours, event.distances)
+        self.matching.redo_domains()
         self.plans.reconsider()
         # Gangs may have more room although no clause changes on any node.
         self.cluster.loosened += 1

@@ -6,6 +6,7 @@ of a clause.
 
 from __future__ import annotations
 
+from cress.core.placing.adjacency import adjacency_predicate
 from cress.core.placing.data_clauses import data_predicate
 from cress.core.placing.licence_clauses import licence_predicates
 from cress.core.placing.node_choices import choice_predicates
@@ -17,13 +18,13 @@ from cress.core.placing.over_domains import (
     within_predicate,
 )
 from cress.core.placing.placement_clauses import (
-    adjacency_predicate,
     dependency_predicate,
     disk_predicate,
     placement_predicates,
     port_predicate,
 )
 from cress.core.placing.predicates import ExtraMaker, Maker
+from cress.core.placing.task_limits import limit_predicates
 from cress.language.clauses import Kind
 
 CLAUSES: dict[Kind, Maker] = {
@@ -37,4 +38,10 @@ CLAUSES: dict[Kind, Maker] = {
     Kind.NEAR: near_predicate,
     Kind.WITHIN: within_predicate,
 }
-EXTRAS: tuple[ExtraMaker, ...] = (placement_predicates, licence_predicates, choice_predicates, avoiding_predicates)
+EXTRAS: tuple[ExtraMaker, ...] = (
+    placement_predicates,
+    limit_predicates,
+    licence_predicates,
+    choice_predicates,
+    avoiding_predicates,
+)

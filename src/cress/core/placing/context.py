@@ -63,8 +63,8 @@ class ClauseContext:
             self._there = (self.relations.facts, n, found)
         return self._there[2]
 
-    def set_node(self, f: int, node: Node) -> bool:
-        """Add node ``f``, or take over its new description; return True if its rack changed."""
+    def set_node(self, f: int, node: Node) -> None:
+        """Add node ``f``, or take over its new description."""
         if self._columns is not None:
             has = self._columns.attributes
             before = dict(has[f]) if f < len(has) and self.relations.compared else {}
@@ -72,7 +72,7 @@ class ClauseContext:
             for key in self.relations.compared:
                 if f >= self.relations.node_count or before.get(key) != has[f].get(key):
                     self.relations.forget_domains(key)
-        return self.relations.set_node(f, node)
+        self.relations.set_node(f, node)
 
     def set_load(self, f: int, load: Load | None) -> None:
         """Set the measured load of node ``f``; ``None``: it is no longer measured."""

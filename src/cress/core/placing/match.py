@@ -184,8 +184,8 @@ class Match:
 
     @property
     def has_rules(self) -> bool:
-        """True if hard clauses compare the domains of all tasks of a gang."""
-        return any(each.compares for each in self.predicates)
+        """True if hard clauses may have rules for all tasks of a gang."""
+        return any(each.ruled for each in self.predicates)
 
     def caps(self) -> Ints:
         """Return the limit of copies per node that may start together; empty means no limit."""

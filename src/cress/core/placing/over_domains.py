@@ -18,14 +18,14 @@ from cress.core.kernels.domains import (
     WITHOUT_ANY,
     WITHOUT_ANY_IN_DOMAINS,
     close_beyond_shares,
+    close_full,
     close_uneven,
     close_unused,
-    close_used,
     worth_of_even,
 )
 from cress.core.placing.constraints import NO_OWNER, Wants
 from cress.core.placing.context import ClauseContext
-from cress.core.placing.gang_rules import Filling, OneEach, Rule, Within, least_used, share_bound
+from cress.core.placing.gang_rules import Filling, Limit, Rule, Within, least_used, share_bound
 from cress.core.placing.placement_clauses import PlacedPredicate, members_with, parts_of
 from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import Own, Whose
@@ -45,11 +45,12 @@ class OverDomain(PlacedPredicate):
 
     compares = True
     binds = True
+    ruled = True
 
     def __init__(self, context: ClauseContext, value: OverDomains, text: str) -> None:
         super().__init__(context.relations, text)
         self._context = context
-        self._key = value.key
+        self.key = value.key
         self._by = value.by
         self._others: Sequence[Predicate] = ()
         # The closed domains, after the state for which they were computed.
@@ -65,7 +66,18 @@ class OverDomain(PlacedPredicate):
     @property
     def domains(self) -> Domains:
         """The domains of the attribute."""
-        return self.relations.domains(self._key)
+        return self.relations.domains(self.key)
+
+    def running(self) -> Ints:
+        """Return, per domain, the number of the tasks that it watches, for reading only."""
+        tallies = [self.relations.tally(whose, self.key) for whose in self.watches]
+        # Mostly there is one.
+        return tallies[0] if len(tallies) == 1 else sum(tallies, np.zeros(len(self.domains) + 1, np.int64))
+
+    def used(self) -> list[int]:
+        """Return the domains with tasks that it watches."""
+        used: list[int] = np.flatnonzero(self.running()[:-1]).tolist()
+        return used
 
     def eligible(self) -> Bools:
         """Return, per domain, True if it is eligible.
@@ -89,7 +101,7 @@ class OverDomain(PlacedPredicate):
 
     def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
         # + 0 turns -0 into 0, because scores are compared by their bits.
-        return _take_over(np.float32(weight) * self.values() + np.float32(0), worth, changed)
+        return take_over(np.float32(weight) * self.values() + np.float32(0), worth, changed)
 
     def closed(self) -> Bools:
         """Return, per domain, True if it is closed now; computed once until a task starts or ends, or something
@@ -171,7 +183,7 @@ class Spread(OverDomain):
         return self._weights[1]
 
     def _counts(self, owner: int) -> Ints:
-        return self.relations.tally(Own(owner), self._key)
+        return self.relations.tally(Own(owner), self.key)
 
     def close(self, closed: Bools, changed: Ints) -> int:
         weights = self.weights()
@@ -180,7 +192,7 @@ class Spread(OverDomain):
             return int(close_beyond_shares(counts, weights, self._size, self._skew, closed, changed))
         if len(self._owners) == 1 and self._size == 1:
             return int(close_uneven(self._counts(self._owners[0]), self.eligible(), self._skew, closed, changed))
-        return _take_over(self._closed_to_all(weights), closed, changed)
+        return take_over(self._closed_to_all(weights), closed, changed)
 
     def _closed_to_all(self, weights: Ints | None) -> Bools:
         """Return the domains that are closed to a gang, or to tasks of several jobs that start together."""
@@ -260,7 +272,7 @@ class Spread(OverDomain):
         return f"with most_skew {int(needed.min())} one more would start" if len(asked) else ""
 
 
-def _take_over(new: npt.NDArray[Any], answers: npt.NDArray[Any], changed: Ints) -> int:
+def take_over(new: npt.NDArray[Any], answers: npt.NDArray[Any], changed: Ints) -> int:
     """Copy ``new`` into ``answers``; write the changed domains into ``changed``, and return their number."""
     numbers = np.flatnonzero(new != answers)
     changed[: len(numbers)] = numbers
@@ -285,58 +297,47 @@ def _reached(counts: Ints, size: int) -> int:
     return low
 
 
-def _total(tallies: list[Ints]) -> Ints:
-    """Return the sum of some tallies, for reading only; mostly there is one."""
-    found = tallies[0]
-    for each in tallies[1:]:
-        found = found + each
-    return found
-
-
 class OfJobs(OverDomain):
     """A predicate about the tasks of the jobs matched by a selector, or of the job itself."""
 
     def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
-        self._whose: dict[Whose, None] = {}
+        watches: dict[Whose, None] = {}
         # True if the tasks of the job itself are among them.
         self._own = False
         selections = context.relations.selections
         for member in members_with(clause, wants):
             if parse_selector(value.jobs).is_self:
-                self._whose[Own(member.owner)] = None
+                watches[Own(member.owner)] = None
                 self._own = True
             else:
                 selected = Selected(member.group, value.jobs)
-                self._whose[selected] = None
+                watches[selected] = None
                 job = context.relations.job_of(member.owner) if member.owner != NO_OWNER else None
                 self._own |= job is not None and selections.selects(selected, job.job.id)
-        self.watches = tuple(self._whose)
+        self.watches = tuple(watches)
         self._jobs = value.jobs
         self._size = wants.together
-
-    def _running(self) -> Ints:
-        return _total([self.relations.tally(whose, self._key) for whose in self._whose])
 
 
 class AwayFrom(OfJobs):
     """The predicate "no task of these jobs runs in the domain"."""
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        return int(close_used(self._running(), True, closed, changed))
+        return int(close_full(self.running(), 0, True, closed, changed))
 
     def values(self) -> Floats:
         """Return 1 for domains without such tasks, less with more of them."""
-        value = 1 / (1 + self._running())
+        value = 1 / (1 + self.running())
         value[-1] = 0
         return value.astype(np.float32)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
-        return (OneEach(self.domains),) if self._own else ()
+        return (Limit(self.domains, 1),) if self._own else ()
 
     def detail(self) -> str:
-        used = np.flatnonzero(self._running()[:-1]).tolist()
-        if self._key == "name" or not used:
+        used = self.used()
+        if self.key == "name" or not used:
             return ""
         return f"tasks of {_jobs_text(self._jobs)} run in {self._by} {self.shown_domains(used)}"
 
@@ -350,23 +351,22 @@ class Near(OfJobs):
         return self._own and not running.any()
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        return int(close_unused(self._running(), WITHOUT_ANY if self._own else NEVER_ALL, closed, changed))
+        return int(close_unused(self.running(), WITHOUT_ANY if self._own else NEVER_ALL, closed, changed))
 
     def values(self) -> Floats:
         """Return 1 for such domains, less for others with the distance."""
-        running = self._running()
-        return self._by_distance(np.flatnonzero(running[:-1]).tolist(), nobody=self._first(running))
+        return self._by_distance(self.used(), nobody=self._first(self.running()))
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
-        return (Within(self.domains, ()),) if self._own and (empty or self._first(self._running())) else ()
+        return (Within(self.domains, ()),) if self._own and (empty or self._first(self.running())) else ()
 
     def detail(self) -> str:
-        used = np.flatnonzero(self._running()[:-1]).tolist()
+        used = self.used()
         if not used:
             return "" if self._own else f"no task of {_jobs_text(self._jobs)} runs"
         return (
             ""
-            if self._key == "name"
+            if self.key == "name"
             else f"tasks of {_jobs_text(self._jobs)} run in {self._by} {self.shown_domains(used)}"
         )
 
@@ -376,29 +376,21 @@ class Together(OverDomain):
 
     def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
-        self._owners = tuple(dict.fromkeys(each.owner for each in members_with(clause, wants)))
-        self.watches = tuple(map(Own, self._owners))
-
-    def _running(self) -> Ints:
-        return _total([self.relations.tally(Own(owner), self._key) for owner in self._owners])
-
-    def _used(self) -> list[int]:
-        used: list[int] = np.flatnonzero(self._running()[:-1]).tolist()
-        return used
+        self.watches = tuple(dict.fromkeys(Own(each.owner) for each in members_with(clause, wants)))
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        return int(close_unused(self._running(), WITHOUT_ANY_IN_DOMAINS, closed, changed))
+        return int(close_unused(self.running(), WITHOUT_ANY_IN_DOMAINS, closed, changed))
 
     def values(self) -> Floats:
         """Return 1 for domains in use, less for others with the distance."""
-        used = self._used()
+        used = self.used()
         return self._by_distance(used, nobody=not used)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
-        return (Within(self.domains, () if empty else tuple(self._used())),)
+        return (Within(self.domains, () if empty else tuple(self.used())),)
 
     def detail(self) -> str:
-        used = self._used()
+        used = self.used()
         return f"its tasks run in {self._by} {self.shown_domains(used)}" if used else ""
 
 
@@ -430,7 +422,7 @@ class KeptOff(OverDomain):
         """Ignore the text from the base class, because this text follows the jobs."""
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        return int(close_used(self.relations.tally(self._whose, self._key), False, closed, changed))
+        return int(close_full(self.running(), 0, False, closed, changed))
 
     def never(self, places: Ints) -> Bools:
         return np.zeros(len(places), np.bool_)

@@ -33,6 +33,8 @@ class Predicate(ABC):
     binds = False
     # True if it compares domains, so that all nodes affect the set of eligible domains.
     compares = False
+    # True if it may have rules for all tasks of a gang together.
+    ruled = False
     # True if it is a choice of nodes, and so applies to some nodes only.
     chooses = False
     # The tasks whose starts and ends anywhere may change its result on any node.
