@@ -151,13 +151,13 @@ class Within(NamedTuple):
         """
         domains = self.domains
         rooms = [room_in(domains, each, limits) for each in copies]
-        may = domains.near_all(self.used) if self.adjacent else range(len(domains))
-        found = [
-            (d not in self.used, sum(room[d] for room in rooms), d)
-            for d in may
-            if all(room[d] >= size for room, size in zip(rooms, sizes, strict=True))
-        ]
-        for _, _, d in sorted(found):
+        enough = np.logical_and.reduce([room >= size for room, size in zip(rooms, sizes, strict=True)])
+        enough[-1] &= self.adjacent
+        holding = np.flatnonzero(enough)
+        if self.adjacent and self.used:
+            holding = holding[np.isin(holding, list(domains.near_all(self.used)))]
+        total = np.sum(rooms, axis=0)[holding]
+        for d in holding[np.lexsort((total, ~np.isin(holding, self.used)))].tolist():
             yield [np.where(domains.of[: len(each)] == d, each, 0) for each in copies]
 
     def ways(self, size: int, copies: Ints, limits: Sequence[Limit]) -> Iterator[Ints]:
@@ -167,7 +167,7 @@ class Within(NamedTuple):
             found = True
             yield way
         if self.adjacent and not found:
-            chosen = self.domains.adjacent(room_in(self.domains, copies, limits), size, self.used)
+            chosen = self.domains.adjacent(room_in(self.domains, copies, limits).tolist(), size, self.used)
             if chosen is not None:
                 yield within(self.domains, copies, chosen)
 
@@ -177,7 +177,7 @@ class Within(NamedTuple):
         The key is their number, their distances and their copies.
         """
         domains = self.domains
-        room = room_in(domains, copies, limits)
+        room: list[int] = room_in(domains, copies, limits).tolist()
         chosen = (domains.adjacent if self.adjacent else domains.tightest)(room, size, self.used)
         if chosen is None:
             return (len(room), 0, 0), copies
@@ -188,13 +188,13 @@ class Within(NamedTuple):
 Rule: TypeAlias = Filling | Limit | Within
 
 
-def room_in(domains: Domains, copies: Ints, limits: Sequence[Limit]) -> list[int]:
+def room_in(domains: Domains, copies: Ints, limits: Sequence[Limit]) -> Ints:
     """Return the copies per domain: the sums of those per node, within the limits of the same domains."""
     total = domains.total(copies)
     for each in limits:
         if each.domains is domains:
             total = np.minimum(total, each.bound())
-    return total.tolist()  # type: ignore[no-any-return]
+    return total
 
 
 def within(domains: Domains, copies: Ints, chosen: Sequence[int]) -> Ints:

@@ -121,7 +121,7 @@ def _room(rules: GangRules, size: int, copies: Ints) -> GangRoom | None:
         return None if filled is None else GangRoom(filled[0], copies, np.array(filled[1], np.int64))
     if limits:
         domains = limits[0].domains
-        room = GangRoom(domains.of, copies, np.array(room_in(domains, copies, limits), np.int64))
+        room = GangRoom(domains.of, copies, room_in(domains, copies, limits))
     else:
         room = GangRoom(np.zeros(len(copies), np.int64), copies, copies.sum(keepdims=True))
     return room if room.total >= size else None
