@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from cress.core.placing.constraints import Wants
 from cress.core.placing.context import ClauseContext
 from cress.core.placing.gang_rules import Rule, Within
-from cress.core.placing.over_domains import OverDomain, take_over
-from cress.core.placing.placement_clauses import members_with
-from cress.core.placing.predicates import Predicate
+from cress.core.placing.over_domains import OverDomain, owners_of, take_over
 from cress.core.placing.relations import RACK, belongs_with
 from cress.core.tables.arrays import Bools, Floats, Ints
-from cress.language.clauses import Clause, OverDomains
+from cress.language.clauses import Clause
 
 # The value of a soft NetworkAdjacent in a neighbouring rack; in the same rack it is 1.
 NEIGHBOUR = 0.5
@@ -28,9 +24,9 @@ class Adjacent(OverDomain):
 
     orders = True
 
-    def __init__(self, context: ClauseContext, owners: Iterable[int], text: str) -> None:
-        super().__init__(context, OverDomains(RACK, "Rack"), text)
-        jobs = (self.relations.job_of(each) for each in owners)
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        super().__init__(context, RACK, "Rack", str(clause))
+        jobs = (self.relations.job_of(each.job) for each in owners_of(clause, wants))
         self.watches = tuple(dict.fromkeys(belongs_with(job) for job in jobs if job is not None))
 
     def used(self) -> list[int]:
@@ -62,8 +58,3 @@ class Adjacent(OverDomain):
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         return (Within(self.domains, () if empty else tuple(self.used()), adjacent=True),)
-
-
-def adjacency_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``NetworkAdjacent = True``."""
-    return Adjacent(context, (each.owner for each in members_with(clause, wants)), str(clause))

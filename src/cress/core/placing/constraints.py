@@ -54,10 +54,10 @@ class Wants:
     node.
 
     ``ports`` are the requested numbers, 0 for a dynamic one; ``limits`` are those of the job's tasks that run together.
-    ``owner`` is the id of the job if the match depends on its own tasks, ``group`` the
-    name of its group if names of other jobs are relative to it. ``parts`` are the wants of the members of a unit of
-    several jobs, whose clauses are joined in ``hard``; ``members`` are their requests. ``apart``: nodes with fewer
-    tasks of the owner come first, before any rank. ``askers`` are the views of the unit's jobs for nodes with choices.
+    ``owner`` is the id of the job if the match depends on its own tasks, ``group`` the name of its group if names of
+    other jobs are relative to it. ``parts`` are the wants of the members of a unit of several jobs, whose clauses are
+    joined in ``hard``; ``members`` are their requests. ``apart``: nodes with fewer tasks of the owner come first,
+    before any rank. ``askers`` are the views of the unit's jobs for nodes with choices.
     ``licences`` are those of all tasks of the unit together. ``together`` tasks start at once, if a clause compares
     domains. ``avoids``: other jobs exclude it, so it avoids them. ``kinds`` are the kinds of the tasks that start, in
     a gang with several kinds.

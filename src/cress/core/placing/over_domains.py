@@ -47,11 +47,11 @@ class OverDomain(PlacedPredicate):
     binds = True
     ruled = True
 
-    def __init__(self, context: ClauseContext, value: OverDomains, text: str) -> None:
+    def __init__(self, context: ClauseContext, key: str, by: str, text: str) -> None:
         super().__init__(context.relations, text)
         self._context = context
-        self.key = value.key
-        self._by = value.by
+        self.key = key
+        self._by = by
         self._others: Sequence[Predicate] = ()
         # The closed domains, after the state for which they were computed.
         self._closed: tuple[tuple[int, int, Domains | None], Bools] = ((-1, -1, None), np.zeros(0, np.bool_))
@@ -159,10 +159,10 @@ class OverDomain(PlacedPredicate):
 class Spread(OverDomain):
     """The limit of tasks in a domain, relative to the least used eligible one, or by the shares of the domains."""
 
-    def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
-        super().__init__(context, value, brief(clause))
-        self._owners = tuple(dict.fromkeys(each.owner for each in members_with(clause, wants)))
-        self.watches = tuple(map(Own, self._owners))
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        value = _value(clause)
+        super().__init__(context, value.key, value.by, brief(clause))
+        self.watches = owners_of(clause, wants)
         self._skew = value.most_skew
         self._targets = {name.casefold(): share for name, share in value.targets}
         self._size = wants.together
@@ -182,23 +182,23 @@ class Spread(OverDomain):
             self._weights = (eligible, np.where(eligible, found, 0))
         return self._weights[1]
 
-    def _counts(self, owner: int) -> Ints:
-        return self.relations.tally(Own(owner), self.key)
+    def _counts(self, whose: Whose) -> Ints:
+        return self.relations.tally(whose, self.key)
 
     def close(self, closed: Bools, changed: Ints) -> int:
         weights = self.weights()
-        if len(self._owners) == 1 and weights is not None:
-            counts = self._counts(self._owners[0])
+        if len(self.watches) == 1 and weights is not None:
+            counts = self._counts(self.watches[0])
             return int(close_beyond_shares(counts, weights, self._size, self._skew, closed, changed))
-        if len(self._owners) == 1 and self._size == 1:
-            return int(close_uneven(self._counts(self._owners[0]), self.eligible(), self._skew, closed, changed))
+        if len(self.watches) == 1 and self._size == 1:
+            return int(close_uneven(self._counts(self.watches[0]), self.eligible(), self._skew, closed, changed))
         return take_over(self._closed_to_all(weights), closed, changed)
 
     def _closed_to_all(self, weights: Ints | None) -> Bools:
         """Return the domains that are closed to a gang, or to tasks of several jobs that start together."""
         closed = np.zeros(len(self.domains) + 1, np.bool_)
-        for owner in self._owners:
-            counts = self._counts(owner)
+        for whose in self.watches:
+            counts = self._counts(whose)
             if weights is not None:
                 closed |= counts >= share_bound(weights, int(counts.sum()) + self._size, self._skew)
             else:
@@ -212,8 +212,8 @@ class Spread(OverDomain):
         return closed
 
     def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
-        if len(self._owners) == 1 and not self._targets:
-            counts = self._counts(self._owners[0])
+        if len(self.watches) == 1 and not self._targets:
+            counts = self._counts(self.watches[0])
             return int(worth_of_even(counts, self.eligible(), np.float32(weight), worth, changed))
         return super().weigh(weight, worth, changed)
 
@@ -221,8 +221,8 @@ class Spread(OverDomain):
         """Return 1 for the domains that come first, less for fuller ones, and 0 for nodes without the attribute."""
         value = np.ones(len(self.domains) + 1, np.float64)
         weights = self.weights()
-        for owner in self._owners:
-            counts = self._counts(owner)
+        for whose in self.watches:
+            counts = self._counts(whose)
             if weights is not None:
                 over = np.maximum(0, counts + 1 - share_bound(weights, int(counts.sum()) + 1, 1))
                 over[weights == 0] += 1
@@ -233,12 +233,12 @@ class Spread(OverDomain):
         return value.astype(np.float32)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
-        counts = np.zeros(len(self.domains) + 1, np.int64) if empty else self._counts(self._owners[0])
+        counts = np.zeros(len(self.domains) + 1, np.int64) if empty else self._counts(self.watches[0])
         return (Filling(self.domains, counts, self.eligible(), self._skew, self.weights()),)
 
     def detail(self) -> str:
         """Return a sentence about the present spread of the tasks, and the domain for which they wait."""
-        domains, counts, eligible = self.domains, self._counts(self._owners[0]), self.eligible()
+        domains, counts, eligible = self.domains, self._counts(self.watches[0]), self.eligible()
         total = int(counts.sum())
         weights = self.weights()
         if weights is not None and eligible.any() and not weights.any():
@@ -262,7 +262,7 @@ class Spread(OverDomain):
         """Return the least ``most_skew`` that would let a task start on one of these nodes."""
         asked = np.unique(self.domains.of[places])
         asked = asked[asked < len(self.domains)]
-        counts, weights = self._counts(self._owners[0]), self.weights()
+        counts, weights = self._counts(self.watches[0]), self.weights()
         if weights is not None:
             asked = asked[weights[asked] > 0]
             bound = share_bound(weights, int(counts.sum()) + 1, 1)
@@ -297,11 +297,17 @@ def _reached(counts: Ints, size: int) -> int:
     return low
 
 
+def owners_of(clause: Clause, wants: Wants) -> tuple[Own, ...]:
+    """Return the jobs of a unit that have a clause, as owners of tasks."""
+    return tuple(dict.fromkeys(Own(each.owner) for each in members_with(clause, wants)))
+
+
 class OfJobs(OverDomain):
     """A predicate about the tasks of the jobs matched by a selector, or of the job itself."""
 
-    def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
-        super().__init__(context, value, brief(clause))
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        value = _value(clause)
+        super().__init__(context, value.key, value.by, brief(clause))
         watches: dict[Whose, None] = {}
         # True if the tasks of the job itself are among them.
         self._own = False
@@ -374,9 +380,10 @@ class Near(OfJobs):
 class Together(OverDomain):
     """The predicate "all tasks of the job are in one domain"; a gang takes the tightest one that holds it."""
 
-    def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
-        super().__init__(context, value, brief(clause))
-        self.watches = tuple(dict.fromkeys(Own(each.owner) for each in members_with(clause, wants)))
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        value = _value(clause)
+        super().__init__(context, value.key, value.by, brief(clause))
+        self.watches = owners_of(clause, wants)
 
     def close(self, closed: Bools, changed: Ints) -> int:
         return int(close_unused(self.running(), WITHOUT_ANY_IN_DOMAINS, closed, changed))
@@ -399,7 +406,7 @@ class KeptOff(OverDomain):
 
     def __init__(self, context: ClauseContext, avoid: Avoid) -> None:
         self._whose, by = avoid
-        super().__init__(context, OverDomains(self._whose.key, by), "")
+        super().__init__(context, self._whose.key, by, "")
         self.watches = (self._whose,)
 
     binds = False
@@ -438,26 +445,6 @@ def _jobs_text(jobs: str) -> str:
 def _value(clause: Clause) -> OverDomains:
     assert isinstance(clause.value, OverDomains)
     return clause.value
-
-
-def spread_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``spread(…)``."""
-    return Spread(context, clause, _value(clause), wants)
-
-
-def away_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``away_from(…)``."""
-    return AwayFrom(context, clause, _value(clause), wants)
-
-
-def near_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``near(…)``."""
-    return Near(context, clause, _value(clause), wants)
-
-
-def within_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``within(…)``."""
-    return Together(context, clause, _value(clause), wants)
 
 
 def avoiding_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predicate]:

@@ -103,10 +103,12 @@ class DynamicPorts(PlacedPredicate):
 class WholeDisks(PlacedPredicate):
     """The predicate "the node has that many unused disks"."""
 
-    def __init__(self, context: ClauseContext, number: int, text: str) -> None:
-        super().__init__(context.relations, text)
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        super().__init__(context.relations, str(clause))
         self._cluster = context.cluster
-        self._number = number
+        # A repeated clause adds up.
+        asked = [each for each in wants.hard if each.kind is Kind.DISK] if clause in wants.hard else [clause]
+        self._number = sum(map(_number, asked))
 
     def excludes(self, places: Ints) -> Bools:
         return np.asarray(devices.disks_on(self._cluster, places, free=True) < self._number, np.bool_)
@@ -145,10 +147,10 @@ class UnitDevices(PlacedPredicate):
 class Depends(PlacedPredicate):
     """The predicate "tasks of the required jobs run on the node"."""
 
-    def __init__(self, context: ClauseContext, keys: Iterable[JobKey], text: str) -> None:
-        super().__init__(context.relations, text)
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        super().__init__(context.relations, str(clause))
         self._specs = context.cluster.specs
-        self._keys = tuple(keys)
+        self._keys = tuple(dict.fromkeys(key_of(str(clause.value), each.group) for each in members_with(clause, wants)))
 
     def shown(self) -> str:
         """Return ``Nodes in (…)`` with the present nodes, by address, or by name if nodes share it.
@@ -200,22 +202,9 @@ def port_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Pred
     return FixedPort(context.relations, _number(clause))
 
 
-def dependency_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``JobDependency = …``."""
-    keys = dict.fromkeys(key_of(str(clause.value), each.group) for each in members_with(clause, wants))
-    return Depends(context, keys, str(clause))
-
-
 def _number(clause: Clause) -> int:
     assert isinstance(clause.value, int)
     return clause.value
-
-
-def disk_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``ExclusiveDisk = …``."""
-    # A repeated clause adds up.
-    number = sum(_number(each) for each in wants.hard if each.kind is Kind.DISK) if clause in wants.hard else 0
-    return WholeDisks(context, number or _number(clause), str(clause))
 
 
 def placement_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predicate]:

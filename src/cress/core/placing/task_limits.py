@@ -15,7 +15,6 @@ from cress.core.placing.placement_clauses import parts_of
 from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import NODE, Own
 from cress.core.tables.arrays import Bools, Ints
-from cress.language.clauses import OverDomains
 from cress.language.names import key_of
 
 
@@ -27,7 +26,7 @@ class FewTasks(OverDomain):
 
     def __init__(self, context: ClauseContext, limit: TaskLimit, owner: int, tasks: int) -> None:
         where = "on one node" if key_of(limit.by) == NODE else f"in one {limit.by.lower()}"
-        super().__init__(context, OverDomains(key_of(limit.by), limit.by), f"at most {limit.most} of its tasks {where}")
+        super().__init__(context, key_of(limit.by), limit.by, f"at most {limit.most} of its tasks {where}")
         self.watches = (Own(owner),)
         self.ruled = self.key != NODE
         self._limit = limit
