@@ -30,11 +30,35 @@ Asker: TypeAlias = tuple[Facts, tuple[str, ...]]
 
 # Kinds of clauses that are expressions.
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
-# Kinds of clauses that compare domains.
-OVER_DOMAINS = (Kind.SPREAD, Kind.AWAY, Kind.NEAR, Kind.WITHIN)
-# Kinds of clauses about all tasks of a gang, not allowed in a gang with parts; ``within`` is allowed if all its parts
-# have it.
-NOT_OF_PARTS = (Kind.ADJACENT, Kind.WHOLE, Kind.SPREAD, Kind.AWAY, Kind.NEAR)
+
+
+class KindRow(NamedTuple):
+    """Properties of a kind of clause: ``key``, its key in job files, if it has one of its own.
+
+    ``own``: it counts tasks of the job itself. ``named``: it names jobs, relative to the group of the job. ``sized``:
+    the number of tasks that start together matters. ``of_gang``: it is about all tasks of a gang, and not allowed in a
+    gang with parts; ``within`` is allowed if all its parts have it.
+    """
+
+    key: str = ""
+    own: bool = False
+    named: bool = False
+    sized: bool = False
+    of_gang: bool = False
+
+
+# The kinds of clauses with such properties.
+KINDS: dict[Kind, KindRow] = {
+    Kind.DISK: KindRow("exclusive_disk"),
+    Kind.ADJACENT: KindRow(own=True, of_gang=True),
+    Kind.DEPENDENCY: KindRow(named=True),
+    Kind.WHOLE: KindRow(of_gang=True),
+    Kind.SPREAD: KindRow("spread", own=True, sized=True, of_gang=True),
+    Kind.AWAY: KindRow("away_from", own=True, named=True, sized=True, of_gang=True),
+    Kind.NEAR: KindRow("near", own=True, named=True, sized=True, of_gang=True),
+    Kind.WITHIN: KindRow("within", own=True, sized=True),
+}
+NOT_OF_PARTS = tuple(kind for kind, row in KINDS.items() if row.of_gang)
 FOR_ALL = "within: of the job, or in each part"
 
 
@@ -58,8 +82,8 @@ class Wants:
     other jobs are relative to it. ``parts`` are the wants of the members of a unit of several jobs, whose clauses are
     joined in ``hard``; ``members`` are their requests. ``apart``: nodes with fewer tasks of the owner come first,
     before any rank. ``askers`` are the views of the unit's jobs for nodes with choices.
-    ``licences`` are those of all tasks of the unit together. ``together`` tasks start at once, if a clause compares
-    domains. ``avoids``: other jobs exclude it, so it avoids them. ``kinds`` are the kinds of the tasks that start, in
+    ``licences`` are those of all tasks of the unit together. ``together`` tasks start at once, if that matters to a
+    clause. ``avoids``: other jobs exclude it, so it avoids them. ``kinds`` are the kinds of the tasks that start, in
     a gang with several kinds.
     """
 
@@ -117,10 +141,10 @@ class Constraints:
         "keys",
         "lasting",
         "least",
-        "over_domains",
         "owned",
         "rank",
         "requirement",
+        "sized",
         "whole",
     )
 
@@ -130,13 +154,11 @@ class Constraints:
         self.keys = keys
         relaxations = [clause.relaxation for clause in requirement.clauses]
         self.by_load = any(each is not None and each.by_load for each in relaxations)
-        kinds = {clause.kind for clause in requirement.clauses}
-        kinds.update(term.what.kind for term in rank.terms if isinstance(term.what, Clause))
-        of_tasks = kinds.intersection((Kind.ADJACENT, *OVER_DOMAINS))
-        self.owned = bool(keys.apart or keys.limits or of_tasks)
-        self.grouped = not kinds.isdisjoint((Kind.DEPENDENCY, Kind.AWAY, Kind.NEAR))
-        self.over_domains = not kinds.isdisjoint(OVER_DOMAINS)
         asked = [*requirement.clauses, *(term.what for term in rank.terms if isinstance(term.what, Clause))]
+        rows = [KINDS[clause.kind] for clause in asked if clause.kind in KINDS]
+        self.owned = bool(keys.apart or keys.limits) or any(row.own for row in rows)
+        self.grouped = any(row.named for row in rows)
+        self.sized = any(row.sized for row in rows)
         # The data of DataLocality clauses, hard or soft.
         self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
         # Clauses that are always hard.
@@ -190,7 +212,7 @@ class Constraints:
         """
         owner = owner if self.owned else NO_OWNER
         group = group if self.grouped else ""
-        together = size if self.over_domains else 1
+        together = size if self.sized else 1
         size = size if self.keys.licences else 1
         key = (soft, owner, group, size, together)
         if key == self._last[0]:
