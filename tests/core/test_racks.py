@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,15 @@ def test_neighbours_are_near_each_other_in_both_directions_and_farther_ones_are_
     assert made.near_all([0]) == {0, 1}
     assert made.near_all([0, 2]) == set()
     assert made.near_all([]) == {0, 1, 2, 3}
+
+
+@given(st.lists(st.sampled_from(["a", "A", "b", "c", "", None, True, 7]), max_size=9))
+def test_domains_grow_as_if_all_nodes_had_been_there(values: list[Any]) -> None:
+    grown = Domains(())
+    for value in values:
+        grown = grown.with_node(value)
+    whole = Domains(values)
+    assert (grown.names, grown.index, grown.of.tolist()) == (whole.names, whole.index, whole.of.tolist())
 
 
 def test_nodes_without_a_rack_are_near_each_other_only() -> None:

@@ -157,7 +157,8 @@ class Within(NamedTuple):
         if self.adjacent and self.used:
             holding = holding[np.isin(holding, list(domains.near_all(self.used)))]
         total = np.sum(rooms, axis=0)[holding]
-        for d in holding[np.lexsort((total, ~np.isin(holding, self.used)))].tolist():
+        order = np.lexsort((domains.first[holding], total, ~np.isin(holding, self.used)))
+        for d in holding[order].tolist():
             yield [np.where(domains.of[: len(each)] == d, each, 0) for each in copies]
 
     def ways(self, size: int, copies: Ints, limits: Sequence[Limit]) -> Iterator[Ints]:

@@ -132,8 +132,9 @@ def _chosen(rules: GangRules, size: int, copies: Ints) -> Iterator[Ints]:
     rest.
     """
     limits = [each for each in rules.hard if isinstance(each, Limit)]
-    asked = [each for each in rules.hard if isinstance(each, Within)]
-    preferred = [each for each in rules.soft if isinstance(each, Within)]
+    # Single domains first: what is left of them has near ones.
+    asked = sorted((each for each in rules.hard if isinstance(each, Within)), key=lambda each: each.adjacent)
+    preferred = sorted((each for each in rules.soft if isinstance(each, Within)), key=lambda each: each.adjacent)
     ways: Iterable[Ints] = [copies]
     for each in asked:
         ways = _narrowed(ways, each, size, limits)

@@ -61,6 +61,7 @@ class Match:
         "by_domains",
         "closures",
         "compares",
+        "counts_eligible",
         "dynamic_scores",
         "first",
         "follows_nodes",
@@ -107,6 +108,7 @@ class Match:
             if each.orders and clause not in weighed
         ]
         asked = (*self.predicates, *(each for _, each in self._terms))
+        self.counts_eligible = any(each.counts_eligible for each in asked)
         self.watches = tuple(whose for each in asked for whose in each.watches)
         self.scores: Floats | None = None
         self.orders: list[Floats] | None = None

@@ -69,7 +69,8 @@ class Matching(NodeWatcher):
 
     def set_node(self, f: int, node: Node) -> None:
         """Add node ``f``, or take over its new description."""
-        self.context.set_node(f, node)
+        if self.context.set_node(f, node):
+            self.redo_domains()
         self.change(f)
 
     def set_load(self, f: int, load: Load | None) -> None:
@@ -90,9 +91,11 @@ class Matching(NodeWatcher):
         self._eligible_may_change()
 
     def _eligible_may_change(self) -> None:
-        """Mark the shapes that compare domains for evaluation, because the set of eligible domains may have changed."""
+        """Mark the shapes that count eligible domains for evaluation, because these may have changed."""
         self.relations.facts += 1
-        self.redo_domains()
+        for shape in self._comparing:
+            if shape.match is not None and shape.match.counts_eligible:
+                self.redo(shape)
 
     def facts_changed(self) -> None:
         """Drop the cache of nodes that could ever satisfy wants."""

@@ -159,6 +159,8 @@ class OverDomain(PlacedPredicate):
 class Spread(OverDomain):
     """The limit of tasks in a domain, relative to the least used eligible one, or by the shares of the domains."""
 
+    counts_eligible = True
+
     def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
         value = _value(clause)
         super().__init__(context, value.key, value.by, brief(clause))

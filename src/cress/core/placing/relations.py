@@ -173,10 +173,16 @@ class Relations:
         return tuple(self._domains)
 
     def forget_domains(self, key: str) -> None:
-        """Drop the domains of an attribute, because a value changed or a node was added."""
+        """Drop the domains of an attribute, because a value or the distances changed."""
         if self._domains.pop(key, None) is not None:
             for tallies in self._tallies.values():
                 tallies.pop(key, None)
+
+    def grow_domains(self, key: str, value: Value | None) -> None:
+        """Add a node to the domains of an attribute."""
+        grown = self._domains[key].with_node(value)
+        self.forget_domains(key)
+        self._domains[key] = grown
 
     def tally(self, whose: Whose, key: str) -> Ints:
         """Return the number of these tasks per domain of an attribute; the last element is for nodes without the

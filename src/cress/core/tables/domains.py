@@ -40,18 +40,26 @@ class Domains:
         self.names: list[str] = []
         self.index: dict[str, int] = {}
         self._distances = distances or {}
-        numbers: list[int] = []
-        for value in values:
-            if value is None or value == "":
-                numbers.append(-1)
-                continue
-            text = value_text(value)
-            d = self.index.setdefault(text.casefold(), len(self.names))
-            if d == len(self.names):
-                self.names.append(text)
-            numbers.append(d)
-        self.of: Ints = np.array(numbers, np.int64)
+        self.of: Ints = np.array([self._number(value) for value in values], np.int64)
         self.of[self.of < 0] = len(self.names)
+
+    def _number(self, value: Value | None) -> int:
+        """Return the number of a value, if necessary a new one; -1 without a value."""
+        if value is None or value == "":
+            return -1
+        text = value_text(value)
+        d = self.index.setdefault(text.casefold(), len(self.names))
+        if d == len(self.names):
+            self.names.append(text)
+        return d
+
+    def with_node(self, value: Value | None) -> Domains:
+        """Return the domains with one more node."""
+        more = Domains((), self._distances)
+        more.names, more.index = self.names.copy(), self.index.copy()
+        more.of = np.append(np.where(self.of == len(self), -1, self.of), more._number(value))
+        more.of[more.of < 0] = len(more)
+        return more
 
     def __len__(self) -> int:
         return len(self.names)
@@ -64,6 +72,12 @@ class Domains:
         """
         order = np.argsort(self.of, kind="stable")
         return order, np.searchsorted(self.of[order], np.arange(len(self) + 2))
+
+    @cached_property
+    def first(self) -> Ints:
+        """The first node of each domain, and the first one without a domain, by which ties are decided."""
+        order, bounds = self.sorted_nodes
+        return np.append(order, len(order))[bounds[:-1]]
 
     def total(self, per_node: Ints) -> Ints:
         """Return the sums per domain of amounts per node; the last one is for nodes without a domain."""
@@ -144,13 +158,13 @@ class Domains:
         ``room`` are copies per domain, the last one on nodes without one. A single domain wins, a used one if possible,
         and then the tightest. Else the fewest domains win. This is exact for two. For more, each possible first domain
         is extended greedily by the roomiest one near all chosen; if that fails, a search of bounded length follows.
-        Ties go to the most used domains, then the least room left over, then the order of numbers.
+        Ties go to the most used domains, then the least room left over, then the first node.
         """
         near_to = set(used)
         candidates = [d for d in sorted(self.near_all(near_to)) if room[d] > 0]
         holding = [d for d in candidates if room[d] >= size]
         if holding:
-            return [min(holding, key=lambda d: (d not in near_to, room[d], d))]
+            return [min(holding, key=lambda d: (d not in near_to, room[d], self.first[d]))]
         among = set(candidates)
         if all(sum(room[other] for other in self.near[d] & among) < size for d in candidates):
             return None
