@@ -192,9 +192,9 @@ Rule: TypeAlias = Filling | Limit | Within
 def room_in(domains: Domains, copies: Ints, limits: Sequence[Limit]) -> Ints:
     """Return the copies per domain: the sums of those per node, within the limits of the same domains."""
     total = domains.total(copies)
-    for each in limits:
-        if each.domains is domains:
-            total = np.minimum(total, each.bound())
+    for limit in limits:
+        if limit.domains is domains:
+            total = np.minimum(total, limit.bound())
     return total
 
 

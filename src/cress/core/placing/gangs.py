@@ -113,11 +113,11 @@ def ruled_rooms(rules: GangRules, size: int, copies: Ints) -> Iterator[GangRoom]
 
 def _room(rules: GangRules, size: int, copies: Ints) -> GangRoom | None:
     """Return the room within these copies by the rules that count; ``None`` if it is too small."""
-    hard = [each for each in rules.hard if not isinstance(each, Within)]
-    soft = [each for each in rules.soft if not isinstance(each, Within)]
-    limits = [each for each in hard if isinstance(each, Limit)]
-    if soft or len(limits) < len(hard) or len({id(each.domains) for each in limits}) > 1:
-        filled = fill(copies, size, [each.counter(size) for each in hard], [each.counter(size) for each in soft])
+    hard = [rule for rule in rules.hard if not isinstance(rule, Within)]
+    soft = [rule for rule in rules.soft if not isinstance(rule, Within)]
+    limits = [rule for rule in hard if isinstance(rule, Limit)]
+    if soft or len(limits) < len(hard) or any(rule.domains is not limits[0].domains for rule in limits):
+        filled = fill(copies, size, [rule.counter(size) for rule in hard], [rule.counter(size) for rule in soft])
         return None if filled is None else GangRoom(filled[0], copies, np.array(filled[1], np.int64))
     if limits:
         domains = limits[0].domains
@@ -131,13 +131,13 @@ def _chosen(rules: GangRules, size: int, copies: Ints) -> Iterator[Ints]:
     """Yield the copies in the domains to which the gang is restricted, best choice first; preferred ones precede the
     rest.
     """
-    limits = [each for each in rules.hard if isinstance(each, Limit)]
-    # Single domains first: what is left of them has near ones.
-    asked = sorted((each for each in rules.hard if isinstance(each, Within)), key=lambda each: each.adjacent)
-    preferred = sorted((each for each in rules.soft if isinstance(each, Within)), key=lambda each: each.adjacent)
+    limits = [rule for rule in rules.hard if isinstance(rule, Limit)]
+    # Single domains come first, because near ones are looked for inside them.
+    asked = sorted((rule for rule in rules.hard if isinstance(rule, Within)), key=lambda rule: rule.adjacent)
+    preferred = sorted((rule for rule in rules.soft if isinstance(rule, Within)), key=lambda rule: rule.adjacent)
     ways: Iterable[Ints] = [copies]
-    for each in asked:
-        ways = _narrowed(ways, each, size, limits)
+    for rule in asked:
+        ways = _narrowed(ways, rule, size, limits)
     if preferred:
         ways = list(ways)
         found = [(*preferred[0].tightest(size, way, limits), i) for i, way in enumerate(ways[:MOST_CHOICES])]
