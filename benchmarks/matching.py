@@ -123,7 +123,7 @@ def _repairs(cluster: Cluster, hard: Program, soft: Program) -> Iterator[Result]
     def match() -> None:
         core.cluster.refresh(next(places) % len(cluster.nodes))
         core.matching.flush()
-        core.fit.set_aside(shape)
+        core.fit.set_aside(shape, core.cluster.none_closed)
 
     note = "in the core: repair the row, then set aside all but the best"
     yield Result("matching again after one node changed", fastest(match, 2000) * 1e6, "µs", 20, note=note)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from cress.cli import reservations
+from cress.cli.main import app
 from cress.cli.tables import plain
 from cress.client import ReservationView
 from tests.center.program import Center
-from tests.forked import run_cress
 
 EXAM = ReservationView(
     name="exam", group="b", state="active", start=1796148000.0, until=1796162400.0, zone="UTC",
@@ -79,12 +79,28 @@ def center(tmp_path: Path) -> Iterator[Center]:
         yield running
 
 
-def test_reservations_are_made_listed_and_removed_and_mistakes_are_one_sentence(center: Center) -> None:
-    def said(*arguments: str, code: int = 0) -> str:
-        done = run_cress(arguments, environment={**os.environ, "CRESS_DATA": str(center.data), "CRESS_URL": ""})
-        assert done.returncode == code, done
-        return (done.stdout + done.stderr).removesuffix("\n")
+@pytest.fixture
+def said(center: Center, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return what a command prints, without its last line end.
 
+    It runs in this process: a program for each of some thirty commands would take most of the time of the test.
+    """
+    monkeypatch.setenv("CRESS_DATA", str(center.data))
+    monkeypatch.setattr("cress.client.config._chosen", [])
+    for name in ("CRESS_URL", "CRESS_TOKEN", "CRESS_SOCKET", "CRESS_CLUSTER"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*arguments: str, code: int = 0) -> str:
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == code, (arguments, done.output)
+        return done.output.removesuffix("\n")
+
+    return call
+
+
+def test_reservations_are_made_listed_and_removed_and_mistakes_are_one_sentence(
+    center: Center, said: Callable[..., str]
+) -> None:
     assert said("reservations") == "nothing is reserved in advance (docs/reservations.md)"
     assert said("reserve", "exam", "--nodes", "n1", "--for", "1h", code=2) == (
         "cress reserve: nodes: there is no node 'n1' (no node has registered yet)"

@@ -171,7 +171,7 @@ class Tables:
         """The node of the kernel and of the twin."""
         expected = self.plain.choose(shape.request, self.balance.pending)
         slot = self.tables.leases.take_slot(end)
-        f = self.balance.place(shape, slot, end)
+        f = self.balance.place(shape, slot, end, self.cluster.none_closed)
         if f < 0:
             self.tables.leases.return_slot(slot, end)
         else:

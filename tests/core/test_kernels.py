@@ -146,7 +146,7 @@ def test_a_node_without_any_weighted_dimension_is_perfectly_balanced_and_no_bett
     balance = tables.choice(settings)
     shape = tables.fit.shape(dimensions.vector(disk_write=1), 1)
     tables.fit.want(shape)
-    assert balance.place(shape, tables.leases.take_slot(5), 5) == 0
+    assert balance.place(shape, tables.leases.take_slot(5), 5, cluster.none_closed) == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -641,13 +641,13 @@ def test_nodes_on_which_a_booking_would_be_delayed_are_marked() -> None:
         cluster = made.cluster
         for shape in shapes:
             duration = draw.choice((1, 3, 10, NEVER))
-            count = timeline.screen(shape, duration, plain.now)
+            count, closed = timeline.screen(shape, duration, plain.now)
             expected = []
             for f in range(cluster.node_count):
                 booked = any(b.in_force and any(g == f for g, _ in b.nodes) for b, _ in plain.bookings)
                 fits = cluster.lack[shape.row, f] == 0
                 expected.append(int(booked and fits and not plain.copies(f, plain.now, shape, duration, 1)))
-            assert (count, cluster.blocked[: cluster.node_count].tolist()) == (sum(expected), expected), f"seed {seed}"
+            assert (count, closed[: cluster.node_count].tolist()) == (sum(expected), expected), f"seed {seed}"
             marked += count
     assert marked > 50
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Decision, Start
 from cress.model.events import JobSubmitted
@@ -56,6 +57,17 @@ def test_the_jobs_of_another_user_go_on(policy: str) -> None:
     assert world.why("b2") == "bob runs 1 of at most 1 job in group g (MaxRunningJobsPerUser)"
     world.wait(1).finish("b1")
     assert world.jobs_running() == ["a1", "b2"]
+
+
+@pytest.mark.parametrize("policy", ["BackFill", "predicted"])
+def test_a_like_job_of_another_user_goes_on_behind_a_blocked_one(policy: str) -> None:
+    """A refusal for a limit of its user is no failure of the shape of a job."""
+    world = limited(policy, running_per_user=1)
+    world.run(of("ann", "a1").cpu(4))
+    world.submit(of("cid", "blocked").cpu(4).tasks(2).gang(), of("ann", "a2"), of("bob", "b1")).decide()
+    assert world.jobs_running() == ["a1", "b1"]
+    assert world.veto("blocked").kind is Verdict.NO_ROOM
+    assert world.veto("a2").kind is Verdict.RUNNING_LIMIT
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -47,6 +47,17 @@ def test_a_drain_moves_both_to_a_node_that_satisfies_both() -> None:
     assert made.nodes_of("a") == made.nodes_of("b") == ["new"]
 
 
+def test_while_it_moves_the_reason_names_the_first_that_is_stopped_and_its_node() -> None:
+    c = job("c").group("h").cpu(1).requires('JobDependency = "g/a"')
+    made = world(A, B, c)
+    made.add_node(NEW).cordon("n1").finish("a", outcome=Outcome.FAILED, again=True)
+    assert stops(made) == ["b", "c"]
+    stopped = "which depends on job 1, is being stopped on n1; then both start on another node"
+    assert made.why("a") == f"job 2 of group h, {stopped}"
+    made.finish("b", outcome=Outcome.PREEMPTED)
+    assert made.why("a") == f"job 3 of group h, {stopped}"
+
+
 def test_the_dependant_may_end_first() -> None:
     made = world(A, B)
     made.add_node(OLD).cordon("n1").decide()

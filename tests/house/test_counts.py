@@ -28,6 +28,13 @@ def tree(tmp_path: Path) -> Path:
     (central / "cycle.py").write_text(
         "if job.gang and size: pass\nassert [x for x in y if x.ports] or x\nif job: pass\n"
     )
+    (central / "kernels").mkdir()
+    (central / "kernels" / "loops.py").write_text("def loop(a, b, c, d, e, f, g, h): ...\n")
+    (central / "starts.py").write_text(
+        "class A:\n"
+        "    def seven(self, a, b, c, d, *, e, f, g): ...\n"
+        "    def eight(self, a, b, c, d, *, e, f, g, h): ...\n"
+    )
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "over_budget.txt").write_text("# slow ones\ntests/a.py::test_a\n")
     return tmp_path
@@ -35,9 +42,9 @@ def tree(tmp_path: Path) -> Path:
 
 def test_what_is_counted(tree: Path) -> None:
     # The name Plan stands twice, so what Larger inherits is not known.
-    assert list(counts.counted(tree).values()) == [1, 2, 1, 1, 1, 1, 3]
+    assert list(counts.counted(tree).values()) == [1, 2, 1, 1, 1, 1, 3, 1]
     (tree / "src" / "two.py").write_text("")
-    assert list(counts.counted(tree).values()) == [0, 3, 1, 0, 1, 1, 3]
+    assert list(counts.counted(tree).values()) == [0, 3, 1, 0, 1, 1, 3, 1]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,6 @@ def adopt(core: Books, fact: TaskAdopted) -> None:
     core.relations.ports.take(f, fact.ports)
     core.matching.touch(f)
     core.next_attempt = max(core.next_attempt, fact.attempt + 1)
-    core.cluster.loosened += 1
     if job is None:
         stranger = Stranger(id=fact.attempt, name=fact.name, node=f, slot=slot, start=fact.since, ports=fact.ports)
         core.strangers[fact.attempt] = stranger
@@ -112,7 +111,6 @@ def use(core: Books, fact: ForeignUse) -> None:
         slot = core.leases.hold_amounts(f, fact.amounts, NEVER)
         core.foreign_use[f] = Stranger(id=0, name="", node=f, slot=slot, start=core.now)
         core.set_holder(slot, core.foreign_use[f])
-    core.cluster.loosened += 1
     check_room(core, f)
 
 

@@ -123,13 +123,17 @@ class Books:
         self.now = now
         if self.groups.tree.clock is not None:
             self.groups.advance(now)
-        if now >= self.groups.next_quota_change:
+        loosens = now >= self.groups.next_quota_change
+        if loosens:
             self._follow_timetables(now)
         if now >= self.advance_reservations.next_change:
-            self.end_reservations(self.advance_reservations.over(now))
+            ended = self.advance_reservations.over(now)
+            self.end_reservations(ended)
+            loosens = loosens or bool(ended)
         for group in self.groups.timed:
-            if group.policy.pass_time(now):
-                self.cluster.loosened += 1
+            loosens = group.policy.pass_time(now) or loosens
+        if loosens:
+            self.cluster.loosened += 1
         for attempt in self.expected.outlived(now):
             self.expect_last_end(attempt)
         while self.later and self.later[0][0] <= now:
@@ -403,7 +407,6 @@ class Books:
 
     def refresh_quotas_now(self) -> None:
         """Set every quota to the value of its timetable now."""
-        self.cluster.loosened += 1
         self.recharge(self.groups.refresh_quotas(self.now))
 
     def recharge(self, groups: list[GroupState]) -> None:
@@ -629,7 +632,6 @@ class Books:
                 self.refit(job)
             elif job.claims:
                 self._refit(job)
-        self.cluster.loosened += 1
 
     def concerned(self, job: JobEntry) -> bool:
         """Return True if a job depends on others, or others on it."""

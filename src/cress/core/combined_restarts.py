@@ -58,7 +58,7 @@ def _new_units(core: Books, key: JobKey) -> Iterator[UnitFormed | UnitDissolved]
             for its_task in tasks:
                 if its_task in core.jobs[number].companions:
                     yield UnitDissolved(number, its_task)
-        yield UnitFormed(job.job.id, task, tuple((number, each) for number in found for each in found[number]))
+        yield UnitFormed(job.job.id, task, tuple((number, its_task) for number in found for its_task in found[number]))
 
 
 def _may_lead(core: Books, job: JobEntry) -> bool:
@@ -137,7 +137,7 @@ def _tasks_of(job: JobEntry) -> Iterator[tuple[int, int]]:
 
 def _node_of(job: JobEntry, task: int) -> int:
     """Return the node of a task, or its last one; -1 if it has none."""
-    return next((f for f, each in _tasks_of(job) if each == task), -1)
+    return next((f for f, other in _tasks_of(job) if other == task), -1)
 
 
 def _waited(core: Books, leader: JobEntry, job: JobEntry, task: int) -> int:
@@ -162,7 +162,7 @@ def _keys_of(core: Books, job: JobEntry, waited: int) -> list[JobKey]:
 
 def _as_members(companions: list[tuple[JobEntry, int]]) -> Members:
     found: Members = {}
-    for job, task in sorted(companions, key=lambda each: (each[0].job.id, each[1])):
+    for job, task in sorted(companions, key=lambda companion: (companion[0].job.id, companion[1])):
         found.setdefault(job.job.id, []).append(task)
     return found
 
@@ -170,7 +170,7 @@ def _as_members(companions: list[tuple[JobEntry, int]]) -> Members:
 def _matchable(core: Books, job: JobEntry, found: Members) -> bool:
     """Return True if the matcher can take all clauses of the unit."""
     members = [job, *(core.jobs[number] for number, tasks in found.items() for _ in tasks)]
-    return sum(len(each.constraints.requirement.clauses) for each in members if each.constraints) <= MOST_CLAUSES
+    return sum(len(member.constraints.requirement.clauses) for member in members if member.constraints) <= MOST_CLAUSES
 
 
 # --- changes ---------------------------------------------------------------------------------------------------
@@ -201,8 +201,8 @@ def join(core: Books, fact: UnitFormed) -> None:
 
 def dissolve(core: Books, job: JobEntry, task: int) -> None:
     """Separate the members of the unit that ``task`` of the job leads; each waits or runs alone again."""
-    for each in job.companions.pop(task):
-        _let_go(core, job, *each)
+    for companion in job.companions.pop(task):
+        _let_go(core, job, *companion)
     _settle(core, job, task)
     core.refit(job)
 
@@ -219,7 +219,7 @@ def start_unit(core: Books, job: JobEntry, task: int) -> bool:
 def has_ended(core: Books, job: JobEntry, task: int, again: bool) -> None:
     """Let an ended companion wait with its leader if it runs again; else remove it from the unit."""
     leader = job.beside.pop(task)
-    led = next(each for each, others in leader.companions.items() if (job, task) in others)
+    led = next(first for first, others in leader.companions.items() if (job, task) in others)
     if again:
         job.carried[task] = leader
     else:
@@ -237,7 +237,7 @@ def _settle(core: Books, job: JobEntry, task: int) -> None:
         del job.companions[task]
     if not any(its_task in other.beside for other, its_task in job.companions.get(task, ())):
         job.foreseen.homes.pop(task, None)
-    if not any(each in other.beside for others in job.companions.values() for other, each in others):
+    if not any(carried in other.beside for others in job.companions.values() for other, carried in others):
         core.rejoining.pop(job.job.id, None)
     if not job.companions:
         core.leaders.pop(job.job.id, None)
@@ -264,10 +264,10 @@ def leave_units(core: Books, job: JobEntry) -> None:
         dissolve(core, job, task)
     for leader in dict.fromkeys((*job.carried.values(), *job.beside.values())):
         for led, others in sorted(leader.companions.items()):
-            gone = [each for each in others if each[0] is job]
+            gone = [companion for companion in others if companion[0] is job]
             if gone:
-                leader.companions[led] = [each for each in others if each[0] is not job]
-                for each in gone:
-                    _let_go(core, leader, *each)
+                leader.companions[led] = [companion for companion in others if companion[0] is not job]
+                for companion in gone:
+                    _let_go(core, leader, *companion)
                 _settle(core, leader, led)
                 core.refit(leader)

@@ -146,11 +146,12 @@ class Cycle(MakingRoom):
             self.gates.hold_cooling_groups()
         groups = self.groups
         groups.tree.settle()
-        several = bool(groups.order) and groups.several_wait()
+        order = groups.tree.order
+        several = bool(order) and groups.several_wait()
         self.gates.begin_pass(several=several)
         if self._start_before_others(ahead, now):
             return True
-        if not groups.order:
+        if not order:
             return False
         first = groups.first()
         # A single queue keeps the turn of its first unit anyway, unless other units of the queue may take its room.
@@ -200,12 +201,11 @@ class Cycle(MakingRoom):
         Return True if something was decided. Without this, the next step would take back what those groups started.
         Units within quotas come first, because room beyond a quota can be taken too.
         """
-        if self._served == self.pass_number or not self.groups.several_wait():
+        if self._served == self.pass_number:
             return False
         self._served = self.pass_number
         self._takes_turns = True
         inner = bool(self.groups.tree.inner)
-        by_share = not (inner or self._order or self.groups.kinds or self.groups.timed)
         for rights in (Rights.QUOTA, Rights.OWN, Rights.ABOVE) if inner else (Rights.QUOTA, Rights.OWN):
             for group in self._groups_in_order(now):
                 if self._may_be_owed(group, rights, now):
@@ -215,14 +215,12 @@ class Cycle(MakingRoom):
                     decided = self._consider(group, ahead, blocked, now)
                     group.held_to = before
                     if decided:
-                        own = (fact for fact in self._decided[begun:] if isinstance(fact, Start | Claim))
-                        if head is None or not head.queued or any(fact.job == head.job.id for fact in own):
-                            return True
-                        if may_be_within_quota(head, self.cluster):
-                            # Others of its group started before it: it would never be the first blocked unit of a pass.
+                        others_first = head is not None and head.queued and not _concern(head, self._decided[begun:])
+                        if head is not None and others_first and may_be_within_quota(head, self.cluster):
+                            # It would never be the first blocked unit of a pass.
                             self._wake_at(self.turns.note(head, now))
                         return True
-                elif by_share and not group.below_quota:
+                elif not group.below_quota and self._order is None and self.groups.are_in_order_of_need:
                     # All groups behind it are above their quotas.
                     break
         return False
@@ -331,7 +329,8 @@ class Cycle(MakingRoom):
             # kind may be owed to the group.
             if group.jobs < len(self.jobs) and group.kinds is None and may_be_within_quota(job, self.cluster):
                 gates.keep_quota_for(job)
-            if not is_within_quota(self, job) and self._serve_owed(ahead, [], now):
+            several = self.groups.several_wait()
+            if several and not is_within_quota(self, job) and self._serve_owed(ahead, [], now):
                 return True
             if not group.policy.plans:
                 self._due_starts = True
@@ -549,3 +548,8 @@ class Cycle(MakingRoom):
         for group in self.groups.timed:
             wake = min(wake, group.policy.next_change())
         return None if wake >= NEVER else wake
+
+
+def _concern(job: JobEntry, decided: list[Decision]) -> bool:
+    """Return True if one of these decisions starts a task of a job, or claims room for one."""
+    return any(isinstance(fact, Start | Claim) and fact.job == job.job.id for fact in decided)

@@ -84,7 +84,7 @@ class Estimator:
         alike: dict[Kind, list[int]] = {}
         for number, (key, request, limit) in islice(waiting.items(), MOST_AGAIN):
             alike.setdefault((self._history.known(key), request, limit), []).append(number)
-        return [RunEstimated(tuple(jobs), self._history.estimate(*each)) for each, jobs in alike.items()]
+        return [RunEstimated(tuple(jobs), self._history.estimate(*same)) for same, jobs in alike.items()]
 
 
 def _owner(kind: Kind) -> tuple[str, str]:

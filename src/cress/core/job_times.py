@@ -144,7 +144,7 @@ class TimesLeft:
         """The urgency of the job once its deadline can no longer be met."""
         return 1.0 if self.group.options.late == "urgent" else 0.0
 
-    def _left(self, each: int) -> int:
-        if each >= NEVER or not self.most:
-            return each
-        return min(NEVER - 1, each * -(-(self.waiting + len(self.attempts)) // self.most))
+    def _left(self, time: int) -> int:
+        if time >= NEVER or not self.most:
+            return time
+        return min(NEVER - 1, time * -(-(self.waiting + len(self.attempts)) // self.most))

@@ -75,6 +75,10 @@ from cress.model.zones import zone_of
 
 Fact: TypeAlias = Event | Decision
 
+# What a fact does to waiting units that fitted nowhere: it may let them fit, or only the tables that it changes know
+# (leases, usable nodes, claims, shapes of jobs), and raise ``cluster.loosened`` themselves.
+LOOSENS, BY_TABLES = True, False
+
 
 class Ledger(Books):
     """Books that are changed by facts."""
@@ -86,39 +90,40 @@ class Ledger(Books):
         self._nodes_moved = False
         # True if the order of nodes needs the mix of likely shapes.
         self._learns = options.node_order == "fragmentation"
-        self._appliers: dict[type[Any], Callable[[Any], None]] = {
-            JobSubmitted: self._submitted,
-            RunEstimated: self._run_estimated,
-            JobCancelled: self._cancelled,
-            JobHeld: self._held_or_released,
-            JobAfter: self._held_or_released,
-            TaskEnded: self._task_ended,
-            TaskAdopted: lambda fact: adoption.adopt(self, fact),
-            ForeignUse: lambda fact: adoption.use(self, fact),
-            NodeAdded: self._node_added,
-            NodeLost: self._node_lost,
-            NodeCordoned: self._node_cordoned,
-            NodeChanged: self._node_changed,
-            PortsSeen: self._ports_seen,
-            RacksSet: self._racks_set,
-            LoadSeen: self._load_seen,
-            DataLocated: self._data_located,
-            LicencesSet: self._licences_set,
-            GroupsApplied: self._groups_applied,
-            AdvanceReserved: self._reserved_in_advance,
-            AdvanceReservationRemoved: lambda fact: self.advance_reservations.remove(fact.name),
-            AdvanceReservationMoved: self._advance_reservation_moved,
-            ClockSet: self._clock_set,
-            ZoneSet: self._zone_set,
-            Stop: self._stopped,
-            Claim: self._claimed,
-            ClaimDropped: self._claim_dropped,
-            UnitFormed: self._unit_formed,
-            UnitDissolved: self._unit_dissolved,
-            WouldPreempt: self._would_preempt,
-            Preempt: self._preempted,
-            LeaseReduced: self._lease_reduced,
-            LeaseUsed: self._lease_used,
+        self._appliers: dict[type[Any], tuple[Callable[[Any], None], bool]] = {
+            JobSubmitted: (self._submitted, BY_TABLES),
+            RunEstimated: (self._run_estimated, BY_TABLES),
+            JobCancelled: (self._cancelled, BY_TABLES),
+            JobHeld: (self._held_or_released, BY_TABLES),
+            JobAfter: (self._held_or_released, BY_TABLES),
+            TaskEnded: (self._task_ended, BY_TABLES),
+            TaskAdopted: (lambda fact: adoption.adopt(self, fact), LOOSENS),
+            ForeignUse: (lambda fact: adoption.use(self, fact), LOOSENS),
+            NodeAdded: (self._node_added, BY_TABLES),
+            NodeLost: (self._node_lost, BY_TABLES),
+            NodeCordoned: (self._node_cordoned, BY_TABLES),
+            NodeChanged: (self._node_changed, LOOSENS),
+            PortsSeen: (self._ports_seen, LOOSENS),
+            # Gangs may have more room although no clause changes on any node.
+            RacksSet: (self._racks_set, LOOSENS),
+            LoadSeen: (self._load_seen, LOOSENS),
+            DataLocated: (self.matching.locate, LOOSENS),
+            LicencesSet: (self._licences_set, LOOSENS),
+            GroupsApplied: (self._groups_applied, LOOSENS),
+            AdvanceReserved: (self._reserved_in_advance, LOOSENS),
+            AdvanceReservationRemoved: (lambda fact: self.advance_reservations.remove(fact.name), LOOSENS),
+            AdvanceReservationMoved: (self._advance_reservation_moved, LOOSENS),
+            ClockSet: (self._clock_set, LOOSENS),
+            ZoneSet: (self._zone_set, LOOSENS),
+            Stop: (self._stopped, BY_TABLES),
+            Claim: (self._claimed, BY_TABLES),
+            ClaimDropped: (self._claim_dropped, BY_TABLES),
+            UnitFormed: (self._unit_formed, BY_TABLES),
+            UnitDissolved: (self._unit_dissolved, BY_TABLES),
+            WouldPreempt: (self._would_preempt, BY_TABLES),
+            Preempt: (self._preempted, BY_TABLES),
+            LeaseReduced: (self._lease_reduced, BY_TABLES),
+            LeaseUsed: (self._lease_used, BY_TABLES),
         }
 
     # --- facts -------------------------------------------------------------------------------------------------
@@ -134,7 +139,10 @@ class Ledger(Books):
                 self.settle_batch()
             self._started(fact, slot)
         else:
-            self._appliers[type(fact)](fact)
+            apply, loosens = self._appliers[type(fact)]
+            apply(fact)
+            if loosens:
+                self.cluster.loosened += 1
 
     def observe(self, now: int, events: Sequence[Event]) -> None:
         """Apply events in this order, all at time ``now`` (µs).
@@ -301,34 +309,24 @@ class Ledger(Books):
             self._nodes_moved = True
         self.loads.judge(f)
         self.void_claims(f)
-        self.cluster.loosened += 1
 
     def _ports_seen(self, event: PortsSeen) -> None:
         f = self.cluster.index[event.name]
         self.relations.ports.see(f, event.ports)
         self.matching.touch(f)
-        self.cluster.loosened += 1
 
     def _racks_set(self, event: RacksSet) -> None:
         self.relations.set_topology(event.neighbours, event.distances)
         self.matching.redo_domains()
         self.plans.reconsider()
-        # Gangs may have more room although no clause changes on any node.
-        self.cluster.loosened += 1
 
     def _load_seen(self, event: LoadSeen) -> None:
         self.void_claims(self.loads.see(event))
-        self.cluster.loosened += 1
-
-    def _data_located(self, event: DataLocated) -> None:
-        self.matching.locate(event)
-        self.cluster.loosened += 1
 
     def _licences_set(self, event: LicencesSet) -> None:
         licence_use.set_counts(self.matching, event.counts)
         self.plans.reconsider()
         self.units_in_doubt = True
-        self.cluster.loosened += 1
 
     # --- groups ------------------------------------------------------------------------------------------------
 
@@ -387,7 +385,6 @@ class Ledger(Books):
             if out_of_queue(job) is None:
                 self.enqueue(job)
         self.plans.keep([group.name for group in self.groups if group.policy.plans])
-        self.cluster.loosened += 1
         self.recharge(touched)
         recount(self)
         drop_claims_beyond(self)

@@ -39,9 +39,9 @@ class TimeLeft(NamedTuple):
 def left_of(job: Job, estimate: RunEstimate | None) -> TimeLeft:
     """Return the time for a job that has not started, by the estimate of one task, else by its limit."""
     limit = NEVER if job.time_limit is None else job.time_limit
-    each = (0, limit, limit) if estimate is None else (estimate.optimistic, estimate.mean, estimate.pessimistic)
+    times = (0, limit, limit) if estimate is None else (estimate.optimistic, estimate.mean, estimate.pessimistic)
     rounds = -(-job.tasks // job.max_running) if job.max_running else 1
-    return TimeLeft(*(min(NEVER, limit, one) * rounds if one < NEVER else NEVER for one in each))
+    return TimeLeft(*(min(NEVER, limit, one) * rounds if one < NEVER else NEVER for one in times))
 
 
 class Behind(NamedTuple):
@@ -151,7 +151,7 @@ def _of_running(job: JobEntry, now: int) -> TimeLeft:
     runs = [now - attempt.start for attempt in job.attempts.values()]
 
     def left(*estimates: int) -> int:
-        longest = [next((each for each in estimates if ran < each), estimates[-1]) - ran for ran in runs]
+        longest = [next((estimate for estimate in estimates if ran < estimate), estimates[-1]) - ran for ran in runs]
         return min(NEVER, max(0, *longest, 0))
 
     last = min(NEVER, job.limit)
@@ -196,7 +196,7 @@ def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:
         # Reservations or devices delay it, not amounts.
         likely = planned
     latest = max(planned, latest)
-    active = sum(each.quota[0] for each in core.groups if each.jobs or each is job.group)
+    active = sum(other.quota[0] for other in core.groups if other.jobs or other is job.group)
     number = max(number, 1)
     likely += core.time_for(
         job.group, _mean_work(core, job, ahead, likely, active) * number // max(1, len(ahead)), active
@@ -280,17 +280,17 @@ def _may_take_room(core: Books, job: JobEntry, now: int) -> bool:
         return True
     if group.options.preemption != "on":
         return False
-    others = [each for each in core.groups if each is not group and each.attempts]
-    if any(node.above_quota or node.can_be_preempted() for each in others for node in each.path()):
+    others = [other for other in core.groups if other is not group and other.attempts]
+    if any(node.above_quota or node.can_be_preempted() for other in others for node in other.path()):
         return True
     if others and core.groups.kinds:
         return True
-    own = [each for each in group.attempts.values() if each.job is not job]
+    own = [attempt for attempt in group.attempts.values() if attempt.job is not job]
     if group.options.preempt_within != "off" and own:
         return True
     if group.spec.policy is not SchedPolicy.URGENCY:
         return False
-    least = min((now - each.start) * max(1, each.amounts[0]) for each in own) if own else NEVER
+    least = min((now - attempt.start) * max(1, attempt.amounts[0]) for attempt in own) if own else NEVER
     return least <= worthwhile(job)
 
 

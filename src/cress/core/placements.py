@@ -25,7 +25,7 @@ from cress.core.preemption import (
     Eviction,
 )
 from cress.core.tables import devices
-from cress.core.tables.arrays import Ints
+from cress.core.tables.arrays import Closed, Ints
 from cress.model.decisions import (
     Choice,
     Claim,
@@ -88,14 +88,14 @@ class Placements(Ledger):
         return [job for job in ahead.jobs if job.group is group or drain_due(job, now) or job.moving]
 
     def _start_one(self, job: JobEntry, now: int) -> bool:
-        shape = job.shape
+        shape, closed = job.shape, self.cluster.none_closed
         if self.timeline.any_booked:
-            delaying = self.timeline.screen(shape, job.duration, now, job.group.asker)
+            delaying, closed = self.timeline.screen(shape, job.duration, now, job.group.asker)
             if delaying and delaying >= self.fit.fitting(shape):
                 return False
         if self.rejoining and self._gather(job, now):
             return True
-        if not self._place_preferring(job):
+        if not self._place_preferring(job, closed):
             return False
         job.group.verdict = Verdict.PLACED
         return True
@@ -120,34 +120,28 @@ class Placements(Ledger):
 
     def _place_inside(self, job: JobEntry, copies: dict[int, int]) -> bool:
         """Start the tasks of a unit on nodes with room for ``copies`` by node; return True if they started."""
-        blocked = self.cluster.blocked[: self.cluster.node_count]
-        before, placed = blocked.copy(), False
+        placed = False
         for _ in range(job.shape.size):
-            blocked[:] = 1
-            blocked[[f for f, left in copies.items() if left]] = 0
-            placed = self._place(job)
+            closed = np.ones_like(self.cluster.none_closed)
+            closed[[f for f, left in copies.items() if left]] = 0
+            placed = self._place(job, closed)
             assert placed or job.shape.size == 1, f"a gang of {job.shape.size} that was found to fit does not"
             if placed:
                 copies[self.attempts[self.next_attempt - 1].node] -= 1
-        self.cluster.blocked[: len(before)] = before
         return placed
 
-    def _place_preferring(self, job: JobEntry) -> bool:
-        """Start the next task of a job on the best node for it; return False if no node fits.
+    def _place_preferring(self, job: JobEntry, closed: Closed) -> bool:
+        """Start the next task of a job on the best node for it that is not closed; return False if no node fits.
 
         Nodes in an advance reservation of its group that is in force come first.
         """
         own = self.advance_reservations.active_nodes(job.group) if job.group.asker else []
         if own:
-            blocked = self.cluster.blocked[: self.cluster.node_count]
-            before = blocked.copy()
-            blocked[:] = 1
-            blocked[own] = before[own]
-            placed = self._place(job)
-            self.cluster.blocked[: len(before)] = before
-            if placed:
+            own_only = np.ones_like(closed)
+            own_only[own] = closed[own]
+            if self._place(job, own_only):
                 return True
-        return self._place(job)
+        return self._place(job, closed)
 
     def _start_gang(self, job: JobEntry, now: int) -> bool:
         shape = job.shape
@@ -165,8 +159,8 @@ class Placements(Ledger):
             return False
         elif timeline.any_booked:
             for _ in range(shape.size):
-                timeline.screen(shape, job.duration, now, job.group.asker)
-                placed = self._place_preferring(job)
+                _, closed = timeline.screen(shape, job.duration, now, job.group.asker)
+                placed = self._place_preferring(job, closed)
                 assert placed, f"a gang of {shape.size} that was found to fit does not"
         else:
             self._place_all(job)
@@ -202,21 +196,20 @@ class Placements(Ledger):
 
     def _place_in(self, job: JobEntry, room: GangRoom, now: int) -> None:
         """Start all waiting tasks of a gang in its room, one by one, each on the best open node."""
-        blocked = self.cluster.blocked[: self.cluster.node_count]
         for _ in range(job.shape.size):
-            self.timeline.screen(job.shape, job.duration, now, job.group.asker)
-            blocked[room.closed()] = 1
-            placed = self._place(job)
+            _, delaying = self.timeline.screen(job.shape, job.duration, now, job.group.asker)
+            closed = delaying.copy()
+            closed[: self.cluster.node_count][room.closed()] = 1
+            placed = self._place(job, closed)
             assert placed, f"a gang of {job.shape.size} that was found to fit does not"
             room.take(self.attempts[self.next_attempt - 1].node)
-        blocked[:] = 0
 
-    def _place(self, job: JobEntry) -> bool:
-        """Start the next task of the job on the best node for it; return False if no node fits."""
+    def _place(self, job: JobEntry, closed: Closed) -> bool:
+        """Start the next task of the job on the best node for it that is not closed; return False if no node fits."""
         self.gates.pending.count()
         end = self.end_of(job)
         slot = self.leases.take_slot(end)
-        f = self.balance.place(job.shape, slot, end)
+        f = self.balance.place(job.shape, slot, end, closed)
         if f < 0:
             self.leases.return_slot(slot, end)
             return False

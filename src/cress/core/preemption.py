@@ -237,6 +237,19 @@ def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_qu
     return sorted(found, key=lambda each: each.order)
 
 
+class _Taken:
+    """The victims of one plan: their rows as a mask and in the order in which they were taken.
+
+    ``lost`` and ``gone`` are what groups and jobs lose by them, in the shapes of ``spare`` and ``left``.
+    """
+
+    def __init__(self, victims: int, spare: Ints, left: Ints) -> None:
+        self.mask: Bools = np.zeros(victims, np.bool_)
+        self.order: list[int] = []
+        self.lost = np.zeros_like(spare)
+        self.gone = np.zeros_like(left)
+
+
 class _VictimSearch:
     """The search: future free amounts per node, and the victims that could add to them (tables:
     ``kernels/victims.py``).
@@ -550,16 +563,14 @@ class _VictimSearch:
 
     def _plan_within(self, among: list[Ints], beyond: bool, room: GangRoom | None) -> Eviction | None:
         """Place one copy after the other at the smallest cost, then spare the victims that are not needed."""
-        taken = np.zeros(len(self.table), np.bool_)
-        lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
-        order: list[int] = []
+        taken = _Taken(len(self.table), self.spare, self.left)
         whole = self.job.shape
         shapes = whole.kinds or (whole,)
         placed = np.zeros((len(shapes), len(self.levels)), np.int64)
         before = np.zeros_like(self.levels)
         for i in self._in_turn(shapes):
             bound = among[i] if not whole.kinds else _caps_beside(shapes[i], among[i], placed.sum(axis=0))
-            if not self._place(shapes[i], placed[i], bound, taken, lost, gone, order, beyond=beyond, room=room):
+            if not self._place(shapes[i], placed[i], bound, taken, beyond=beyond, room=room):
                 self.levels += before
                 return None
             if whole.kinds:
@@ -568,7 +579,7 @@ class _VictimSearch:
                 self.levels -= needs
                 before += needs
         self.levels += before
-        return self._without_needless(shapes, placed, taken, order)
+        return self._without_needless(shapes, placed, taken)
 
     def _in_turn(self, shapes: Sequence[Shape]) -> list[int]:
         """Return the order of kinds: the one with the least room to spare on empty nodes comes first."""
@@ -578,28 +589,16 @@ class _VictimSearch:
         return sorted(range(len(shapes)), key=lambda i: (spare[i], i))
 
     def _place(
-        self,
-        shape: Shape,
-        placed: Ints,
-        caps: Ints,
-        taken: Bools,
-        lost: Ints,
-        gone: Ints,
-        order: list[int],
-        *,
-        beyond: bool,
-        room: GangRoom | None,
+        self, shape: Shape, placed: Ints, caps: Ints, taken: _Taken, *, beyond: bool, room: GangRoom | None
     ) -> bool:
-        """Place the copies of one shape, and add the victims to ``taken`` and ``order``; return True if all have a
-        place.
-        """
+        """Place the copies of one shape, and add the victims to ``taken``; return True if all have a place."""
         request, lack = shape.request_array, self.cluster.lack[shape.row]
         chosen = np.empty(len(self.table), np.int64)
         for _ in range(shape.size):
             f, count = cheapest_node(
-                request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken,
-                self.above, self.spare, self.left, lost, gone, chosen, shape.ask, self.stopping, self.claimed, beyond,
-                self.by_urgency, self.base,
+                request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims,
+                taken.mask, self.above, self.spare, self.left, taken.lost, taken.gone, chosen, shape.ask, self.stopping,
+                self.claimed, beyond, self.by_urgency, self.base,
             )  # fmt: skip
             if f == NO_NODE:
                 return False
@@ -611,31 +610,29 @@ class _VictimSearch:
                 if not room.left[number]:
                     caps[room.of == number] = 0
             for v in chosen[:count].tolist():
-                order.append(v)
-                taken[v] = True
+                taken.order.append(v)
+                taken.mask[v] = True
                 self._free(v, 1)
-                lose(v, self.victims, self.above, lost)
+                lose(v, self.victims, self.above, taken.lost)
                 if self.victims[v, JOB] != UNSET:
-                    gone[self.victims[v, JOB]] += self.victims[v, NUMBER]
+                    taken.gone[self.victims[v, JOB]] += self.victims[v, NUMBER]
         return True
 
-    def _without_needless(
-        self, shapes: Sequence[Shape], placed: Ints, taken: Bools, order: list[int]
-    ) -> Eviction | None:
+    def _without_needless(self, shapes: Sequence[Shape], placed: Ints, taken: _Taken) -> Eviction | None:
         """Spare the victims that are not needed; return the others with the places, kind after kind, or ``None`` if
         none is left.
         """
         nodes = np.flatnonzero(placed.sum(axis=0))
         needed = sum(shape.request_array * placed[i][nodes, None] for i, shape in enumerate(shapes))
-        for v in reversed(order.copy()):
+        for v in reversed(taken.order.copy()):
             self._free(v, -1)
-            taken[v] = False
-            if np.all(self.levels[nodes] >= needed) and self._devices_hold(shapes, placed, taken):
-                order.remove(v)
+            taken.mask[v] = False
+            if np.all(self.levels[nodes] >= needed) and self._devices_hold(shapes, placed, taken.mask):
+                taken.order.remove(v)
             else:
                 self._free(v, 1)
-                taken[v] = True
-        attempts = [attempt for v in order for attempt in self._tasks(v)]
+                taken.mask[v] = True
+        attempts = [attempt for v in taken.order for attempt in self._tasks(v)]
         if not attempts:
             self.has_room = True
             return None

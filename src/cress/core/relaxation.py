@@ -34,7 +34,7 @@ class RelaxationTimes:
         if not asked:
             self.leave(job)
             return
-        change = min(each.next_change(now - job.since) for each in asked)
+        change = min(constraints.next_change(now - job.since) for constraints in asked)
         time = NEVER if change >= NEVER else job.since + change
         number = job.job.id
         if time < NEVER and time != job.relaxes_at:
@@ -43,15 +43,17 @@ class RelaxationTimes:
         job.relaxes_at = time
         if len(self.times) > 2 * len(self._by_time) + MOST_STALE:
             # Each time a job is queued again it leaves an entry.
-            self.times = [(each.relaxes_at, key) for key, each in self._by_time.items() if each.relaxes_at < NEVER]
+            self.times = [
+                (waiting.relaxes_at, key) for key, waiting in self._by_time.items() if waiting.relaxes_at < NEVER
+            ]
             heapify(self.times)
         self._forget(number)
-        follows = tuple({each: None for each in asked if each.by_load})
+        follows = tuple({constraints: None for constraints in asked if constraints.by_load})
         if follows:
             self._follows[number] = follows
-        for each in follows:
-            self.by_load.setdefault(each, {})[number] = job
-            self._seen.pop(each, None)
+        for constraints in follows:
+            self.by_load.setdefault(constraints, {})[number] = job
+            self._seen.pop(constraints, None)
 
     def leave(self, job: JobEntry) -> None:
         """Remove a job that no longer waits."""

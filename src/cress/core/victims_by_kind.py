@@ -53,9 +53,9 @@ def groups_that_yield_kinds(core: Books, job: JobEntry, takers: list[Taker], *, 
     every: Bools = np.any(list(wanted.values()), axis=0) if wanted else np.zeros(len(core.groups.kinds), np.bool_)
     found = yielding_to(core.groups, job.group, takers, lambda node: yields_somewhere(node, every, to_quota=to_quota))
 
-    def order(each: Yielding) -> Any:
-        priority, level, excess, names = each.order
-        kinds = [excess_in(node, wanted[each.taker.group.name]) for node in reversed(each.chain)]
+    def order(giver: Yielding) -> Any:
+        priority, level, excess, names = giver.order
+        kinds = [excess_in(node, wanted[giver.taker.group.name]) for node in reversed(giver.chain)]
         return priority, level, [(not none, -far) for none, far in kinds], excess, names
 
     return sorted(found, key=order)
@@ -77,13 +77,13 @@ def keep_to_kinds(
     rights = {taker.group.name: right.nodes for taker, right in found}
     n = min(len(leases), len(victims))
     node_of = leases[:n, NODE]
-    for each in yielding:
-        slots = np.flatnonzero((node_of != NONE) & (table[:n, R_GROUP] == place[each.group.name]))
+    for giver in yielding:
+        slots = np.flatnonzero((node_of != NONE) & (table[:n, R_GROUP] == place[giver.group.name]))
         named = np.zeros(len(core.groups.kinds), np.bool_)
-        for node in each.chain:
+        for node in giver.chain:
             named |= np.array(node.quota[node.base :]) > 0
         begin = LOSS + core.running.base
-        for j in np.flatnonzero(~named & ~named_kinds(each.taker.group, asked)).tolist():
+        for j in np.flatnonzero(~named & ~named_kinds(giver.taker.group, asked)).tolist():
             victims[slots, begin + j] = 0
         if not by_urgency:
-            victims[slots[~rights[each.taker.group.name][node_of[slots]]], OF] = UNSET
+            victims[slots[~rights[giver.taker.group.name][node_of[slots]]], OF] = UNSET

@@ -147,7 +147,7 @@ class _NodeSearch:
         begin, end = max(self.now, spec.start), NEVER if spec.days else spec.end
         others = {kept.spec.start for kept in self.core.advance_reservations.by_name.values()}
         found: list[tuple[int, int]] = []
-        for start in sorted({begin, *(each for each in others if begin < each < end)}):
+        for start in sorted({begin, *(moment for moment in others if begin < moment < end)}):
             until = min(start + LOOKED_AT, end)
             if found and start <= found[-1][1]:
                 found[-1] = (found[-1][0], until)
@@ -193,7 +193,7 @@ class _NodeSearch:
                 events += [(start, 1, amounts), (end, 0, amounts)]
                 met = met or (other.spec.name, start, end)
         level = peak.copy()
-        for _, begins, amounts in sorted(events, key=lambda each: each[:2]):
+        for _, begins, amounts in sorted(events, key=lambda event: event[:2]):
             level += amounts if begins else -amounts
             peak = np.maximum(peak, level)
         return peak, met
@@ -262,8 +262,8 @@ class _NodeSearch:
         found: dict[int, Attempt] = {}
         for name, count in places:
             f = self.cluster.index[name]
-            for each in leaving(self.core, f, [self._as_kept(f, count)], self.at).attempts:
-                found[each.id] = each
+            for attempt in leaving(self.core, f, [self._as_kept(f, count)], self.at).attempts:
+                found[attempt.id] = attempt
         return list(found.values())
 
     def _satisfied(self) -> Bools:

@@ -27,12 +27,14 @@ def covering(core: Books, job: JobEntry, until: int, worth: Ints) -> list[int]:
             theirs = [kept for kept in ahead if kept.spec.group == name]
             begin = min(kept.times[0][0] for kept in theirs)
             holders = [
-                each for each in core.holders_on(f) if group_of(each) == name and _row(core, each.slot)[END] > begin
+                holder
+                for holder in core.holders_on(f)
+                if group_of(holder) == name and _row(core, holder.slot)[END] > begin
             ]
-            beyond = sum((_amounts(core, each.slot) for each in holders), np.zeros_like(shape.request_array))
+            beyond = sum((_amounts(core, holder.slot) for holder in holders), np.zeros_like(shape.request_array))
             beyond = beyond - sum(reservations.amounts_on(kept, f) for kept in theirs)
-            tasks = [each for each in holders if isinstance(each, Attempt)]
-            for task in sorted(tasks, key=lambda each: (worth[each.slot], -each.id)):
+            tasks = [holder for holder in holders if isinstance(holder, Attempt)]
+            for task in sorted(tasks, key=lambda holder: (worth[holder.slot], -holder.id)):
                 left = beyond - _amounts(core, task.slot)
                 if np.any(left[asked & (_amounts(core, task.slot) > 0)] < 0):
                     found.append(task.slot)

@@ -39,8 +39,8 @@ def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
         found.append((*first[:1], f, first[1]))
     if not found:
         return None
-    start, _, kept = max(found, key=lambda each: (each[0], -each[1]))
-    names = tuple(cluster.names[f] for at, f, each in found if each is kept)
+    start, _, kept = max(found, key=lambda hold: (hold[0], -hold[1]))
+    names = tuple(cluster.names[f] for at, f, other in found if other is kept)
     begins, ends = next(times for times in kept.times if times[0] <= start < times[1])
     return Reserved(
         kept.spec.name, kept.spec.group, names, _when(core, begins, ends), longest_now(core, job), job.duration < NEVER
@@ -105,7 +105,7 @@ def first_blocked(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None
     table, request = core.timeline.table, job.shape.request_array
     asked = request > 0
     kept_by = [(row, kept) for kept in reservations.on[f] if not kept.is_of(job.group) for row in kept.rows.get(f, ())]
-    for row, kept in sorted(kept_by, key=lambda each: int(table[each[0], B_START])):
+    for row, kept in sorted(kept_by, key=lambda pair: int(table[pair[0], B_START])):
         start = max(int(table[row, B_START]), core.now)
         if start >= core.now + job.duration:
             break
@@ -151,7 +151,7 @@ def say_on_node(core: Books, name: str) -> tuple[bool, str]:
     here = core.advance_reservations.on.get(f, ()) if f is not None else ()
     coming = sorted(
         ((kept.times[0], kept) for kept in here if kept.times and kept.times[0][0] < core.now + DAY),
-        key=lambda each: (each[0], each[1].spec.name),
+        key=lambda pair: (pair[0], pair[1].spec.name),
     )
     if not coming:
         return False, ""

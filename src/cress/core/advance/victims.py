@@ -123,16 +123,16 @@ def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
     """
     node = _Node(core, f, at)
     room: dict[str, Ints] = {}
-    for each in kept:
-        amounts = core.advance_reservations.amounts_on(each, f)
-        room[each.spec.group] = room.get(each.spec.group, 0) + amounts
+    for other in kept:
+        amounts = core.advance_reservations.amounts_on(other, f)
+        room[other.spec.group] = room.get(other.spec.group, 0) + amounts
     if node.has(room):
         return Leaving([], [], False)
     leases = [lease for lease, (group, _) in node.idle.items() if group not in room]
     for lease in leases:
         node.free += node.idle[lease][1]
     chosen: list[tuple[Attempt, Ints]] = []
-    in_turn = sorted(node.running, key=lambda each: (each[0].job.group.name in room, -each[0].start, -each[0].id))
+    in_turn = sorted(node.running, key=lambda pair: (pair[0].job.group.name in room, -pair[0].start, -pair[0].id))
     for attempt, held in in_turn:
         group = attempt.job.group.name
         if node.has(room):
@@ -152,7 +152,7 @@ def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
         if np.any(node.short(room) > before):
             node.take(attempt.job.group.name, held, 1)
         else:
-            chosen = [each for each in chosen if each[0] is not attempt]
+            chosen = [pair for pair in chosen if pair[0] is not attempt]
     return Leaving(_as_a_whole(core, (attempt for attempt, _ in chosen)), leases, left)
 
 
@@ -162,10 +162,10 @@ def _as_a_whole(core: Books, attempts: Iterable[Attempt]) -> list[Attempt]:
     """
     tasks: dict[int, Attempt] = {}
     for attempt in attempts:
-        for each in attempt.job.attempts.values() if attempt.job.job.gang else (attempt,):
-            lease = core.pool.leases.get(each.id)
-            inside = lease.tasks.values() if lease is not None and lease.holder is each else ()
-            tasks.update((one.id, one) for one in (each, *inside) if not one.stopping)
+        for member in attempt.job.attempts.values() if attempt.job.job.gang else (attempt,):
+            lease = core.pool.leases.get(member.id)
+            inside = lease.tasks.values() if lease is not None and lease.holder is member else ()
+            tasks.update((one.id, one) for one in (member, *inside) if not one.stopping)
     return list(tasks.values())
 
 

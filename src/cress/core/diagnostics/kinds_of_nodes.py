@@ -35,7 +35,7 @@ def _tells(group: Amounts, j: int, must: int) -> bool:
 
 def _say(core: Books, group: Amounts, j: int) -> str:
     measure = core.groups.kinds.names[j]
-    node = next((each for each in group.path() if each.quota[each.base + j]), group)
+    node = next((node for node in group.path() if node.quota[node.base + j]), group)
     at = node.base + j
     used, quota = node.used[at], node.quota[at]
     has = f"group {node.name}{f', in which group {group.name} is,' if node is not group else ''} has"
@@ -51,15 +51,15 @@ def _others(core: Books, group: Amounts, j: int) -> Iterator[str]:
     """Yield the groups with more of a kind than is guaranteed to them, largest excess first."""
     measure = core.groups.kinds.names[j]
     beyond = [
-        (each.used[each.base + j] - each.quota[each.base + j], each)
-        for each in core.groups
-        if all(node is not group for node in each.path())
+        (other.used[other.base + j] - other.quota[other.base + j], other)
+        for other in core.groups
+        if all(node is not group for node in other.path())
     ]
     beyond.sort(key=lambda found: (-found[0], found[1].name))
-    for more, each in beyond[:_MOST_TOLD]:
+    for more, other in beyond[:_MOST_TOLD]:
         if more > 0:
-            used, quota = _number(core, measure, each.used[each.base + j]), each.quota[each.base + j]
-            yield f"group {each.name} {used} " + (
+            used, quota = _number(core, measure, other.used[other.base + j]), other.quota[other.base + j]
+            yield f"group {other.name} {used} " + (
                 f"of its {_number(core, measure, quota)}" if quota else "without a quota"
             )
 

@@ -82,16 +82,16 @@ def too_few(licences: tuple[LicenceShortage, ...], *, never: bool) -> str:
     """Return the sentence about licences with too few free, or (``never``) with a total that is too small."""
     if never:
         told = (
-            f"{each.wanted} of licence {each.name} are needed, but only {each.total} exist"
-            if each.total
-            else f"there is no licence {each.name}"
-            for each in licences
+            f"{licence.wanted} of licence {licence.name} are needed, but only {licence.total} exist"
+            if licence.total
+            else f"there is no licence {licence.name}"
+            for licence in licences
         )
     else:
         told = (
-            f"waiting for {f'{each.wanted} of ' * (each.wanted > 1)}licence {each.name}: "
-            f"{each.taken} of {each.total} in use"
-            for each in licences
+            f"waiting for {f'{licence.wanted} of ' * (licence.wanted > 1)}licence {licence.name}: "
+            f"{licence.taken} of {licence.total} in use"
+            for licence in licences
         )
     return "; ".join(told)
 
@@ -104,8 +104,8 @@ def _counts(veto: Veto) -> str:
         it = " satisfy it" if veto.kind is Verdict.NO_ROOM else ""
         unmet = f"{veto.clauses[0][1]} of {veto.nodes} nodes do not{it}"
     elif named and len(veto.clauses) <= len(_ORDINALS):
-        each = [f"{count} the {word}" for (_, count), word in zip(veto.clauses, _ORDINALS, strict=False)]
-        unmet = f"of {veto.nodes} nodes " + ", ".join(each).replace(" the", " do not satisfy the", 1)
+        counts = [f"{count} the {word}" for (_, count), word in zip(veto.clauses, _ORDINALS, strict=False)]
+        unmet = f"of {veto.nodes} nodes " + ", ".join(counts).replace(" the", " do not satisfy the", 1)
     else:
         unmet = f"of {veto.nodes} nodes " + ", ".join(f"{count} do not satisfy {text}" for text, count in veto.clauses)
     return "; ".join(part for part in (unmet, lacking) if part)

@@ -51,9 +51,9 @@ def missing_names(context: ClauseContext, expressions: Iterable[Expression]) -> 
     if all(context.cluster.lost):
         return ()
     expressions = tuple(expressions)
-    expected = {each.name.key for expression in expressions for each in _defined(expression)}
+    expected = {defined.name.key for expression in expressions for defined in _defined(expression)}
     found: dict[str, Missing] = {}
-    for name, quoted in (each for expression in expressions for each in _names(expression)):
+    for name, quoted in (pair for expression in expressions for pair in _names(expression)):
         attribute = name.key not in PLACEMENT and name.key not in MOMENT
         attribute = attribute and not amount_of(name.key, columns.dimensions)[1] and not columns.holders.get(name.key)
         if not attribute or name.key in expected or name.key in found:
@@ -67,7 +67,7 @@ def missing_names(context: ClauseContext, expressions: Iterable[Expression]) -> 
         else:
             # The first letter is rarely mistyped, and GPU must not be taken for CPU.
             near = [
-                each for each in _known(context) if each[0].casefold() == name.key[0] and name.key not in NODE_NAMES
+                known for known in _known(context) if known[0].casefold() == name.key[0] and name.key not in NODE_NAMES
             ]
             found[name.key] = Missing(Absent.ATTRIBUTE, str(name), closest(str(name), near))
     return tuple(found.values())
@@ -77,7 +77,7 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
     """Return the unknown names in these clauses of a job of ``group``."""
     clauses = tuple(clauses)
     found = list(
-        missing_names(core.matching.context, (each.expression for each in clauses if each.kind is Kind.CONDITION))
+        missing_names(core.matching.context, (clause.expression for clause in clauses if clause.kind is Kind.CONDITION))
     )
     for clause in clauses:
         if clause.kind in (Kind.CONDITION, Kind.NODES):
@@ -134,8 +134,8 @@ def _unmatched(context: ClauseContext, expression: Expression) -> Iterator[Missi
                 )
                 if pattern is None or not any(map(pattern.fits, there)):
                     yield Missing(Absent.PATTERN, item.value)
-    for each in parts(expression):
-        yield from _unmatched(context, each)
+    for part in parts(expression):
+        yield from _unmatched(context, part)
 
 
 def _of_data(core: Books, clause: Clause) -> Iterator[Missing]:
@@ -157,8 +157,8 @@ def _of_data(core: Books, clause: Clause) -> Iterator[Missing]:
 def missing_in_rank(core: Books, rank: Rank, group: str) -> tuple[Missing, ...]:
     """Return the unknown names in a rank of a job of ``group``; they add nothing to the score."""
     terms = [term.what for term in rank.terms]
-    names = missing_names(core.matching.context, (each for each in terms if not isinstance(each, Clause)))
-    return (*names, *missing_in(core, (each for each in terms if isinstance(each, Clause)), group))
+    names = missing_names(core.matching.context, (what for what in terms if not isinstance(what, Clause)))
+    return (*names, *missing_in(core, (what for what in terms if isinstance(what, Clause)), group))
 
 
 def remarks(core: Books, job: Job) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def remarks(core: Books, job: Job) -> tuple[str, ...]:
         return ()
     found = dict.fromkeys(missing_in(core, constraints.requirement.clauses, job.group or DEFAULT_GROUP))
     found |= dict.fromkeys(missing_in_rank(core, constraints.rank, job.group or DEFAULT_GROUP))
-    return tuple(say(each) for each in found if each.kind not in (Absent.TASK, Absent.PLACE))
+    return tuple(say(absent) for absent in found if absent.kind not in (Absent.TASK, Absent.PLACE))
 
 
 def say(missing: Missing) -> str:
@@ -213,8 +213,8 @@ def _names(expression: Expression, quoted: bool = False) -> Iterator[tuple[Name,
         yield from _names(expression.left)
         yield from _names(expression.right, quoted=not isinstance(expression.left, (Number, Text, Truth)))
     elif not isinstance(expression, Defined):
-        for each in parts(expression):
-            yield from _names(each)
+        for part in parts(expression):
+            yield from _names(part)
 
 
 def _defined(expression: Expression) -> Iterator[Defined]:
@@ -222,14 +222,14 @@ def _defined(expression: Expression) -> Iterator[Defined]:
         yield expression
     if isinstance(expression, Compare) and expression.operator in ("is", "is not"):
         # Like defined(x), it tests for a value.
-        yield from (Defined(each) for each in (expression.left, expression.right) if isinstance(each, Name))
-    for each in parts(expression):
-        yield from _defined(each)
+        yield from (Defined(side) for side in (expression.left, expression.right) if isinstance(side, Name))
+    for part in parts(expression):
+        yield from _defined(part)
 
 
 def _known(context: ClauseContext) -> list[str]:
     """Return all known names as written."""
-    spelled = (each for key, each in SPELLING.items() if not key.startswith(JOB))
+    spelled = (spelling for key, spelling in SPELLING.items() if not key.startswith(JOB))
     names = dict.fromkeys((*spelled, *context.columns.dimensions.custom))
     for f, node in enumerate(context.cluster.specs):
         if not context.cluster.lost[f]:

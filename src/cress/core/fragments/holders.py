@@ -87,7 +87,6 @@ def settle(core: Books, lease: WorkloadLease) -> None:
     holder.charge = charge
     core.running.forget()
     core.groups.reorder(group)
-    core.cluster.loosened += 1
 
 
 def _wanted(core: Books, lease: WorkloadLease) -> dict[int, ResourceVector]:

@@ -74,7 +74,7 @@ def _reclaim_on(core: Books, job: JobEntry, workload: GroupWorkload, f: int) -> 
                 borrowers.append(borrower)
             brings.setdefault(borrower.id, []).append((part.device, part.amounts))
     taken: list[Attempt] = []
-    for attempt in sorted(borrowers, key=lambda each: (_lost_work(core, [each]), -each.id)):
+    for attempt in sorted(borrowers, key=lambda task: (_lost_work(core, [task]), -task.id)):
         if coming.suffices():
             break
         coming.add_ended(attempt, brings[attempt.id], 1)
@@ -149,12 +149,12 @@ def _leaving_on(
     if coming.suffices():
         return []
     goes = [
-        each
-        for each in has
-        if not each.stopping and each.job is not job and (each.id in may or (each.parts and not each.inside))
+        task
+        for task in has
+        if not task.stopping and task.job is not job and (task.id in may or (task.parts and not task.inside))
     ]
     taken: list[Attempt] = []
-    for attempt in sorted(goes, key=lambda each: (_rank(each), _lost_work(core, [each]), -each.id)):
+    for attempt in sorted(goes, key=lambda task: (_rank(task), _lost_work(core, [task]), -task.id)):
         if coming.suffices():
             break
         leave(attempt, 1)
@@ -216,4 +216,4 @@ def _free_device(core: Books, row: Ints, f: int, device: int, amounts: ResourceV
 
 
 def _lost_work(core: Books, attempts: Iterable[Attempt]) -> int:
-    return sum((core.now - each.start) * max(1, each.amounts[0]) for each in attempts)
+    return sum((core.now - attempt.start) * max(1, attempt.amounts[0]) for attempt in attempts)

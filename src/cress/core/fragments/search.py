@@ -77,7 +77,9 @@ def own_room(core: Books, job: JobEntry, workload: GroupWorkload, *, held: bool 
     for _, f in sorted(found):
         if workload.awaited and awaited_on(core, workload, f) not in (None, job):
             continue
-        leases = [each for each in workload.idle_on[f].values() if not each.is_ending and (each.is_held or not held)]
+        leases = [
+            lease for lease in workload.idle_on[f].values() if not lease.is_ending and (lease.is_held or not held)
+        ]
         room = _room_on(core, job, f, leases, [], None)
         if room is not None:
             return room

@@ -110,9 +110,9 @@ def give_to_claim(core: Books, fact: Claim, job: JobEntry, f: int) -> list[int]:
     for number in fact.victims:
         victim = core.attempts[number]
         victim.yields = True
-        owned = [each for each in victim.parts if each.lease is not None and each.lease.workload is workload]
-        for each in owned:
-            pool.leave_to_borrower(each)
+        owned = [loan for loan in victim.parts if loan.lease is not None and loan.lease.workload is workload]
+        for loan in owned:
+            pool.leave_to_borrower(loan)
         if owned:
             giving_back.append(number)
     return giving_back

@@ -182,8 +182,7 @@ class AdvanceReservations:
         self.next_change = min(moments, default=NEVER)
 
     def _changed(self) -> None:
-        # Failed tries must be repeated, and earlier plans dropped.
-        self.cluster.loosened += 1
+        # Earlier plans are dropped.
         self.cluster.usable_changes += 1
 
     # --- bookings ----------------------------------------------------------------------------------------------
@@ -226,8 +225,8 @@ class AdvanceReservations:
         rows = kept.rows[f] = []
         for start, end in kept.times:
             begin = start
-            for moment in (*sorted(each for each in changes if start < each < end), end):
-                used = sum((each for until, each in held if until > begin), np.zeros_like(amounts))
+            for moment in (*sorted(change for change in changes if start < change < end), end):
+                used = sum((taken for until, taken in held if until > begin), np.zeros_like(amounts))
                 for times, theirs in first:
                     if any(opens <= begin < closes for opens, closes in times):
                         used = np.maximum(used - theirs, 0)
@@ -337,14 +336,18 @@ class AdvanceReservations:
                 for start, end in kept.times:
                     if start <= table[row, B_START] and table[row, B_END] <= end and start < until:
                         found[start, end, kept.spec.name] = kept
-        return [(start, end, kept) for (start, end, _), kept in sorted(found.items(), key=lambda each: each[0])]
+        return [(start, end, kept) for (start, end, _), kept in sorted(found.items(), key=lambda entry: entry[0])]
 
     def stops_at_end(self, kept: Kept, start: int, group_attempts: Iterable[Attempt]) -> list[Attempt]:
         """Return the tasks that started in a past occurrence and must end with it."""
         if kept.spec.at_end != STOP:
             return []
         nodes = {f for f, _ in kept.places}
-        return [each for each in group_attempts if each.node in nodes and each.start >= start and not each.stopping]
+        return [
+            attempt
+            for attempt in group_attempts
+            if attempt.node in nodes and attempt.start >= start and not attempt.stopping
+        ]
 
 
 def group_of(holder: Holder) -> str | None:

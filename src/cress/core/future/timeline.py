@@ -18,7 +18,7 @@ from cress.core.placing.fit import Fit
 from cress.core.placing.gangs import by_domains, gang_room
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import joined, places_in
-from cress.core.tables.arrays import Ints, grown
+from cress.core.tables.arrays import Closed, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
@@ -55,6 +55,8 @@ class Timeline:
         # The number of bookings in force that count for all, by node.
         self._force_on: dict[int, int] = {}
         self._booked: Ints | None = None
+        # The nodes that the last ``screen`` closed; all of them are ``booked``.
+        self._delaying: Closed = np.zeros(1, np.int32)
         # Updates bookings that depend on running tasks; ``None`` without any.
         self.prepare: Callable[[], None] | None = None
         # By node on which claims wait for overdue tasks: the amounts that stopping tasks will free, less the claimed
@@ -102,7 +104,6 @@ class Timeline:
                 self._force_on[f] = count
             else:
                 del self._force_on[f]
-                self.cluster.blocked[f] = 0
         self._booked = None
 
     def book(self, f: int, amounts: Ints, start: int, end: int, force: int) -> int:
@@ -145,30 +146,34 @@ class Timeline:
         """Indices of the nodes with a booking in force that counts for all, ascending."""
         if self._booked is None:
             self._booked = np.array(sorted(self._force_on), np.int64)
+            self._delaying = np.zeros(len(self.cluster.nodes), np.int32)
         return self._booked
 
     # --- questions -----------------------------------------------------------------------------------------
 
-    def screen(self, shape: Shape, duration: int, now: int, asker: int = 0) -> int:
-        """Mark in ``cluster.blocked`` the nodes on which the shape fits now but would delay a booking.
+    def screen(self, shape: Shape, duration: int, now: int, asker: int = 0) -> tuple[int, Closed]:
+        """Return the nodes, closed, on which the shape fits now but would delay a booking, after their number.
 
-        Returns their number. The marks are valid until the next change of nodes or bookings.
+        They are valid until the next call, and the next change of nodes or bookings.
         """
         if not self._force_on:
-            return 0
+            return 0, self.cluster.none_closed
         cluster, view = self.cluster, self._seen_by(asker)
         # Room for a gang is counted by requests, so devices must hold for each of its tasks.
         ask = shape.ask if shape.size == 1 else np.zeros_like(shape.ask)
-        lack, blocked = cluster.lack[shape.row], cluster.blocked
+        booked, lack = self.booked, cluster.lack[shape.row]
+        if len(self._delaying) < cluster.node_count:
+            self._delaying = np.zeros(len(cluster.nodes), np.int32)
+        closed = self._delaying
         count: int = loops.block_booked(
-            self.booked, lack, shape.request_array, ask, duration, now, cluster.nodes, cluster.leases, self.table, view,
-            cluster.k_count, blocked,
+            booked, lack, shape.request_array, ask, duration, now, cluster.nodes, cluster.leases, self.table, view,
+            cluster.k_count, closed,
         )  # fmt: skip
         for f, copies in self._beside_claims(shape) if self.claims else ():
-            if copies < 1 and lack[f] == 0 and not blocked[f]:
-                blocked[f] = 1
+            if copies < 1 and lack[f] == 0 and not closed[f]:
+                closed[f] = 1
                 count += 1
-        return count
+        return count, closed
 
     def _beside_claims(self, shape: Shape) -> Iterator[tuple[int, int]]:
         """Yield nodes on which claims wait for overdue tasks, with the copies of the shape that leave these claims

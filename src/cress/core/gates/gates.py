@@ -46,30 +46,31 @@ class Gates:
         )
         self.passing: Row = (HeldToRights(core, self.must_cool), BalanceGate(core, self.pending))
         self.without_room: Row = (self.guarantees, self.reserved_nodes)
+        # True if answers change with time, so that failures must not be remembered.
+        self.timed = core.options.balance_gate == "on"
         # The gates that can refuse a unit, the state for which they were found, and those of this pass.
         self._open_without_room: Row = self.without_room
         self._open_between: Row = (*self.lasting, *self.passing)
         self._open_alone: Row = self._open_between
-        self._opened_for: tuple[object, bool, bool] | None = None
+        self._opened_for: tuple[object, bool, bool] = (None, False, False)
         self._open: Row = (*self.lasting, *self.passing)
 
     def begin_pass(self, *, several: bool) -> None:
         """Find the gates that can refuse any unit in the pass that begins; gates between groups only if several groups
-        wait. No quota is kept yet.
+        wait.
         """
         core = self._core
-        state = (core.groups.configured, bool(core.live), bool(core.advance_reservations))
+        configured, live, reserved = core.groups.configured, bool(core.live), bool(core.advance_reservations.by_name)
         before = self._opened_for
-        if before is None or before[0] is not state[0] or before[1:] != state[1:]:
-            self._opened_for = state
+        if configured is not before[0] or live is not before[1] or reserved is not before[2]:
+            self._opened_for = configured, live, reserved
             self._open_without_room = _opened(self.without_room)
             self._open_between = _opened((*self.lasting, *self.passing))
             self._open_alone = tuple(gate for gate in self._open_between if not gate.between_groups)
-        self.kept_quota.forget()
         self._open = self._open_between if several else self._open_alone
 
     def keep_quota_for(self, due: JobEntry) -> None:
-        """Let the group of a due unit keep its quota for it until the end of this pass."""
+        """Let the group of a due unit keep its quota for it until the next pass begins."""
         self.kept_quota.keep_for(due)
         self._open = (self.kept_quota, *self._open)
 
@@ -119,11 +120,6 @@ class Gates:
                     job.group.policy.spared = True
                 return gate.note(job, found)
         return None
-
-    @property
-    def timed(self) -> bool:
-        """True if answers change with time, so that failures must not be remembered."""
-        return self._core.options.balance_gate == "on"
 
     def refused_without_room(self, job: JobEntry) -> Gate[Any] | None:
         """Return the first gate that makes a unit without room wait for something other than room; ``None`` without

@@ -19,21 +19,28 @@ class OthersGuarantees(Gate[ForbiddenBy]):
 
     def __init__(self, core: Books) -> None:
         self._core = core
-        # The demands for this pass; between decisions anything may change.
+        # The demands for this pass, once needed; between decisions anything may change.
+        self._in_pass = False
         self._of_pass: Guarantees | None = None
 
     def begin_pass(self) -> None:
-        """Fix all demands as they are now until the end of the pass."""
-        self._of_pass = Guarantees(self._core.groups, self._core.cluster)
+        """Fix all demands, once they are needed, until the end of the pass."""
+        self._in_pass, self._of_pass = True, None
 
     def rest(self) -> None:
         """Drop the demands of the pass."""
-        self._of_pass = None
+        self._in_pass, self._of_pass = False, None
+
+    def opens(self) -> bool:
+        return len(self._core.groups.by_name) > 1
 
     def find(self, job: JobEntry) -> ForbiddenBy | None:
         if len(self._core.jobs) <= job.group.jobs:
             return None
-        return (self._of_pass or Guarantees(self._core.groups, self._core.cluster)).against(job)
+        demands = self._of_pass or Guarantees(self._core.groups, self._core.cluster)
+        if self._in_pass:
+            self._of_pass = demands
+        return demands.against(job)
 
     def kind(self, found: ForbiddenBy) -> Verdict:
         return Verdict.FORBIDDEN

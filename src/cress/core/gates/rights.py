@@ -37,7 +37,11 @@ def is_within_quota(core: Books, job: JobEntry) -> bool:
     group = job.group
     if group.kinds is not None and not is_guaranteed(group, job.shape):
         return False
-    return group.may_take(charge_of_tasks(job, job.shape.size, core.cluster), to_quota=True)
+    charge = charge_of_tasks(job, job.shape.size, core.cluster)
+    if group.counts_cores:
+        # Asked for each unit that is offered while several groups wait.
+        return group.used[0] + group.claimed[0] + charge[0] <= group.quota[0]
+    return group.may_take(charge, to_quota=True)
 
 
 def is_within_rights(core: Books, job: JobEntry, rights: Rights) -> bool:
@@ -78,7 +82,9 @@ class HeldToRights(Gate[Rights]):
 
     def find(self, job: JobEntry) -> Rights | None:
         rights = job.group.held_to
-        return None if rights is Rights.ANY else self._beyond(job, rights)
+        if rights is Rights.ANY or is_within_quota(self._core, job):
+            return None
+        return self._beyond(job, rights)
 
     def found_last(self, job: JobEntry) -> Rights | None:
         return self._beyond(job, Rights.ABOVE) if self._must_cool(job.group) else None

@@ -118,13 +118,13 @@ def _blocker(core: Books, job: JobEntry) -> JobEntry | None:
     """Return a job whose kept room the unit would take; ``None`` if unknown."""
     failed = job.group.tried.start.state
     keepers = chain(
-        (each.job for each in core.reservations.kept),
+        (reservation.job for reservation in core.reservations.kept),
         (claim.job for claim in core.claims),
         core.turns.due(core.jobs, core.now),
         # Reservations may have been dropped since, for groups that they do not bind.
         (core.jobs[number] for number in (failed[2] if failed is not None else ()) if number in core.jobs),
     )
-    alive = (each for each in keepers if each is not job and core.jobs.get(each.job.id) is each)
+    alive = (keeper for keeper in keepers if keeper is not job and core.jobs.get(keeper.job.id) is keeper)
     return next(alive, None) or core.plans.soonest_but(job)
 
 
@@ -174,7 +174,7 @@ def missing_names(
     texts = {text for text, _ in clauses}
     if not texts:
         return ()
-    named = missing_in(core, (each for each in wants.hard if str(each) in texts), job.group.name)
+    named = missing_in(core, (clause for clause in wants.hard if str(clause) in texts), job.group.name)
     return (*named, *taken_ports(core, (text for text, _ in clauses)))
 
 

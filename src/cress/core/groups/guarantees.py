@@ -154,6 +154,13 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
 
     A kind of node is charged only if the clauses or the size of the job leave no other kind.
     """
+    if job.group.counts_cores and not job.job.parts:
+        # The most frequent case, asked for each unit that is offered.
+        stamp, least = job.shape.least_cores
+        if stamp != cluster.usable_changes:
+            least = _least_cores(job, job.job.request, cluster)
+            job.shape.least_cores = cluster.usable_changes, least
+        return (least * tasks,)
     return sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))
 
 
@@ -183,9 +190,13 @@ def _least_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster:
     group = job.group
     if group.kinds is not None:
         return group.charge(request, cluster.largest_capacity(), None) + group.kinds.least(request, wants)
-    if not group.vector and group.options.accounting == "cpu":
-        return (job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(request, core_share),)
+    if group.counts_cores:
+        return (_least_cores(job, request, cluster),)
     return group.charge(request, cluster.largest_capacity(), None)
+
+
+def _least_cores(job: JobEntry, request: ResourceVector, cluster: Cluster) -> int:
+    return job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(request, core_share)
 
 
 def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> list[int]:

@@ -6,10 +6,11 @@ Amounts of a group are kept in one or more *measures*: one number in the account
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import tzinfo
 from fractions import Fraction
-from math import lcm
+from math import inf, lcm
 
 from cress.core.charges import MILLION
 from cress.core.groups.policies import Policy, make_policy
@@ -230,6 +231,11 @@ class Groups:
     def _place(self, group: GroupState) -> None:
         self.tree.place(group, group.order_key() if group.claims or may_start_more(group) else None)
 
+    @property
+    def are_in_order_of_need(self) -> bool:
+        """True if in the order every group below its quota comes before every one that is not."""
+        return not (self.tree.inner or self.kinds or self.timed)
+
     def several_wait(self) -> bool:
         """Return True if more than one group has waiting jobs; the tree must be settled."""
         order = self.tree.order
@@ -257,9 +263,7 @@ class Groups:
         by_name, inner = self.by_name, self.tree.inner
         begin = 0
         while begin < len(order):
-            end = begin + 1
-            while end < len(order) and order[end][:2] == order[begin][:2]:
-                end += 1
+            end = bisect_right(order, (*order[begin][:2], inf), begin)
             names = [key[-1] for key in order[begin:end]]
             if len(names) > 1:
                 names.sort(key=self._waits_since)
@@ -275,8 +279,11 @@ class Groups:
         come first.
         """
         group = self.by_name.get(name) or next(self._below(self.tree.inner[name].order))
-        head = head_of(group)
-        return -1 if head is None else head.since
+        # Asked for all groups of equal share in each pass, so the usual case takes no further step.
+        head = head_of(group) if group.counters else group.policy.head()
+        if head is None:
+            return -1
+        return head.since if head.again or head.claims else head.queued_at
 
     def waiting(self) -> Iterator[GroupState]:
         """Yield the groups with waiting jobs by share only."""

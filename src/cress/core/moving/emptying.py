@@ -28,7 +28,7 @@ def free_nodes(trial: MoveTrial, budget: Budget) -> list[str]:
     for f in np.flatnonzero(trial.occupied() & ~trial.closed).tolist():
         tasks = trial.on(f)
         if tasks:
-            lost, room = sum(trial.lost[each.id] for each in tasks), sum(each.charge[0] for each in tasks)
+            lost, room = sum(trial.lost[task.id] for task in tasks), sum(task.charge[0] for task in tasks)
             order.append((-_size(trial, f), lost, len(tasks), room, f))
     freed = []
     # The largest first, because small ones would use up the room that these need.
@@ -38,7 +38,7 @@ def free_nodes(trial: MoveTrial, budget: Budget) -> list[str]:
         if tasks is None or len(tasks) != count or len(tasks) + trial.mark > budget.moves:
             continue
         trial.closed[f] = True
-        if _move_all(trial, tasks, Goal.NODES, budget, lambda each: trial.places(each) & trial.occupied()):
+        if _move_all(trial, tasks, Goal.NODES, budget, lambda task: trial.places(task) & trial.occupied()):
             freed.append(cluster.names[f])
         else:
             trial.closed[f] = False
@@ -47,7 +47,7 @@ def free_nodes(trial: MoveTrial, budget: Budget) -> list[str]:
 
 def _size(trial: MoveTrial, f: int) -> int:
     """Return the number of devices of a node, without disks."""
-    return sum(each.kind != DISK_KIND for each in trial.cluster.devices[f])
+    return sum(device.kind != DISK_KIND for device in trial.cluster.devices[f])
 
 
 def free_devices(trial: MoveTrial, budget: Budget) -> list[tuple[str, str, str]]:
@@ -61,13 +61,13 @@ def free_devices(trial: MoveTrial, budget: Budget) -> list[tuple[str, str, str]]
                 continue
             users = _users(trial, f, d)
             if users:
-                order.append((sum(trial.lost[each.id] for each in users), len(users), f, d))
+                order.append((sum(trial.lost[user.id] for user in users), len(users), f, d))
     freed = []
     for _, count, f, d in sorted(order):
         users = _users(trial, f, d)
         if users is None or len(users) != count or count + trial.mark > budget.moves:
             continue
-        if _move_all(trial, users, Goal.DEVICES, budget, lambda each: trial.places(each) & trial.with_part(each)):
+        if _move_all(trial, users, Goal.DEVICES, budget, lambda user: trial.places(user) & trial.with_part(user)):
             device = cluster.devices[f][d]
             freed.append((cluster.names[f], device.kind, device.id))
     return freed
@@ -82,7 +82,7 @@ def _users(trial: MoveTrial, f: int, d: int) -> list[Attempt] | None:
             if mask != 1 << d or not isinstance(holder, Attempt) or not trial.may_move(holder):
                 return None
             found.append(holder)
-    return sorted(found, key=lambda each: (*(-amount for amount in reversed(each.amounts)), each.id))
+    return sorted(found, key=lambda attempt: (*(-amount for amount in reversed(attempt.amounts)), attempt.id))
 
 
 def _move_all(
@@ -94,14 +94,14 @@ def _move_all(
     """
     mark = trial.mark
     used: dict[int, int] = {}
-    for each in tasks:
-        f = trial.fullest(each, places(each))
+    for task in tasks:
+        f = trial.fullest(task, places(task))
         if f < 0:
             trial.unmake(mark)
             return False
         if goal is Goal.DEVICES and f not in used:
             used[f] = len(trial.whole_devices(f))
-        trial.make(each, f, goal)
+        trial.make(task, f, goal)
     if not is_within(trial, budget) or any(len(trial.whole_devices(f)) < count for f, count in used.items()):
         trial.unmake(mark)
         return False

@@ -66,7 +66,9 @@ def candidates(core: Books) -> Candidates:
     """Return the tasks that may move; every running task of a service counts as ready."""
     found = Candidates()
     running: Counter[int] = Counter(
-        each.job.job.counted_as for each in core.attempts.values() if each.job.job.minimum and not each.stopping
+        attempt.job.job.counted_as
+        for attempt in core.attempts.values()
+        if attempt.job.job.minimum and not attempt.stopping
     )
     for attempt in core.attempts.values():
         why = why_it_stays(core, attempt)

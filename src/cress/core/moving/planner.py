@@ -37,7 +37,7 @@ def plan_moves(
         before=before,
         after=trial.free(),
         nodes=tuple(nodes),
-        devices=tuple(each for each in parts if each[0] not in gone),
+        devices=tuple(part for part in parts if part[0] not in gone),
         spread=tuple(spread_out),
         movable=len(found.lost),
         stays=_counted(found),

@@ -20,7 +20,7 @@ def promised(core: Books, but: JobEntry | None = None) -> Ints:
     cluster, table = core.cluster, core.timeline.table
     out = np.zeros((cluster.node_count, cluster.k_count), np.int64)
     kept: list[Reservation] = [claim.reservation for claim in core.claims]
-    kept += [each for each in core.reservations.kept if each.job is not but]
+    kept += [reservation for reservation in core.reservations.kept if reservation.job is not but]
     kept += [
         unit
         for plan in core.plans.by_group.values()

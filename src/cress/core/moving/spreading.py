@@ -32,16 +32,16 @@ def spread(trial: MoveTrial, budget: Budget) -> list[int]:
 def _move_one(trial: MoveTrial, tasks: list[Attempt]) -> bool:
     """Move a task from the node with most of them to one with at least two fewer; return True if there was one."""
     count = np.zeros(trial.cluster.node_count, np.int64)
-    for each in tasks:
-        count[each.node] += 1
-    for each in sorted(tasks, key=lambda each: (-count[each.node], -each.id)):
-        if count[each.node] < 2 or not trial.may_move(each):
+    for task in tasks:
+        count[task.node] += 1
+    for task in sorted(tasks, key=lambda task: (-count[task.node], -task.id)):
+        if count[task.node] < 2 or not trial.may_move(task):
             continue
-        fits = trial.places(each) & (count <= count[each.node] - 2)
+        fits = trial.places(task) & (count <= count[task.node] - 2)
         if fits.any():
             fits &= count == count[fits].min()
-            f = trial.fullest(each, fits)
+            f = trial.fullest(task, fits)
             if f >= 0:
-                trial.make(each, f, Goal.SPREAD)
+                trial.make(task, f, Goal.SPREAD)
                 return True
     return False

@@ -72,7 +72,7 @@ class MoveTrial:
             if not isinstance(holder, Attempt) or not self.may_move(holder):
                 return None
             found.append(holder)
-        return sorted(found, key=lambda each: (*(-amount for amount in reversed(each.amounts)), each.id))
+        return sorted(found, key=lambda attempt: (*(-amount for amount in reversed(attempt.amounts)), attempt.id))
 
     def occupied(self) -> Bools:
         """Return, per node, True if a lease is held there."""
@@ -87,7 +87,7 @@ class MoveTrial:
             int(np.count_nonzero(open_ & ~self.occupied())),
             sum(len(self.whole_devices(f)) for f in np.flatnonzero(open_).tolist()),
             int(np.count_nonzero(open_)),
-            sum(1 for f in np.flatnonzero(open_).tolist() for each in cluster.devices[f] if each.kind != DISK_KIND),
+            sum(1 for f in np.flatnonzero(open_).tolist() for device in cluster.devices[f] if device.kind != DISK_KIND),
         )
 
     def whole_devices(self, f: int) -> list[int]:
@@ -163,7 +163,7 @@ class MoveTrial:
 
     def moves(self, first: int = 0) -> tuple[Move, ...]:
         """Return the moves from number ``first`` on."""
-        return tuple(each.move for each in self._made[first:])
+        return tuple(made.move for made in self._made[first:])
 
     def make(self, attempt: Attempt, f: int, goal: Goal) -> None:
         """Move a task to node ``f``, which has room for it."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Container
 
 import numpy as np
-import numpy.typing as npt
 
 from cress.core.kernels.balance import MEASURE, PLACE, PLACE_MANY
 from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, SPREAD, current_weights, precedence
@@ -15,7 +14,7 @@ from cress.core.kernels.holding import FITTING
 from cress.core.placing.fit import Fit
 from cress.core.placing.fragmentation import Fragmentation
 from cress.core.placing.shape import Shape
-from cress.core.tables.arrays import Floats, Ints
+from cress.core.tables.arrays import Closed, Floats, Ints
 from cress.core.tables.cluster import Cluster
 from cress.model.decisions import Choice
 from cress.model.errors import InputError
@@ -88,19 +87,20 @@ class Balance:
         self.choice = None
         self.by_fragments = self._may_fragment and self.fragmentation.any_devices()
 
-    def place(self, shape: Shape, slot: int, end: int) -> int:
-        """Hold one copy of ``shape`` until ``end`` (µs) on the best node that fits and is not blocked, in lease
+    def place(self, shape: Shape, slot: int, end: int, closed: Closed) -> int:
+        """Hold one copy of ``shape`` until ``end`` (µs) on the best node that fits and is not closed, in lease
         ``slot``.
 
         The rank of the shape takes precedence over the order of nodes. Returns the node, or -1 if none fits.
         """
         cluster = self.cluster
-        blocked = cluster.blocked if shape.match is None else self.fit.set_aside(shape)
+        if shape.match is not None:
+            closed = self.fit.set_aside(shape, closed)
         if self.by_fragments:
-            return self._place_by_fragments(shape, slot, end, blocked)
+            return self._place_by_fragments(shape, slot, end, closed)
         f, self.cursor = self._place(
             shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count,
-            blocked, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
+            closed, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
             self._parts, self._use_utilisation, self.threshold, self.order, self.cursor,
         )  # fmt: skip
         return f  # type: ignore[no-any-return]
@@ -114,7 +114,7 @@ class Balance:
         chosen = np.zeros(len(slots), np.int64)
         self.cursor = self._place_many(
             shape.row, np.array(slots, np.int64), chosen, end, cluster.nodes, cluster.leases, cluster.lack,
-            cluster.rows, cluster.row_count, cluster.blocked, cluster.columns, cluster.then, cluster.node_count,
+            cluster.rows, cluster.row_count, cluster.none_closed, cluster.columns, cluster.then, cluster.node_count,
             cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation, self.threshold, self.order,
             self.cursor,
         )  # fmt: skip
@@ -123,18 +123,18 @@ class Balance:
     def _place_many_by_fragments(self, shape: Shape, slots: list[int], end: int) -> list[int]:
         self.choices, places = [], []
         for slot in slots:
-            places.append(self._place_by_fragments(shape, slot, end, self.cluster.blocked))
+            places.append(self._place_by_fragments(shape, slot, end, self.cluster.none_closed))
             self.choices.append(self.choice)
         return places
 
-    def _place_by_fragments(self, shape: Shape, slot: int, end: int, blocked: npt.NDArray[np.int32]) -> int:
+    def _place_by_fragments(self, shape: Shape, slot: int, end: int, closed: Closed) -> int:
         cluster = self.cluster
         fitted = self.fit.fitting(shape)
         self._measure(
             shape.row, cluster.rows, cluster.columns, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
             self._parts, self._use_utilisation, self.fragmentation.squares(),
         )  # fmt: skip
-        f = self.fragmentation.place(shape, slot, end, blocked)
+        f = self.fragmentation.place(shape, slot, end, closed)
         self.choice = self.fragmentation.why(shape, f, fitted) if f >= 0 else None
         return f
 
@@ -154,7 +154,7 @@ class Balance:
             after = cluster.columns[:rows, :n] + add * cluster.columns[cluster.width : cluster.width + rows, :n]
             worse = after.mean(axis=0) * np.float32(-1 if self.order == BEST_FIT else 1)
         # The last key is the most significant, and the sort is stable.
-        keys: list[Floats] = [worse, *(-each[:n] for each in reversed(self.fit.orders(shape)))]
+        keys: list[Floats] = [worse, *(-scores[:n] for scores in reversed(self.fit.orders(shape)))]
         order: Ints = np.lexsort(keys)
         return order
 

@@ -33,10 +33,10 @@ def _alone(request: ResourceVector, must: int, likes: int) -> tuple[int, ...]:
     disk = request[DISK_AT : DISK_AT + DISK_AMOUNTS]
     count = must or likes
     shared = (0,) * DISK_AMOUNTS if must else disk
-    each = tuple(-(-amount // count) for amount in disk) if count else (0,) * DISK_AMOUNTS
+    per_disk = tuple(-(-amount // count) for amount in disk) if count else (0,) * DISK_AMOUNTS
     parts = (0,) * _BASE + request[_BASE:]
     asks = int(bool(must or likes or any(shared) or any(parts)))
-    return (asks, must, likes, *shared, *each, *parts)
+    return (asks, must, likes, *shared, *per_disk, *parts)
 
 
 def ask_of(request: ResourceVector, wants: Wants, size: int = 1) -> Ints:

@@ -35,7 +35,7 @@ class Closures:
     """The nodes excluded in a row of the fit table by the predicates of a match that compare domains."""
 
     def __init__(self, predicates: Iterable[Predicate]) -> None:
-        self._predicates = [each for each in predicates if each.compares]
+        self._predicates = [predicate for predicate in predicates if predicate.compares]
         self._kept: list[_Closed] = []
 
     def __bool__(self) -> bool:
@@ -43,20 +43,20 @@ class Closures:
 
     def renew(self) -> Bools:
         """Compute all answers again; return, per node, True if one of them excludes it. The caller updates the row."""
-        self._kept = [_Closed(each) for each in self._predicates]
+        self._kept = [_Closed(predicate) for predicate in self._predicates]
         return self._shut()
 
     def _shut(self, but: _Closed | None = None) -> Bools:
         shut: Bools | None = None
-        for each in self._kept:
-            if each is not but:
-                mine: Bools = each.closed[each.domains.of]
+        for kept in self._kept:
+            if kept is not but:
+                mine: Bools = kept.closed[kept.domains.of]
                 shut = mine if shut is None else shut | mine
         return _NONE if shut is None else shut
 
     def fill(self, row: int, cluster: Cluster) -> bool:
         """Write the row on all nodes; return True if a node is no longer excluded."""
-        self._kept = [_Closed(each) for each in self._predicates]
+        self._kept = [_Closed(predicate) for predicate in self._predicates]
         # The domains of one predicate contain all nodes.
         first = self._kept[0]
         first.changed[:] = np.arange(len(first.changed))
@@ -65,24 +65,24 @@ class Closures:
     def follow(self, row: int, cluster: Cluster) -> bool:
         """Update the row after starts or ends of tasks; return True if a node is no longer excluded."""
         turned: list[tuple[_Closed, int]] = []
-        for each in self._kept:
-            if each.predicate.domains is not each.domains:
+        for kept in self._kept:
+            if kept.predicate.domains is not kept.domains:
                 return self.fill(row, cluster)
-            number = each.predicate.close(each.closed, each.changed)
+            number = kept.predicate.close(kept.closed, kept.changed)
             if number:
-                turned.append((each, number))
+                turned.append((kept, number))
         return self._carry_over(turned, row, cluster)
 
     def _carry_over(self, turned: list[tuple[_Closed, int]], row: int, cluster: Cluster) -> bool:
         cleared = False
-        for each, number in turned:
-            others = _NONE if len(self._kept) == 1 else self._shut(each)
-            order, bounds = each.domains.sorted_nodes
+        for kept, number in turned:
+            others = _NONE if len(self._kept) == 1 else self._shut(kept)
+            order, bounds = kept.domains.sorted_nodes
             cleared |= shut_domains(
                 row,
-                each.changed,
+                kept.changed,
                 number,
-                each.closed,
+                kept.closed,
                 others,
                 order,
                 bounds,

@@ -31,7 +31,7 @@ from cress.core.placing.matching import Matching
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import Asked, Levels, places_in
 from cress.core.tables import devices
-from cress.core.tables.arrays import Bools, Floats, Ints, grown
+from cress.core.tables.arrays import Bools, Closed, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.resources import ResourceVector
 
@@ -74,7 +74,7 @@ class Fit:
         self.relations = matching.relations
         self.shapes: dict[tuple[ResourceVector, int, Wants | None], Shape] = {}
         self.row_shapes: list[Shape | None] = [None] * len(cluster.rows)
-        self._aside: npt.NDArray[np.int32] = np.zeros(1, np.int32)
+        self._aside: Closed = np.zeros(1, np.int32)
 
     @property
     def rows(self) -> Ints:
@@ -131,16 +131,15 @@ class Fit:
             self.cluster.lack[r, :n] = self.matching.take(shape)
         holding.fill_row(r, self.cluster.nodes, n, self.cluster.totals, self.cluster.rows, self.cluster.lack)
 
-    def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:
-        """Return ``blocked`` plus the nodes that are worse than the best one open to the shape.
+    def set_aside(self, shape: Shape, closed: Closed) -> Closed:
+        """Return ``closed`` plus the nodes that are worse than the best one open to the shape.
 
         A node is worse if it has more tasks of the service or database, then if a clause ranks it lower (less of the
         data, another rack), then if it has a lower score.
         """
-        aside = self.cluster.blocked
         for order in self.orders(shape):
-            aside = self._set_aside(shape, aside, order)
-        return aside
+            closed = self._set_aside(shape, closed, order)
+        return closed
 
     def orders(self, shape: Shape) -> list[Floats]:
         """Return the orders of nodes that precede the balance, most significant first; larger values are better."""
@@ -150,10 +149,10 @@ class Fit:
         found += shape.match.order(len(self.cluster.nodes))
         return [*found, self.matching.scores(shape.match)] if shape.wants.terms else found
 
-    def _set_aside(self, shape: Shape, blocked: npt.NDArray[np.int32], scores: Floats) -> npt.NDArray[np.int32]:
-        if len(self._aside) != len(self.cluster.blocked):
-            self._aside = np.zeros(len(self.cluster.blocked), np.int32)
-        set_aside(self.cluster.lack[shape.row], blocked, scores, self.cluster.node_count, self._aside)
+    def _set_aside(self, shape: Shape, closed: Closed, scores: Floats) -> Closed:
+        if len(self._aside) < self.cluster.node_count:
+            self._aside = np.zeros(len(self.cluster.nodes), np.int32)
+        set_aside(self.cluster.lack[shape.row], closed, scores, self.cluster.node_count, self._aside)
         return self._aside
 
     def excluded(self, shape: Shape) -> npt.NDArray[np.bool_]:

@@ -20,7 +20,7 @@ from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.matching import Matching
 from cress.core.placing.mix import Mix
 from cress.core.placing.shape import Shape
-from cress.core.tables.arrays import Floats, Ints, grown
+from cress.core.tables.arrays import Closed, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.language.clauses import Kind
 from cress.model.decisions import Choice
@@ -78,8 +78,8 @@ class Fragmentation:
             self._squares = np.zeros(len(self.cluster.nodes), np.float32)
         return self._squares
 
-    def place(self, shape: Shape, slot: int, end: int, blocked: npt.NDArray[np.int32]) -> int:
-        """Hold one copy of ``shape`` until ``end`` (µs) on the best node that fits and is not blocked, in lease
+    def place(self, shape: Shape, slot: int, end: int, closed: Closed) -> int:
+        """Hold one copy of ``shape`` until ``end`` (µs) on the best node that fits and is not closed, in lease
         ``slot``.
 
         ``squares`` holds y² of every node. Returns the node, or -1 if none fits.
@@ -88,7 +88,7 @@ class Fragmentation:
         self._own(shape)
         cluster = self.cluster
         return fragmentation.place(  # type: ignore[no-any-return]
-            shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count, blocked,
+            shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count, closed,
             cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._squares,
             self._weight, self._growth, self._before, self._allowed_to, self._state_of, self._known, self._states,
             self._table, self._clock, self._tables,
@@ -162,23 +162,23 @@ class Fragmentation:
     def _take_mix(self) -> None:
         """Set the tables of shapes in the mix that request devices counted by some node."""
         kinds = self._kinds.tolist()
-        counted = [each for each in self.mix.likely if any(each.request[k] for k in kinds)]
-        counted.sort(key=lambda each: [each.request[k] for k in kinds])
+        counted = [likely for likely in self.mix.likely if any(likely.request[k] for k in kinds)]
+        counted.sort(key=lambda likely: [likely.request[k] for k in kinds])
         k = self.cluster.k_count
-        self._requests = np.array([each.request for each in counted], np.int64).reshape(len(counted), k)
-        tasks = np.array([each.tasks for each in counted], np.int64)
+        self._requests = np.array([likely.request for likely in counted], np.int64).reshape(len(counted), k)
+        tasks = np.array([likely.tasks for likely in counted], np.int64)
         self._shares = (tasks / max(1, int(tasks.sum()))).astype(np.float32)
         dimensions = self.cluster.dimensions
-        self._shapes = [of_nodes(each.request, each.requirement, dimensions) for each in counted]
+        self._shapes = [of_nodes(likely.request, likely.requirement, dimensions) for likely in counted]
         self._values = np.zeros((len(self._kinds), WHOLE + 1), np.int64)
         for j, kind in enumerate(self._kinds.tolist()):
             wanted: dict[int, int] = {}
-            for each in counted:
-                amount = each.request[kind]
+            for likely in counted:
+                amount = likely.request[kind]
                 if amount:
                     # A task with whole devices takes as many pieces.
                     size = min(amount, WHOLE)
-                    wanted[size] = wanted.get(size, 0) + each.tasks * (amount // size)
+                    wanted[size] = wanted.get(size, 0) + likely.tasks * (amount // size)
             if wanted:
                 sizes = sorted(wanted)
                 pieces = np.array([wanted[size] for size in sizes], np.float64)

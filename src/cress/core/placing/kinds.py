@@ -83,13 +83,13 @@ class KindsConstraints(Constraints):
     def __init__(self, kinds: tuple[TaskKind, ...]) -> None:
         asked = [kind.constraints for kind in kinds if kind.constraints is not None]
         super().__init__(
-            Requirement(tuple(clause for each in asked for clause in each.requirement.clauses)),
-            Rank(tuple(term for each in asked for term in each.rank.terms)),
+            Requirement(tuple(clause for constraints in asked for clause in constraints.requirement.clauses)),
+            Rank(tuple(term for constraints in asked for term in constraints.rank.terms)),
         )
         self.kinds = kinds
-        self.data = tuple(dict.fromkeys(data for each in asked for data in each.data))
-        self.grouped = any(each.grouped for each in asked)
-        self.owned = any(each.owned for each in asked)
+        self.data = tuple(dict.fromkeys(data for constraints in asked for data in constraints.data))
+        self.grouped = any(constraints.grouped for constraints in asked)
+        self.owned = any(constraints.owned for constraints in asked)
 
     def of_tasks(self, tasks: Iterable[int] | None, soft: int, owner: int, group: str) -> tuple[KindWants, ...]:
         """Return the wants of these tasks by kind, with these clauses ``soft``; ``None`` means all tasks."""
@@ -134,11 +134,11 @@ def request_and_wants(kinds: Sequence[KindWants], licences: Amounts) -> tuple[Re
 
     For several kinds, that is the least request and the wants of all of them.
     """
-    size = sum(each.size for each in kinds)
+    size = sum(kind.size for kind in kinds)
     if len(kinds) == 1:
         wants = kinds[0].wants
         return kinds[0].request, replace(wants, licences=times(licences, size)) if licences else wants
-    least = tuple(map(min, zip(*(each.request for each in kinds), strict=True)))
+    least = tuple(map(min, zip(*(kind.request for kind in kinds), strict=True)))
     return least, Wants(kinds=tuple(kinds), licences=times(licences, size))
 
 
@@ -176,7 +176,9 @@ def check_parts(job: Job) -> None:
         if part.tasks < 1:
             raise InputError(f"{part.tasks} tasks in part {part.name}", hint="at least 1", field="parts")
         check_constraints(part.requirement, part.rank)
-        wrong = [each for each in parse_requirement(part.requirement, stored=True).clauses if each.kind in NOT_OF_PARTS]
+        wrong = [
+            clause for clause in parse_requirement(part.requirement, stored=True).clauses if clause.kind in NOT_OF_PARTS
+        ]
         if wrong:
             hint = "without it, or as a gang of tasks that are all alike"
             raise InputError(f"{wrong[0]} is about all tasks of a gang, not of one part", hint=hint, field="parts")

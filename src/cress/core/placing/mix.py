@@ -92,7 +92,7 @@ class Mix:
 
     def _set(self, likely: Iterable[Likely]) -> None:
         self.likely = tuple(likely)
-        self._tasks = sum(each.tasks for each in self.likely)
+        self._tasks = sum(shape.tasks for shape in self.likely)
         self.version += 1
 
     def export(self) -> MixState:
@@ -102,6 +102,6 @@ class Mix:
 
     def restore(self, state: MixState) -> None:
         """Take over an exported mix."""
-        self.arrived = Counter({(each.request, each.requirement): each.tasks for each in state.arrived})
+        self.arrived = Counter({(arrived.request, arrived.requirement): arrived.tasks for arrived in state.arrived})
         self.fresh = state.fresh
         self._set(state.likely)

@@ -27,7 +27,7 @@ def domain_clauses(constraints: Constraints | None) -> Iterator[OverDomains]:
     if constraints is not None:
         asked: list[Clause] = [*constraints.requirement.clauses]
         asked += (term.what for term in constraints.rank.terms if isinstance(term.what, Clause))
-        yield from (each.value for each in asked if isinstance(each.value, OverDomains))
+        yield from (clause.value for clause in asked if isinstance(clause.value, OverDomains))
 
 
 def _repels(constraints: Constraints | None, group: str) -> dict[Repelling, str]:
@@ -80,9 +80,11 @@ class Selections:
     def add(self, job: Job, group: str, constraints: Constraints | None) -> None:
         """Add a live job."""
         if self._named:
-            self._by_job[job.id] = tuple(each for each in self._named if self.would_select(each, job, group))
-            for each in self._by_job[job.id]:
-                self._selected[each][job.id] = None
+            self._by_job[job.id] = tuple(
+                selector for selector in self._named if self.would_select(selector, job, group)
+            )
+            for selector in self._by_job[job.id]:
+                self._selected[selector][job.id] = None
         names = {
             Selected(group, value.jobs): None
             for value in domain_clauses(constraints)
@@ -91,8 +93,8 @@ class Selections:
         if not names:
             return
         self._names[job.id] = tuple(names)
-        for each in names:
-            self._name(each)
+        for selector in names:
+            self._name(selector)
         repels = _repels(constraints, group)
         if repels:
             self._repels[job.id] = tuple(repels)
@@ -118,22 +120,22 @@ class Selections:
         over: list[Selected | Repelling] = []
         if not self._named:
             return over
-        for each in self._by_job.pop(number, ()):
-            self._selected[each].pop(number, None)
+        for selector in self._by_job.pop(number, ()):
+            self._selected[selector].pop(number, None)
         for repelling in self._repels.pop(number, ()):
             del self.repelling[repelling][number]
             if not self.repelling[repelling]:
                 del self.repelling[repelling]
                 self.touched.append(repelling)
                 over.append(repelling)
-        for each in self._names.pop(number, ()):
-            self._named[each] -= 1
-            if not self._named[each]:
-                del self._named[each]
+        for selector in self._names.pop(number, ()):
+            self._named[selector] -= 1
+            if not self._named[selector]:
+                del self._named[selector]
                 self.changes += 1
-                over.append(each)
-                for other in self._selected.pop(each):
-                    left = tuple(one for one in self._by_job[other] if one != each)
+                over.append(selector)
+                for other in self._selected.pop(selector):
+                    left = tuple(one for one in self._by_job[other] if one != selector)
                     if left:
                         self._by_job[other] = left
                     else:

@@ -22,7 +22,8 @@ class Shape:
     ``closed`` that of ``waits_for_node``, each after the state of the cluster at that time. While the cluster has the
     open nodes of ``open_at``, a unit without clauses does not wait for a node. ``kinds`` are the shapes of the kinds
     of tasks of a gang with several kinds; its own request is then the least of each amount in them, and the places of
-    a unit are ordered by kind.
+    a unit are ordered by kind. ``least_cores`` is the least charge of a task in the accounting ``cpu``, after the state
+    of the cluster for which it holds.
     """
 
     __slots__ = (
@@ -31,6 +32,7 @@ class Shape:
         "cpu_charge",
         "early",
         "kinds",
+        "least_cores",
         "match",
         "open_at",
         "reach",
@@ -62,6 +64,7 @@ class Shape:
         self.reach = (-1, -1, NONE)
         self.closed = ((-1, -1, -1), NONE)
         self.open_at = -1
+        self.least_cores = (-1, 0)
         self.kinds: tuple[Shape, ...] = ()
 
     def by_kind(self, nodes: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:

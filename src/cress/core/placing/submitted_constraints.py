@@ -42,9 +42,9 @@ def constrained(specs: Sequence[JobSpec], dimensions: Dimensions | None = None) 
         parts = _parts(spec, dimensions, mistakes)
         # A mistake in constraints that a step inherits from its dag is reported for the dag.
         told = wrong.get(-spec.job.family, set())
-        wrong[position] = {(each.field, each.what) for each in mistakes}
-        errors += (below(each, spec.place) for each in mistakes if (each.field, each.what) not in told)
-        gang = spec.job.gang or any(each.kind is Kind.WHOLE for each in found.clauses)
+        wrong[position] = {(mistake.field, mistake.what) for mistake in mistakes}
+        errors += (below(mistake, spec.place) for mistake in mistakes if (mistake.field, mistake.what) not in told)
+        gang = spec.job.gang or any(clause.kind is Kind.WHOLE for clause in found.clauses)
         jobs.append(msgspec.structs.replace(spec.job, requirement=str(found), rank=rank, gang=gang, parts=parts))
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
@@ -69,8 +69,8 @@ def _parts(spec: JobSpec, dimensions: Dimensions | None, mistakes: list[InputErr
             if clause.kind in NOT_OF_PARTS
         )
         # A mistake that parts inherit from the job is reported once.
-        mistakes += (each for each in wrong if (each.field, each.what) not in told)
-        told.update((each.field, each.what) for each in wrong)
+        mistakes += (mistake for mistake in wrong if (mistake.field, mistake.what) not in told)
+        told.update((mistake.field, mistake.what) for mistake in wrong)
         requirements.append(requirement)
         found.append(msgspec.structs.replace(part, requirement=str(requirement), rank=rank))
     mistakes += (
@@ -83,14 +83,14 @@ def _parts(spec: JobSpec, dimensions: Dimensions | None, mistakes: list[InputErr
 def _rank(texts: Sequence[ClauseText], dimensions: Dimensions | None, mistakes: list[InputError]) -> str:
     """Return the rank, and add its mistakes to ``mistakes``."""
     rank = ""
-    for each in texts:
+    for text in texts:
         try:
-            read = parse_rank(each.text)
+            read = parse_rank(text.text)
             if dimensions is not None:
-                check_names_of_jobs(each.text, read, dimensions)
+                check_names_of_jobs(text.text, read, dimensions)
             rank = str(read)
         except InputError as error:
-            mistakes.append(_told(each, error))
+            mistakes.append(_told(text, error))
     return rank
 
 
@@ -98,14 +98,14 @@ def _requirement(texts: Sequence[ClauseText], dimensions: Dimensions | None) -> 
     """Return the conjunction of all texts, each clause once, and the mistakes."""
     clauses: dict[Clause, None] = {}
     errors: list[InputError] = []
-    for each in texts:
+    for text in texts:
         try:
-            read = parse_requirement(each.text)
+            read = parse_requirement(text.text)
             if dimensions is not None:
-                check_names_of_jobs(each.text, read, dimensions)
+                check_names_of_jobs(text.text, read, dimensions)
             clauses |= dict.fromkeys(read.clauses)
         except InputError as error:
-            errors.append(_told(each, error))
+            errors.append(_told(text, error))
     if len(clauses) > MOST_CLAUSES:
         what = f"{len(clauses)} clauses are too many"
         errors.append(InputError(what, hint=f"at most {MOST_CLAUSES}", field="requirement"))

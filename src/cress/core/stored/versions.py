@@ -38,7 +38,7 @@ def _from_3(state: Plain) -> Plain:
     return {
         **state,
         "others": [],
-        "to_stop": [[each["attempt"], state["now"]] for each in outbox],
+        "to_stop": [[entry["attempt"], state["now"]] for entry in outbox],
         "units_in_doubt": False,
     }
 

@@ -10,6 +10,8 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float32]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+# Per node, other than 0 if no task may be placed on it; as long as there are nodes, or longer.
+Closed: TypeAlias = npt.NDArray[np.int32]
 
 
 def grown(table: npt.NDArray[Any], rows: int, axis: int = 0) -> npt.NDArray[Any]:

@@ -70,24 +70,24 @@ class NodeChoices:
         _move(self._by_condition, f, [before[0]] if before[0] else [], [node.accepts] if node.accepts else [])
         _move(self._by_name, f, before[1], node.repels)
         moved = any(
-            each not in old
+            key not in old
             for table, old, new in (
                 (self._by_condition, (before[0],), (node.accepts,)), (self._by_name, before[1], node.repels),
             )
-            for each in new
-            if len(table.get(each, ())) == 1
+            for key in new
+            if len(table.get(key, ())) == 1
         )  # fmt: skip
         if moved or kinds != (len(self._by_condition), len(self._by_name)):
             self.changed = True
-            asked = (keys_in_expression(parse_accepts(each, stored=True)) for each in self._by_condition)
+            asked = (keys_in_expression(parse_accepts(condition, stored=True)) for condition in self._by_condition)
             self.keys = frozenset[str]().union(*asked)
 
 
 def _move(table: _Nodes, f: int, old: Iterable[str], new: Iterable[str]) -> None:
     """Move a node from its old entries of a table to its new ones."""
-    for each in old:
-        del table[each][f]
-        if not table[each]:
-            del table[each]
-    for each in new:
-        table.setdefault(each, {})[f] = None
+    for key in old:
+        del table[key][f]
+        if not table[key]:
+            del table[key]
+    for key in new:
+        table.setdefault(key, {})[f] = None

@@ -41,7 +41,7 @@ from cress.core.kernels.holding import (
     USABLE,
     refresh_node,
 )
-from cress.core.tables.arrays import Bools, Floats, Ints, grown
+from cress.core.tables.arrays import Bools, Closed, Floats, Ints, grown
 from cress.model.devices import devices_of
 from cress.model.errors import InputError
 from cress.model.node import DISK_KIND, Device, Load, Node
@@ -130,7 +130,8 @@ class Cluster:
         self.columns: Floats = np.zeros((2 * width + 2, 1), np.float32)
         # The weights for which the last column, y before placing, was computed.
         self.then: Floats = np.zeros(width, np.float32)
-        self.blocked: npt.NDArray[np.int32] = np.zeros(1, np.int32)
+        # Zeros, for a choice among all nodes; nobody writes them.
+        self.none_closed: Closed = np.zeros(1, np.int32)
         self.totals: Ints = np.zeros(TOTAL_USED + 2 * k, np.int64)
         self.leases: Ints = np.zeros((16, AMOUNTS + k + 2), np.int64)
         self.leases[:, NODE] = NONE
@@ -138,7 +139,9 @@ class Cluster:
         self.lack: npt.NDArray[np.int32] = np.zeros((8, 1), np.int32)
         self.row_count = 0
         self.watcher = NodeWatcher()
-        # A counter of events that may let a waiting unit fit; a failed unit need not be tried again until it grows.
+        # A counter of changes that may let a waiting unit fit; a failed unit need not be tried again until it grows. It
+        # is raised by the tables in which room can grow (here, leases, claims, clauses), by the shape of a job that
+        # changes, by each kind of fact for which the ledger says so, and by time.
         self.loosened = 0
         # A counter of nodes that are added, lost or described anew.
         self.described = 0
@@ -201,7 +204,6 @@ class Cluster:
             self._lay_out(f, has)
             self.usable_changes += 1
             self.refresh(f)
-        self.loosened += 1
         self.watcher.set_node(f, node)
         return changed
 
@@ -368,7 +370,7 @@ class Cluster:
         n = max(16, 2 * len(self.nodes))
         self.nodes = grown(self.nodes, n)
         self.columns = grown(self.columns, n, 1)
-        self.blocked = grown(self.blocked, n)
+        self.none_closed = grown(self.none_closed, n)
         self.lack = grown(self.lack, n, 1)
         # A node that is not added yet must not appear to fit every shape.
         self.lack[:, self.node_count :] = UNUSABLE
@@ -411,7 +413,7 @@ class Cluster:
         if found is None:
             if len(known) > _MOST_REQUESTS:
                 known.clear()
-            charges = [charge(request, each) for each in usable if all(map(int.__ge__, each, request))]
+            charges = [charge(request, capacity) for capacity in usable if all(map(int.__ge__, capacity, request))]
             found = known[key] = (min(charges, default=0), max(charges, default=0))
         return found
 

@@ -47,8 +47,8 @@ def hosts_of(node: Iterable[str]) -> tuple[Host, ...]:
     A name with a domain is also entered without it, a name without one also for any domain (``name.``).
     """
     names = dict.fromkeys(map(host, node))
-    bare = {label for each in names if (label := _bare(each))}
-    anywhere = [f"{each}." for each in names if isinstance(each, str) and "." not in each and each not in bare]
+    bare = {label for name in names if (label := _bare(name))}
+    anywhere = [f"{name}." for name in names if isinstance(name, str) and "." not in name and name not in bare]
     return tuple(dict.fromkeys((*names, *sorted(bare), *anywhere)))
 
 
@@ -90,13 +90,13 @@ class Locations:
 
     def name(self, data: Iterable[str], change: int) -> None:
         """Count a live job that names this data (1), or one that no longer does (-1)."""
-        for each in data:
-            count = self.wanted.get(each, 0) + change
+        for name in data:
+            count = self.wanted.get(name, 0) + change
             self.stamp += count == change or not count
             if count:
-                self.wanted[each] = count
+                self.wanted[name] = count
             else:
-                del self.wanted[each]
+                del self.wanted[name]
 
     def told(self, data: str, places: Places | None, problem: str) -> None:
         """Set the locations of this data, or the reason why they are unknown."""
@@ -109,12 +109,12 @@ class Locations:
             self.places[data] = places
             shares = self.shares[data] = {}
             for name, share in places:
-                for each in spellings(name):
-                    shares[each] = max(share, shares.get(each, 0))
+                for spelling in spellings(name):
+                    shares[spelling] = max(share, shares.get(spelling, 0))
 
     def holders(self, path: str) -> set[int]:
         """Return the nodes with the path or a folder above it."""
-        return {f for each in within(path) for f in self._holders.get(each, ())}
+        return {f for folder in within(path) for f in self._holders.get(folder, ())}
 
     def export(self) -> list[tuple[str, Places | None, str]]:
         """Return the located data as arguments of ``told``."""
@@ -126,11 +126,11 @@ def _put(f: int, has: tuple[_T, ...], had: dict[int, tuple[_T, ...]], holders: d
     """Replace the entries of node ``f``."""
     if had.get(f, ()) == has:
         return
-    for each in had.pop(f, ()):
-        del holders[each][f]
-        if not holders[each]:
-            del holders[each]
-    for each in has:
-        holders.setdefault(each, {})[f] = None
+    for key in had.pop(f, ()):
+        del holders[key][f]
+        if not holders[key]:
+            del holders[key]
+    for key in has:
+        holders.setdefault(key, {})[f] = None
     if has:
         had[f] = has

@@ -65,8 +65,8 @@ class DependencyTable:
         """Remove the job with this key, because it has ended or is added again with another group."""
         _leave(self._named, key, number)
         if number in self._relations:
-            for each in self._relations.pop(number).on:
-                _leave(self._behind, each, number)
+            for awaited in self._relations.pop(number).on:
+                _leave(self._behind, awaited, number)
             self.in_use = bool(self._relations)
 
     def named(self, key: JobKey) -> list[int]:
@@ -82,13 +82,13 @@ class DependencyTable:
     def _follow(self) -> None:
         if not self.followed:
             self.followed = True
-            for number, each in self._live():
-                self._named.setdefault(each, {})[number] = None
+            for number, key in self._live():
+                self._named.setdefault(key, {})[number] = None
 
     def on(self, number: int) -> list[int]:
         """Return the live jobs on which a job depends directly, by id."""
         relation = self._relations.get(number)
-        return sorted({each for key in relation.on for each in self.named(key)}) if relation else []
+        return sorted({other for key in relation.on for other in self.named(key)}) if relation else []
 
     @property
     def depended_on(self) -> list[JobKey]:

@@ -112,18 +112,18 @@ def mask_for(cluster: Cluster, f: int, has: Sequence[Allocated]) -> tuple[int, i
     if not has:
         return 0, 0
     place = {(device.kind, device.id): d for d, device in enumerate(cluster.devices[f])}
-    mask = sum(1 << place[each.kind, each.id] for each in has)
+    mask = sum(1 << place[allocated.kind, allocated.id] for allocated in has)
     return mask, int(takes_disk(has))
 
 
 def takes_disk(has: Sequence[Allocated]) -> bool:
     """Return True if one of these devices is an exclusive disk, which a task holds as a whole, whatever it requests."""
-    return any(each.kind == DISK_KIND and each.amount for each in has)
+    return any(allocated.kind == DISK_KIND and allocated.amount for allocated in has)
 
 
 def widened(cluster: Cluster, f: int, request: ResourceVector, mask: int) -> ResourceVector:
     """Return the amounts held by a task of ``request`` with exclusive disks in ``mask``: their whole bandwidth."""
-    disks = [each for d, each in enumerate(cluster.devices[f]) if mask >> d & 1 and each.kind == DISK_KIND]
+    disks = [device for d, device in enumerate(cluster.devices[f]) if mask >> d & 1 and device.kind == DISK_KIND]
     amounts = [sum(disk.bandwidth[i] for disk in disks) for i in range(DISK_AMOUNTS)]
     return (*request[:DISK_AT], *amounts, *request[DISK_AT + DISK_AMOUNTS :])
 

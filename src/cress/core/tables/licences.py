@@ -67,7 +67,7 @@ def times(amounts: Amounts, copies: int) -> Amounts:
 def added(amounts: Iterable[Amounts]) -> Amounts:
     """Return the sum of the amounts of different tasks, by name."""
     total: dict[str, int] = {}
-    for name, number in (each for one in amounts for each in one):
+    for name, number in (pair for one in amounts for pair in one):
         total[name] = total.get(name, 0) + number
     return tuple(sorted(total.items()))
 

@@ -96,9 +96,9 @@ class PortTable:
         fixed = [port for port in wanted if port != DYNAMIC]
         port, last = self._ranges[f].tolist()
         got = []
-        for each in wanted:
-            if each != DYNAMIC:
-                got.append(each)
+        for asked in wanted:
+            if asked != DYNAMIC:
+                got.append(asked)
                 continue
             while port in fixed or not self.is_free(f, port):
                 port += 1

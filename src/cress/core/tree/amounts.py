@@ -51,6 +51,8 @@ class Amounts:
         # The sort of the base measures: amounts of groups of one sort can be added; those of kinds of nodes always can.
         self.sort: tuple[int, ...] = ()
         self.base = 1
+        # True if the only measure is the scalar one of the accounting ``cpu``.
+        self.counts_cores = False
         # The measures for kinds of nodes, if any; below, those with which ``quota`` was set.
         self.kinds: NodeKinds | None = None
         self._kinds: tuple[str, ...] = ()
@@ -75,6 +77,10 @@ class Amounts:
         yields = Fraction(str(options.preempt_above))
         self._needs = (needs.numerator, needs.denominator)
         self._yields = (yields.numerator, yields.denominator)
+        self.counts_cores = self._counts_cores()
+
+    def _counts_cores(self) -> bool:
+        return not self.vector and not self._kinds and self.options.accounting == "cpu"
 
     def __repr__(self) -> str:
         return f"<group {self.name}: used {self.used} of {self.quota}>"
@@ -146,6 +152,8 @@ class Amounts:
         not zero.
         """
         numerator, denominator = _EXACTLY if to_quota else self._yields
+        if len(self.quota) == 1:
+            return (self.used[0] + self.claimed[0] + charge[0]) * denominator <= self.quota[0] * numerator
         return all(
             (used + claimed + more) * denominator <= quota * numerator
             for i, (used, claimed, more, quota) in enumerate(
@@ -218,6 +226,7 @@ class Amounts:
         self.dims, self.vector, self._kinds = dims, vector, kinds
         self.sort = dims if dims or not vector else (-1,)
         self.base = len(self.quota) - len(kinds)
+        self.counts_cores = self._counts_cores()
         self.used = [0] * len(self.quota)
         self.leaving = self.used.copy()
         self.claimed = self.used.copy()

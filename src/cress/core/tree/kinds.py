@@ -74,7 +74,7 @@ def is_guaranteed(group: Amounts, shape: Shape) -> bool:
     assert kinds is not None, "no quota names a kind of node"
     if any(group.used[i] >= group.quota[i] for i in range(base)):
         return False
-    charged = [j for j, k in enumerate(kinds.dims) if any(each.request[k] for each in shape.kinds or (shape,))]
+    charged = [j for j, k in enumerate(kinds.dims) if any(kind.request[k] for kind in shape.kinds or (shape,))]
     below = [j for j in charged if group.used[base + j] < group.quota[base + j]]
     if not charged or not (base or below):
         return base > 0
@@ -115,6 +115,6 @@ def spare_by_kind(group: Amounts, width: int, *, to_quota: bool) -> list[int]:
     """
     spare = group.spare()
     in_base = any(group.yields_of(i, to_quota=to_quota) for i in range(group.base))
-    base = [each if in_base else -1 for each in spare[: group.base]] + [-1] * (width - group.base)
+    base = [amount if in_base else -1 for amount in spare[: group.base]] + [-1] * (width - group.base)
     kinds = enumerate(spare[group.base :], group.base)
-    return base + [each if group.yields_of(i, to_quota=to_quota) else -1 for i, each in kinds]
+    return base + [amount if group.yields_of(i, to_quota=to_quota) else -1 for i, amount in kinds]

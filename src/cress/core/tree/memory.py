@@ -125,7 +125,7 @@ class ShareMemory:
             self._since = tick * length
         passed = moment - self._since
         if passed:
-            self._sum = [total + passed * each for total, each in zip(self._sum, self.borrowed, strict=True)]
+            self._sum = [total + passed * amount for total, amount in zip(self._sum, self.borrowed, strict=True)]
             self._since = moment
         self.borrowed, self._then = self._then, None
 
@@ -140,7 +140,7 @@ class ShareMemory:
     def changes(self) -> bool:
         """Return True if the next tick may change the mean."""
         past = self.past()
-        steady = [each << self.PLACES for each in self.borrowed]
+        steady = [amount << self.PLACES for amount in self.borrowed]
         return self._then is not None or past != steady or (self._tick == self._clock.tick and any(self._sum))
 
     def _at(self, tick: int) -> list[int]:
@@ -157,7 +157,7 @@ class ShareMemory:
         return found
 
     def _rounded(self, mean: list[int]) -> list[int]:
-        return [each >> (_PLACES - self.PLACES) for each in mean]
+        return [amount >> (_PLACES - self.PLACES) for amount in mean]
 
     def export(self) -> MemoryState:
         """Return the memory in the form for a state."""
