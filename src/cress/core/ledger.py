@@ -315,9 +315,8 @@ class Ledger(Books):
         self.matching.touch(f)
 
     def _racks_set(self, event: RacksSet) -> None:
-        self.relations.racks.set_neighbours(event.neighbours)
-        self.relations.set_distances(event.distances)
-        self.matching.redo_racks()
+        self.relations.set_topology(event.neighbours, event.distances)
+        self.matching.redo_domains()
         self.plans.reconsider()
 
     def _load_seen(self, event: LoadSeen) -> None:

@@ -151,7 +151,7 @@ class Placements(Ledger):
         if shape.match is not None:
             copies = timeline.all_copies_now(shape, job.duration, now, job.group.asker)
             devices.cap_exclusive(self.cluster, shape.request_array, shape.ask, copies)
-            room = gang_room(self.relations, shape, copies)
+            room = gang_room(shape, copies)
             if room is None:
                 return False
             self._place_in(job, room, now)

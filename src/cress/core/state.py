@@ -96,8 +96,7 @@ def export_state(core: Cycle) -> CoreState:
         ending=dict(sorted(core.advance_reservations.ending.items())),
         to_stop=dict(core.to_stop),
         licences=dict(relations.licences.counts),
-        racks=list(relations.racks.names),
-        neighbours=relations.racks.neighbours,
+        neighbours=relations.neighbours,
         distances=relations.distances,
         loads=core.loads.export(),
         data=relations.locations.export(),
@@ -182,11 +181,7 @@ def _weigh_clauses(core: Cycle) -> None:
 
 def _restore_nodes(core: Cycle, state: CoreState) -> None:
     cluster = core.cluster
-    # Racks keep their numbers, even if nodes have left the first ones.
-    core.relations.racks.set_neighbours(state.neighbours)
-    core.relations.set_distances(state.distances)
-    for name in state.racks:
-        core.relations.racks.number(name)
+    core.relations.set_topology(state.neighbours, state.distances)
     for stored in state.nodes:
         f = cluster.add_node(stored.node)
         cluster.cordon(f, stored.cordoned, away=stored.away)
