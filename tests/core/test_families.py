@@ -66,7 +66,10 @@ def test_max_per_node_counts_all_tasks_of_the_service() -> None:
     world = World(nodes=nodes(2, cpu=8))
     world.submit(*(each.spread(per_node=1) for each in members(3))).decide()
     assert sorted(places(world)) == ["n1", "n2"]
-    assert world.why("web 2") == "no node satisfies at most 1 of its tasks on one node (2 of 2 nodes do not)"
+    assert world.why("web 2") == (
+        "no node satisfies at most 1 of its tasks on one node (2 of 2 nodes do not); "
+        "with max_per_node 2 one more would start"
+    )
     world.finish("web 0")
     assert len(places(world)) == 3
 

@@ -1,4 +1,4 @@
-"""Room for gangs under bounds per node and rack: whatever is chosen first, the rest finds a place."""
+"""Room for gangs with limits per node and rack: whatever is chosen first, the rest finds a place."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.placing.gangs import room_for
-from cress.core.tables.racks import Racks
+from cress.core.placing.gang_rules import GangRules, Limit, Rule, Within
+from cress.core.placing.gangs import GangRoom, ruled_rooms
+from cress.core.tables.domains import Domains
 
 
-def racks_of(names: str, *pairs: str) -> Racks:
+def racks_of(names: str, *pairs: str) -> Domains:
     """A node in each of the racks that the letters name; pairs of letters are neighbours."""
-    made = Racks()
-    made.set_neighbours(tuple((pair[0], pair[1]) for pair in pairs))
-    for f, name in enumerate(names):
-        made.put(f, name)
-    return made
+    return Domains(names, {(pair[0], pair[1]): 1 for pair in pairs})
+
+
+def room_for(
+    racks: Domains, copies: list[int], size: int, per_rack: int = 0, adjacent: bool = False, used: tuple[int, ...] = ()
+) -> GangRoom | None:
+    rules: list[Rule] = [Limit(racks, per_rack, outside=True)] if per_rack else []
+    rules += [Within(racks, used, adjacent=True)] if adjacent else []
+    return next(ruled_rooms(GangRules(tuple(rules)), size, np.array(copies)), None)
 
 
 def test_bounds_per_rack_close_the_other_nodes_of_the_rack() -> None:
-    room = room_for(racks_of("aab"), np.array([2, 2, 1]), 2, per_rack=2)
+    room = room_for(racks_of("aab"), [2, 2, 1], 2, per_rack=2)
     assert room is not None
     assert room.total == 3
     room.take(1)
@@ -34,16 +39,16 @@ def test_bounds_per_rack_close_the_other_nodes_of_the_rack() -> None:
 
 
 def test_an_adjacent_gang_goes_to_one_rack_if_that_holds_it() -> None:
-    room = room_for(racks_of("aabb", "ab"), np.array([3, 3, 2, 1]), 3, adjacent=True)
+    room = room_for(racks_of("aabb", "ab"), [3, 3, 2, 1], 3, adjacent=True)
     assert room is not None
     assert room.first(3) == [(2, 2), (3, 1)]
 
 
 def test_an_adjacent_gang_stays_near_what_it_belongs_with() -> None:
-    room = room_for(racks_of("abc", "ab"), np.array([2, 2, 9]), 3, adjacent=True, used=[1])
+    room = room_for(racks_of("abc", "ab"), [2, 2, 9], 3, adjacent=True, used=(1,))
     assert room is not None
     assert room.first(3) == [(0, 2), (1, 1)]
-    assert room_for(racks_of("abc", "ab"), np.array([2, 0, 9]), 3, adjacent=True, used=[1]) is None
+    assert room_for(racks_of("abc", "ab"), [2, 0, 9], 3, adjacent=True, used=(1,)) is None
 
 
 cases = st.integers(1, 4).flatmap(
@@ -63,7 +68,7 @@ cases = st.integers(1, 4).flatmap(
 def test_whatever_is_chosen_all_tasks_find_a_place_and_every_bound_holds(case) -> None:  # type: ignore[no-untyped-def]
     names, copies, pairs, per_rack, size, adjacent, random = case
     racks = racks_of(names, *pairs)
-    room = room_for(racks, np.array(copies), size, per_rack, adjacent=adjacent)
+    room = room_for(racks, copies, size, per_rack, adjacent=adjacent)
     if room is None:
         return
     first = room.first(size)
@@ -80,7 +85,7 @@ def test_whatever_is_chosen_all_tasks_find_a_place_and_every_bound_holds(case) -
         assert all(nodes.count(f) <= copies[f] for f in range(len(names)))
         assert not per_rack or all(sum(names[f] == rack for f in nodes) <= per_rack for rack in in_use)
         if adjacent:
-            assert all(racks.near(racks.index[a], racks.index[b]) for a, b in combinations(sorted(in_use), 2))
+            assert all(racks.index[a] in racks.near[racks.index[b]] for a, b in combinations(sorted(in_use), 2))
 
 
 @given(cases)
@@ -94,7 +99,7 @@ def test_room_is_found_whenever_some_choice_would_do(case) -> None:  # type: ign
             return [set(every)]
         some = [set(each) for k in range(1, len(every) + 1) for each in combinations(every, k)]
         return [
-            each for each in some if all(racks.near(racks.index[a], racks.index[b]) for a, b in combinations(each, 2))
+            each for each in some if all(racks.index[a] in racks.near[racks.index[b]] for a, b in combinations(each, 2))
         ]
 
     def holds(each: set[str]) -> int:
@@ -102,4 +107,4 @@ def test_room_is_found_whenever_some_choice_would_do(case) -> None:  # type: ign
         return sum(min(total, per_rack) if per_rack else total for total in sums)
 
     possible = max(holds(each) for each in sets()) >= size
-    assert (room_for(racks, np.array(copies), size, per_rack, adjacent=adjacent) is not None) == possible
+    assert (room_for(racks, copies, size, per_rack, adjacent=adjacent) is not None) == possible

@@ -7,7 +7,7 @@ import pytest
 from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Start
 from cress.model.errors import InputError
-from cress.model.events import Outcome
+from cress.model.events import Outcome, RacksSet
 from tests.core.builders import World, group, job, node, nodes
 
 
@@ -134,6 +134,7 @@ def test_tasks_are_spread_over_nodes_and_racks() -> None:
     assert sorted(made.nodes_of("db")).count("n3") == 2
     assert len(made.nodes_of("db")) == 4
     assert "at most 2 of its tasks in one rack" in made.why("db")
+    assert "with max_per_rack 3 one more would start" in made.why("db")
 
 
 def test_spread_is_counted_by_job() -> None:
@@ -232,6 +233,26 @@ def test_a_soft_adjacency_prefers_the_rack_then_its_neighbours() -> None:
     made.run(job("db").group("g").application("shop").requires('Rack = "c"').cpu(1))
     made.run(job("web").group("g").application("shop").tasks(4).ranks(ADJACENT))
     assert made.nodes_of("web") == ["n3", "n2", "n2", "n1"]
+
+
+def test_neighbouring_racks_have_the_distance_1_and_racks_at_the_distance_1_are_neighbours() -> None:
+    made = world("a", "b", "c", cpu=2)
+    made.neighbours("b c")
+    made.run(job("db").group("g").requires('Rack = "c"').cpu(1))
+    made.run(job("web").group("g").tasks(4).ranks('near("db", Rack)'))
+    assert made.nodes_of("web") == ["n3", "n2", "n2", "n1"]
+    made.finish("web")
+    made.observe([RacksSet((), (("Rack", "A", "B", 1), ("Rack", "b", "c", 2)))])
+    made.run(job("mpi").group("g").tasks(4).gang().requires(ADJACENT))
+    assert sorted(made.nodes_of("mpi")) == ["n1", "n1", "n2", "n2"]
+
+
+def test_an_adjacent_gang_with_another_rule_takes_a_larger_rack_where_the_tightest_breaks_it() -> None:
+    racks = [node("n1").rack("a").where(zone="x"), node("n2").rack("a").where(zone="x")]
+    racks += [node("n3").rack("b").where(zone="x"), node("n4").rack("b").where(zone="y")]
+    made = World(group("g", 100, "BackFill"), nodes=[each.cpu(2 + (i > 1)) for i, each in enumerate(racks)])
+    made.run(job("mpi").group("g").tasks(4).gang().requires(f"{ADJACENT} && spread(Zone)"))
+    assert sorted(made.nodes_of("mpi")) == ["n3", "n3", "n4", "n4"]
 
 
 def test_a_node_that_moves_to_another_rack_is_asked_again() -> None:

@@ -49,7 +49,7 @@ def test_a_job_that_moves_into_a_capacity_group_does_not_count_its_users_twice()
         0, [GroupsApplied((group("cap", 6, policy="Capacity").build("cpu", world.dimensions),), (("old", "cap"),))]
     )
     # bob uses less than ann, so bob goes first on the one place that is left when both queue.
-    assert world.core.groups.by_name["cap"].policy._used == {"ann": [2000], "bob": [1000]}  # type: ignore[attr-defined]
+    assert world.core.groups.by_name["cap"].policy._use.used == {"ann": [2000], "bob": [1000]}  # type: ignore[attr-defined]
 
 
 def test_a_fifo_job_behind_the_head_says_that_it_is_behind() -> None:

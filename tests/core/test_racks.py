@@ -1,30 +1,28 @@
-"""Racks: who is near whom, and which racks an adjacent gang goes to; a search through all sets is the oracle."""
+"""Domains near each other: which of them an adjacent gang goes to; a search through all sets is the oracle."""
 
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.tables.racks import Pairs, Racks
+from cress.core.tables.domains import Domains
 
+Pairs = tuple[tuple[str, str], ...]
 RING: Pairs = (("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"))
 ALL: Pairs = tuple(combinations("abcd", 2))
 
 
-def racks(names: str, pairs: Pairs = ()) -> Racks:
-    """One node in each of the racks, which are called by letters."""
-    made = Racks()
-    made.set_neighbours(pairs)
-    for f, name in enumerate(names):
-        made.put(f, name)
-    return made
+def racks(names: str, pairs: Pairs = ()) -> Domains:
+    """One node in each of the racks, which are called by letters; ``.`` is none."""
+    distances = {(min(pair), max(pair)): 1 for pair in pairs}
+    return Domains((None if name == "." else name for name in names), distances)
 
 
-def names_of(made: Racks, chosen: list[int] | None) -> str | None:
+def names_of(made: Domains, chosen: list[int] | None) -> str | None:
     return None if chosen is None else "".join(made.names[r] for r in chosen)
 
 
@@ -52,47 +50,41 @@ def test_racks_of_an_adjacent_gang(
     story: str, pairs: Pairs, room: tuple[int, ...], size: int, used: str, chosen: str | None
 ) -> None:
     made = racks("abcd", pairs)
-    assert names_of(made, made.choose(room, size, [made.index[name] for name in used])) == chosen, story
+    assert names_of(made, made.adjacent((*room, 0), size, [made.index[name] for name in used])) == chosen, story
 
 
-def test_nodes_of_one_rack_are_counted_together_up_to_its_cap() -> None:
-    made = racks("abab")
-    assert made.room(np.array([1, 2, 3, 4])) == [4, 6]
-    assert made.room(np.array([1, 2, 3, 4]), 5) == [4, 5]
+def test_neighbours_are_near_each_other_in_both_directions_and_farther_ones_are_not() -> None:
+    made = Domains("abc", {("a", "b"): 1, ("a", "c"): 2})
+    assert made.near == [{0, 1}, {0, 1}, {2}, {3}]
+    assert made.near_all([0]) == {0, 1}
+    assert made.near_all([0, 2]) == set()
+    assert made.near_all([]) == {0, 1, 2, 3}
 
 
-def test_neighbours_may_be_told_before_or_after_the_racks() -> None:
-    before, after = racks("ab", (("b", "a"),)), racks("ab")
-    after.set_neighbours((("b", "a"),))
-    assert before.near(0, 1)
-    assert after.near(1, 0)
-    after.set_neighbours(())
-    assert not after.near(0, 1)
-    assert after.near(0, 0)
+@given(st.lists(st.sampled_from(["a", "A", "b", "c", "", None, True, 7]), max_size=9))
+def test_domains_grow_as_if_all_nodes_had_been_there(values: list[Any]) -> None:
+    grown = Domains(())
+    for value in values:
+        grown = grown.with_node(value)
+    whole = Domains(values)
+    assert (grown.names, grown.index, grown.of.tolist()) == (whole.names, whole.index, whole.of.tolist())
 
 
-def test_a_node_moves_to_another_rack() -> None:
-    made = racks("ab")
-    made.put(0, "b")
-    assert made.rack_of(0) == made.rack_of(1)
-    assert made.room(np.array([1, 1])) == [0, 2]
+def test_nodes_without_a_rack_are_near_each_other_only() -> None:
+    made = racks("..a")
+    assert made.of.tolist() == [1, 1, 0]
+    assert made.adjacent((1, 4), 3) == [1]
+    assert made.adjacent((1, 4), 5) is None
 
 
-def test_nodes_without_a_rack_share_one() -> None:
-    made = Racks()
-    made.put(0, "")
-    made.put(1, "")
-    assert made.near(made.rack_of(0), made.rack_of(1))
-
-
-def best_of_all(made: Racks, room: list[int], size: int, used: list[int]) -> list[int] | None:
+def best_of_all(made: Domains, room: list[int], size: int, used: list[int]) -> list[int] | None:
     """The fewest racks that hold it, of these the most in use, of these the least left over, of these the first."""
-    near = [r for r in range(len(made)) if all(made.near(r, other) for other in used) and room[r]]
+    near = [r for r in range(len(made)) if all(r in made.near[other] for other in used) and room[r]]
     for count in range(1, len(near) + 1):
         fitting = [
             (len(set(some) - set(used)), sum(room[r] for r in some), list(some))
             for some in combinations(near, count)
-            if sum(room[r] for r in some) >= size and all(made.near(a, b) for a, b in combinations(some, 2))
+            if sum(room[r] for r in some) >= size and all(a in made.near[b] for a, b in combinations(some, 2))
         ]
         if fitting:
             return min(fitting)[2]
@@ -109,7 +101,7 @@ def test_the_choice_is_the_best_of_all_up_to_two_racks_and_found_whenever_there_
     pairs: list[tuple[str, str]], room: list[int], size: int, used: list[int]
 ) -> None:
     made = racks("abcdefg", tuple(pairs))
-    best, chosen = best_of_all(made, room, size, used), made.choose(room, size, used)
+    best, chosen = best_of_all(made, room, size, used), made.adjacent((*room, 0), size, used)
     if best is None:
         assert chosen is None
         return
@@ -119,5 +111,5 @@ def test_the_choice_is_the_best_of_all_up_to_two_racks_and_found_whenever_there_
     else:
         assert len(chosen) >= len(best)
         assert sum(room[r] for r in chosen) >= size
-        assert all(made.near(a, b) for a, b in combinations(chosen, 2))
+        assert all(a in made.near[b] for a, b in combinations(chosen, 2))
         assert set(chosen) <= made.near_all(used)

@@ -32,6 +32,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "run",
     ),
     "core": (
+        "accounts",
         "kernels",
         "tables",
         "placing",

@@ -9,7 +9,7 @@ from cress.core.advance.choice import check as check_reservation
 from cress.core.advance.choice import no_reservation
 from cress.core.books import Books
 from cress.core.leaf_groups import check_takes_jobs
-from cress.core.placing.constraints import asks_for_more, check_constraints
+from cress.core.placing.constraints import asks_for_more, check_constraints, keys_of
 from cress.core.placing.kinds import check_parts, constraints_of
 from cress.core.placing.node_choices import check_choice
 from cress.core.placing.placement_clauses import relation_of
@@ -230,9 +230,9 @@ def _constraints(job: Job) -> None:
         raise InputError(
             "a licence is given twice, or fewer than one of it", hint="each name once, 1 or more", field="licences"
         )
-    for field, number in ("max_per_node", job.max_per_node), ("max_per_rack", job.max_per_rack):
-        if number < 0:
-            raise InputError(f"at most {number} tasks together", hint="0 (any number) or more", field=field)
+    for limit in keys_of(job).limits:
+        if limit.most < 0:
+            raise InputError(f"at most {limit.most} tasks together", hint="0 (any number) or more", field=limit.key)
 
 
 def check_licences(core: Books, job: Job) -> None:

@@ -14,7 +14,6 @@ from cress.core.jobs import Attempt, Holder, JobEntry, LeaseRow, Stranger
 from cress.core.kernels.holding import FREE
 from cress.core.kernels.timeline import B_AMOUNTS
 from cress.core.limit_changes import drop_claims_beyond
-from cress.core.placing import licence_use
 from cress.core.queueing import out_of_queue
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
@@ -36,13 +35,13 @@ def adopt(core: Books, fact: TaskAdopted) -> None:
     if end is None:
         end = NEVER if job is None or job.limit >= NEVER else fact.since + job.limit
     slot = core.leases.hold_amounts(f, amounts, min(end, NEVER), mask, alone)
-    core.relations.ports.take(f, fact.ports)
     core.matching.touch(f)
     core.next_attempt = max(core.next_attempt, fact.attempt + 1)
     if job is None:
         stranger = Stranger(id=fact.attempt, name=fact.name, node=f, slot=slot, start=fact.since, ports=fact.ports)
         core.strangers[fact.attempt] = stranger
         core.set_holder(slot, stranger)
+        core.relations.ports.take(f, fact.ports)
     else:
         _adopt_of(core, fact, job, f, slot, min(end, NEVER))
     # Its row in the table may come before those of attempts that started later.
@@ -60,20 +59,11 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
         job, id=fact.attempt, task=fact.task, node=f, slot=slot, start=fact.since, charge=charge, expected=end,
         amounts=fact.amounts, ports=fact.ports,
     )  # fmt: skip
-    core.expected.add(attempt)
+    core.enter_attempt(attempt)
     if core.limits_count and group.predicts:
         core.leases.set_end(slot, attempt.last_end)
-    core.attempts[attempt.id] = attempt
-    job.attempts[attempt.id] = attempt
-    group.enter(attempt)
-    core.set_holder(slot, attempt)
     if attempt.expected <= core.now:
         core.expect_last_end(attempt)
-    group.add_used(job, charge)
-    if job.job.licences:
-        licence_use.take(core.matching, job.job.licences, more=True)
-    if core.live or core.counts:
-        core.matching.moved(job, f, 1)
     if job.cancelled:
         core.mark_leaving(attempt)
         core.to_stop[attempt.id] = core.now

@@ -10,13 +10,14 @@ from dataclasses import replace
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
+from cress.core.accounts import AtBound
 from cress.core.expected_ends import ExpectedEnds
 from cress.core.future.advance_reservations import AdvanceReservations, Kept
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
-from cress.core.groups.limits import Bound, never_lent, never_within_max
+from cress.core.groups.limits import never_lent, never_within_max
 from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, LeaseRow, Stranger
 from cress.core.kernels.holding import AMOUNTS, END, HEAD, NEXT, NONE, USABLE
@@ -34,6 +35,7 @@ from cress.core.placing.shape import Shape
 from cress.core.pool import Pool
 from cress.core.queueing import out_of_queue
 from cress.core.relaxation import RelaxationTimes
+from cress.core.running_jobs import QueuedJobs
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
@@ -184,6 +186,7 @@ class Books:
         """Add a job."""
         self.jobs[job.job.id] = job
         job.group.jobs += 1
+        job.find_accounts(self.relations.licences)
         if self._is_related(job):
             self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
             self._ask_others()
@@ -236,11 +239,47 @@ class Books:
             self.holders.extend([None] * (len(self.cluster.leases) - len(self.holders)))
         self.holders[slot] = holder
 
+    # --- attempts and claims -----------------------------------------------------------------------------------
+
+    def enter_attempt(self, attempt: Attempt) -> None:
+        """Enter an attempt that holds its lease, and charge it."""
+        number, job = attempt.id, attempt.job
+        self.attempts[number] = job.attempts[number] = job.group.attempts[number] = attempt
+        self.expected.add(attempt)
+        self.set_holder(attempt.slot, attempt)
+        for account in job.accounts:
+            account.begin(attempt)
+        if attempt.ports:
+            self.relations.ports.take(attempt.node, attempt.ports)
+        if attempt.stopping:
+            self.leaving[number] = attempt
+        if self.live or self.counts:
+            self.matching.moved(job, attempt.node, 1)
+
+    def remove_attempt(self, attempt: Attempt) -> None:
+        """Remove an attempt that has ended, take back its charge, and release its lease."""
+        number, job = attempt.id, attempt.job
+        del self.attempts[number], job.attempts[number], job.group.attempts[number]
+        self.expected.remove(attempt)
+        self.leases.release(attempt.slot)
+        self.holders[attempt.slot] = None
+        for account in job.accounts:
+            account.end(attempt)
+        if attempt.ports:
+            self.relations.ports.give_back(attempt.node, attempt.ports)
+        if attempt.stopping:
+            del self.leaving[number]
+            self.to_stop.pop(number, None)
+            self.advance_reservations.ending.pop(number, None)
+        if self.live or self.counts:
+            self.matching.moved(job, attempt.node, -1)
+
     def mark_leaving(self, attempt: Attempt) -> None:
         """Add an attempt to those that were told to stop."""
         attempt.stopping = True
         self.leaving[attempt.id] = attempt
-        attempt.job.group.add_leaving(attempt.charge)
+        for account in attempt.job.accounts:
+            account.leave(attempt)
 
     def freed_by(self, attempt: Attempt) -> Ints:
         """Return the amounts that the end of an attempt frees on its node.
@@ -274,9 +313,8 @@ class Books:
         self.claims.append(claim)
         claim.job.claims.append(claim)
         claim.job.group.claims.append(claim)
-        for counter in claim.job.group.counters:
-            counter.begin(claim.job.owned)
-        claim.job.group.add_claimed(claim.charge)
+        for account in claim.job.accounts:
+            account.claim(claim)
         claim.shape = self._claimed_shape(claim.job)
         self.fit.want(claim.shape)
         if claim.job.constraints is not None and not claim.job.queued:
@@ -289,9 +327,8 @@ class Books:
         self.claims.remove(claim)
         claim.job.claims.remove(claim)
         claim.job.group.claims.remove(claim)
-        for counter in claim.job.group.counters:
-            counter.end(claim.job.owned)
-        claim.job.group.add_claimed(tuple(-amount for amount in claim.charge))
+        for account in claim.job.accounts:
+            account.drop(claim)
         self.fit.unwant(claim.shape)
         if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
             self.relaxing.leave(claim.job)
@@ -401,45 +438,44 @@ class Books:
             while self.groups.next_quota_change < now:
                 moment = self.groups.next_quota_change
                 self.groups.tree.clock.now = moment
-                self.recharge(self.groups.refresh_quotas(moment))
+                if self.groups.refresh_quotas(moment):
+                    self.recharge()
             self.groups.tree.clock.now = now
         self.refresh_quotas_now()
 
     def refresh_quotas_now(self) -> None:
         """Set every quota to the value of its timetable now."""
-        self.recharge(self.groups.refresh_quotas(self.now))
+        if self.groups.refresh_quotas(self.now):
+            self.recharge()
 
-    def recharge(self, groups: list[GroupState]) -> None:
-        """Compute the use of these groups again after a change of their measures or policies."""
-        wanted = {group.name for group in groups}
-        if not wanted:
-            return
+    def recharge(self) -> None:
+        """Charge everything again, after the groups, their measures, policies or limits have changed."""
         self.running.forget()
-        for group in groups:
-            group.attempts = {}
-            group.policy.forget_charges()
-            zero = [0] * len(group.quota)
-            group.used, group.leaving, group.claimed = zero, zero.copy(), zero.copy()
+        for job in self.jobs.values():
+            job.find_accounts(self.relations.licences)
+        accounts = [self.relations.licences, *(account for group in self.groups for account in group.accounts)]
+        for account in dict.fromkeys(accounts):
+            account.forget()
+        for group in self.groups:
+            group.attempts, group.claims, group.waiting_jobs = {}, [], QueuedJobs()
         for attempt in self.attempts.values():
             group = attempt.job.group
-            if group.name in wanted:
-                group.attempts[attempt.id] = attempt
-                attempt.charge = group.charge(attempt.amounts, self.cluster.capacity_of(attempt.node), attempt.node)
-                group.add_used(attempt.job, attempt.charge)
-                if attempt.stopping:
-                    group.add_leaving(attempt.charge)
-        self.pool.recharge(groups)
-        for group in groups:
-            group.claims.clear()
+            group.attempts[attempt.id] = attempt
+            attempt.charge = group.charge(attempt.amounts, self.cluster.capacity_of(attempt.node), attempt.node)
+            for account in attempt.job.accounts:
+                account.begin(attempt)
+        self.pool.recharge()
         for claim in self.claims:
-            group = claim.job.group
-            if group.name in wanted:
-                group.claims.append(claim)
-                claim.charge = self.charge_of(claim.job, claim.reservation.nodes)
-                group.add_claimed(claim.charge)
+            claim.job.group.claims.append(claim)
+            claim.charge = self.charge_of(claim.job, claim.reservation.nodes)
+            for account in claim.job.accounts:
+                account.claim(claim)
+        for group in self.groups:
+            for job in group.policy if group.counters else ():
+                group.waiting_jobs.add(job.owned)
         if self.groups.tree.follows:
             self.groups.tree.recount(self.groups)
-        for group in groups:
+        for group in self.groups:
             self.groups.reorder(group)
 
     def recharge_node(self, f: int) -> None:
@@ -452,19 +488,12 @@ class Books:
                 self.pool.charge(attempt.lease)
             if not isinstance(attempt, Attempt):
                 continue
-            group = attempt.job.group
-            charge = group.charge(attempt.amounts, capacity, f)
+            charge = attempt.job.group.charge(attempt.amounts, capacity, f)
             if charge != attempt.charge:
-                more = tuple(new - old for new, old in zip(charge, attempt.charge, strict=True))
-                attempt.charge = charge
-                group.add_used(attempt.job, more)
-                if attempt.stopping:
-                    group.add_leaving(more)
+                attempt.charge_anew(charge)
         for claim in self.claims:
             if any(node == f for node, _ in claim.reservation.nodes):
-                charge = self.charge_of(claim.job, claim.reservation.nodes)
-                claim.job.group.add_claimed(tuple(new - old for new, old in zip(charge, claim.charge, strict=True)))
-                claim.charge = charge
+                claim.charge_anew(self.charge_of(claim.job, claim.reservation.nodes))
         self.running.forget()
         for group in self.groups:
             self.groups.reorder(group)
@@ -730,7 +759,7 @@ class Books:
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         return job.gang and not self.fit.holds_when_empty(job.request, tasks, wants)
 
-    def never_within_bounds(self, job: Job) -> Bound | None:
+    def never_within_bounds(self, job: Job) -> AtBound | None:
         """Return the bound that ``job``, or its gang, exceeds even when it runs alone; ``None`` if there is none.
 
         A bound is a MaxQuota, or the capacity that other groups keep for themselves.

@@ -356,9 +356,11 @@ def _limits(core: Books) -> Iterator[str]:
     for counter in {counter.group: counter for group in core.groups for counter in group.counters}.values():
         counted = RunningJobs(counter.group, counter.most, counter.most_per_user)
         for job in core.jobs.values():
-            times = len(job.attempts) + len(job.claims)
-            if counter in job.group.counters and times:
-                counted.begin(job.owned, times)
+            if counter in job.group.counters:
+                for attempt in job.attempts.values():
+                    counted.begin(attempt)
+                for claim in job.claims:
+                    counted.claim(claim)
         if counted.counts() != counter.counts():
             yield f"the running jobs of group {counter.group} are {counted.counts()}, counted {counter.counts()}"
 

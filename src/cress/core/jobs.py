@@ -11,6 +11,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from cress.core.accounts import Account, Owned
 from cress.core.charges import core_share, dominant_share
 from cress.core.groups.policies.base import Policy
 from cress.core.job_times import TimesLeft
@@ -18,7 +19,7 @@ from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
 from cress.core.placing.kinds import KindsConstraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
-from cress.core.running_jobs import Owned, QueuedJobs, RunningJobs, counter_of
+from cress.core.running_jobs import QueuedJobs, RunningJobs, counter_of
 from cress.core.stored.fields import (
     ForeseenJob,
     KeptAttempt,
@@ -30,8 +31,7 @@ from cress.core.stored.fields import (
     KeptStranger,
 )
 from cress.core.tables.arrays import Ints
-from cress.core.tree.amounts import Amounts, add_amounts
-from cress.core.tree.tree import Tree
+from cress.core.tree.amounts import Amounts
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
 from cress.model.job import Job, JobType
@@ -74,13 +74,14 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     factor, ``work`` its part of the work ahead of jobs submitted later. ``deadline`` holds for all tasks together, on
     the clock of the core. ``cpu_charge`` is the charge of a task in the accounting ``cpu`` if it is the same on every
     node, because the job asks for cores only. The name of a built-in ``workload`` begins with a character that no
-    other has.
+    other has. Its tasks and claims are charged to its ``accounts``.
     """
 
     job: Job
     group: GroupState
     shape: Shape
     constraints: Constraints | None = None
+    accounts: tuple[Account, ...] = ()
     foreseen: ForeseenJob = msgspec.field(default_factory=ForeseenJob)
     relaxes_at: int = NEVER
     limit: int = NEVER
@@ -121,6 +122,10 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         if not isinstance(self.constraints, KindsConstraints):
             self.cpu_charge = self.shape.cpu_charge
         self.expect(self.estimate)
+
+    def find_accounts(self, licences: Account) -> None:
+        """Find the accounts of the job, when it enters its group or its group has changed."""
+        self.accounts = (*self.group.accounts, licences) if self.job.licences else self.group.accounts
 
     def expect(self, estimate: RunEstimate | None) -> None:
         """Take over an estimate; without one, tasks are expected to run to their limits."""
@@ -380,6 +385,14 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
             amounts=job.job.request_of(task) if amounts is None else amounts, ports=ports, due=due,
         )  # fmt: skip
 
+    def charge_anew(self, charge: tuple[int, ...]) -> None:
+        """Change its charge."""
+        for account in self.job.accounts:
+            account.end(self)
+        self.charge = charge
+        for account in self.job.accounts:
+            account.begin(self)
+
     @property
     def keeps_until(self) -> int:
         """The time (µs) until which it yields to no priority in its own group.
@@ -507,6 +520,14 @@ class ClaimEntry(KeptClaim, kw_only=True, eq=False):
     shape: Shape
     tried: int = -1
 
+    def charge_anew(self, charge: tuple[int, ...]) -> None:
+        """Change its charge."""
+        for account in self.job.accounts:
+            account.drop(self)
+        self.charge = charge
+        for account in self.job.accounts:
+            account.claim(self)
+
     def needs(self) -> dict[int, Ints]:
         """Return the amounts that the claimed tasks need, by node."""
         found: dict[int, Ints] = {}
@@ -562,8 +583,6 @@ class GroupState(Amounts):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.policy: Policy[JobEntry]
-        # Derived from its amounts in a tree, or by memory; None where neither applies.
-        self.tree: Tree | None = None
         # True if it or a group above it has a MaxQuota, or if others keep capacity for themselves.
         self.limited = False
         self.kept = KeptGroup()
@@ -587,6 +606,8 @@ class GroupState(Amounts):
         self.trusts = False
         # Its number among the groups with advance reservations, for questions to the timeline.
         self.asker = 0
+        # What its tasks and claims are charged to: the groups above it and itself, its policy, and the counters below.
+        self.accounts: tuple[Account, ...] = ()
         # Counters of running jobs for its limits, one for each group with limits on the way to the root; and its queue
         # by user.
         self.counters: tuple[RunningJobs, ...] = ()
@@ -605,18 +626,6 @@ class GroupState(Amounts):
         self.predicts = self.trusts = options.estimates == "predicted"
         if before is not None and before is not policy:
             policy.fill(list(before))
-
-    def enter(self, attempt: Attempt) -> None:
-        """Enter an attempt of one of its jobs."""
-        self.attempts[attempt.id] = attempt
-        for counter in self.counters:
-            counter.begin(attempt.job.owned)
-
-    def leave(self, attempt: Attempt) -> None:
-        """Remove an attempt that has ended."""
-        del self.attempts[attempt.id]
-        for counter in self.counters:
-            counter.end(attempt.job.owned)
 
     def cools_until(self) -> int:
         """The end of its cooling-off (µs); 0 if it takes part in scheduling."""
@@ -638,36 +647,6 @@ class GroupState(Amounts):
         else:
             base = (dominant_share(request, capacity),)
         return base if self.kinds is None or f is None else base + self.kinds.charge(request, f)
-
-    def add_used(self, job: JobEntry, charge: tuple[int, ...]) -> None:
-        """Add a charge to the use of the group; it may be negative."""
-        used = self.used
-        if len(used) == 1:
-            used[0] += charge[0]
-        else:
-            for i, amount in enumerate(charge):
-                used[i] += amount
-        if self.tree is not None:
-            self.tree.used(self, charge)
-        self.policy.charged(job, charge)
-
-    def add_idle(self, charge: tuple[int, ...]) -> None:
-        """Add the charge of idle parts of leases, which belong to no job; it may be negative."""
-        add_amounts(self.used, charge)
-        if self.tree is not None:
-            self.tree.used(self, charge)
-
-    def add_leaving(self, charge: tuple[int, ...]) -> None:
-        """Add the charge of tasks that were told to stop; it may be negative."""
-        add_amounts(self.leaving, charge)
-        if self.tree is not None:
-            self.tree.leaving(self, charge)
-
-    def add_claimed(self, charge: tuple[int, ...]) -> None:
-        """Add the charge of claims; it may be negative."""
-        add_amounts(self.claimed, charge)
-        if self.tree is not None:
-            self.tree.claimed(self, charge)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
         """Take over a quota; return True if the measures changed, so that use must be computed again."""

@@ -21,8 +21,7 @@ from cress.core.fragments.holders import leave_node, reduce_lease, use_by_holder
 from cress.core.fragments.use import give_to_claim, leave_leases, row_beside_loan, take_parts, use_leases
 from cress.core.jobs import Attempt, ClaimEntry, JobEntry, LeaseRow, Reservation, Stranger
 from cress.core.kernels.holding import END, NONE
-from cress.core.limit_changes import drop_claims_beyond, recount
-from cress.core.placing import licence_use
+from cress.core.limit_changes import drop_claims_beyond
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.mix import asks_for_devices
 from cress.core.queueing import out_of_queue
@@ -118,8 +117,8 @@ class Ledger(Books):
             Stop: (self._stopped, BY_TABLES),
             Claim: (self._claimed, BY_TABLES),
             ClaimDropped: (self._claim_dropped, BY_TABLES),
-            UnitFormed: (self._unit_formed, BY_TABLES),
-            UnitDissolved: (self._unit_dissolved, BY_TABLES),
+            UnitFormed: (lambda fact: join(self, fact), BY_TABLES),
+            UnitDissolved: (lambda fact: dissolve(self, self.jobs[fact.job], fact.task), BY_TABLES),
             WouldPreempt: (self._would_preempt, BY_TABLES),
             Preempt: (self._preempted, BY_TABLES),
             LeaseReduced: (self._lease_reduced, BY_TABLES),
@@ -316,16 +315,15 @@ class Ledger(Books):
         self.matching.touch(f)
 
     def _racks_set(self, event: RacksSet) -> None:
-        self.relations.racks.set_neighbours(event.neighbours)
-        self.relations.set_distances(event.distances)
-        self.matching.redo_racks()
+        self.relations.set_topology(event.neighbours, event.distances)
+        self.matching.redo_domains()
         self.plans.reconsider()
 
     def _load_seen(self, event: LoadSeen) -> None:
         self.void_claims(self.loads.see(event))
 
     def _licences_set(self, event: LicencesSet) -> None:
-        licence_use.set_counts(self.matching, event.counts)
+        self.matching.set_licences(event.counts)
         self.plans.reconsider()
         self.units_in_doubt = True
 
@@ -370,14 +368,13 @@ class Ledger(Books):
             self.forget_relations(job)
             job.group.jobs -= 1
         self.pool.close_but_of(kept)
-        touched = self.groups.apply(event.groups, self.now, event.zone)
+        self.groups.apply(event.groups, self.now, event.zone)
         if self.advance_reservations:
             self.number_groups()
         self.running.forget()
         for job, name in targets:
             job.group = self.groups.get(name)
             self.add_job(job)
-            touched.append(job.group)
         if targets:
             # Job names refer to other jobs once jobs change groups.
             self.relations.forget_counts()
@@ -386,8 +383,7 @@ class Ledger(Books):
             if out_of_queue(job) is None:
                 self.enqueue(job)
         self.plans.keep([group.name for group in self.groups if group.policy.plans])
-        self.recharge(touched)
-        recount(self)
+        self.recharge()
         drop_claims_beyond(self)
         for f in list(self.cluster.overdrawn):
             # The leases of removed groups have ended.
@@ -414,11 +410,7 @@ class Ledger(Books):
         else:
             job.take(fact.task)
             leads = bool(job.companions) and start_unit(self, job, fact.task)
-        attempt = self._enter(fact, job, f, slot)
-        if job.constraints is not None:
-            self._take_ports(attempt, fact.ports + fact.more_ports)
-        if self.live or self.counts:
-            self.matching.moved(job, f, 1)
+        self._enter(fact, job, f, slot)
         if claim is not None:
             if not claim.tasks:
                 self.remove_claim(claim)
@@ -435,8 +427,8 @@ class Ledger(Books):
         if cluster.gone or (fact.devices and devices.takes_disk(fact.devices)):
             self._check_room(claim, f)
 
-    def _enter(self, fact: Start, job: JobEntry, f: int, slot: int) -> Attempt:
-        """Enter an attempt and charge its group."""
+    def _enter(self, fact: Start, job: JobEntry, f: int, slot: int) -> None:
+        """Enter the attempt of a start."""
         group = job.group
         fixed = self._by_cpu and job.cpu_charge
         charge = fixed or group.charge(job.job.request_of(fact.task), self.cluster.specs[f].capacity, f)
@@ -444,17 +436,11 @@ class Ledger(Books):
         self.next_attempt = max(self.next_attempt, number + 1)
         attempt = Attempt.of(
             job, id=number, task=fact.task, node=f, slot=slot, start=self.now, charge=charge,
-            expected=self.expected_end(job), due=fact.due,
+            expected=self.expected_end(job), ports=fact.ports + fact.more_ports, due=fact.due,
         )  # fmt: skip
-        self.attempts[number] = attempt
-        self.expected.add(attempt)
-        job.attempts[number] = attempt
-        group.enter(attempt)
-        self.set_holder(slot, attempt)
-        group.add_used(job, charge)
+        self.enter_attempt(attempt)
         if fact.parts or fact.rest or ((job.job.workload or job.job.is_lease) and not group.policy.plans):
             use_leases(self, fact, attempt)
-        return attempt
 
     def _check_room(self, claim: ClaimEntry | None, f: int) -> None:
         """Check the room on a node after a start.
@@ -480,13 +466,6 @@ class Ledger(Books):
             if changed or job.companions:
                 self.refit(job)
         self.groups.reorder(job.group)
-
-    def _take_ports(self, attempt: Attempt, ports: tuple[int, ...]) -> None:
-        """Take the ports and the licences of an attempt."""
-        attempt.ports = ports
-        self.relations.ports.take(attempt.node, ports)
-        if attempt.job.job.licences:
-            licence_use.take(self.matching, attempt.job.job.licences)
 
     def _hold(self, fact: Start, job: JobEntry, f: int) -> int:
         """Hold the lease of a start that was decided by another scheduler."""
@@ -518,28 +497,11 @@ class Ledger(Books):
         """Release lease and charge of an ended attempt; its task is done, or waits again after ``after`` µs."""
         job = attempt.job
         group = job.group
-        del self.attempts[attempt.id]
-        self.expected.remove(attempt)
-        del job.attempts[attempt.id]
-        group.leave(attempt)
-        if attempt.ports:
-            self.relations.ports.give_back(attempt.node, attempt.ports)
-        if job.job.licences:
-            licence_use.give_back(self.matching, job.job.licences)
-        self.leases.release(attempt.slot)
-        self.holders[attempt.slot] = None
+        self.remove_attempt(attempt)
         if attempt.parts or attempt.inside or attempt.id in self.pool.leases:
             leave_leases(self, attempt, again)
         if self.cluster.gone or self.cluster.overdrawn:
             adoption.released(self, attempt.node)
-        if self.live or self.counts:
-            self.matching.moved(job, attempt.node, -1)
-        group.add_used(job, tuple(-amount for amount in attempt.charge))
-        if attempt.stopping:
-            del self.leaving[attempt.id]
-            self.to_stop.pop(attempt.id, None)
-            self.advance_reservations.ending.pop(attempt.id, None)
-            group.add_leaving(tuple(-amount for amount in attempt.charge))
         again = again and not job.cancelled
         if self.relations.dependencies.in_use:
             self._doubt_units(job, attempt.task, attempt.node if again else None)
@@ -661,12 +623,6 @@ class Ledger(Books):
 
     def _claim_dropped(self, fact: ClaimDropped) -> None:
         self.drop_claim(self._claim_of(self.jobs[fact.job], fact.tasks[0]), again=True)
-
-    def _unit_formed(self, fact: UnitFormed) -> None:
-        join(self, fact)
-
-    def _unit_dissolved(self, fact: UnitDissolved) -> None:
-        dissolve(self, self.jobs[fact.job], fact.task)
 
     def _would_preempt(self, fact: WouldPreempt) -> None:
         self.jobs[fact.by].would_preempt = True

@@ -392,10 +392,8 @@ class Pool:
         for lease in [lease for lease in self.leases.values() if lease.workload.group.name not in groups]:
             self.close(lease)
 
-    def recharge(self, groups: Iterable[GroupState]) -> None:
+    def recharge(self) -> None:
         """Charge groups for the idle parts of their leases, after their use was set to zero."""
-        wanted = {group.name for group in groups}
         for lease in self.leases.values():
-            if lease.workload.group.name in wanted:
-                lease.charge = (0,) * len(lease.workload.group.quota)
-                self.charge(lease)
+            lease.charge = (0,) * len(lease.workload.group.quota)
+            self.charge(lease)

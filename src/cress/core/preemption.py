@@ -47,7 +47,7 @@ from cress.core.kernels.victims import (
 )
 from cress.core.placing.fit import match_caps, rules_of_all
 from cress.core.placing.gang_rules import NO_RULES, GangRules
-from cress.core.placing.gangs import MOST_CHOICES, GangRoom, by_domains, rooms_when_empty
+from cress.core.placing.gangs import MOST_CHOICES, GangRoom, by_domains, gang_rooms
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import domains_of
 from cress.core.tables import devices
@@ -510,7 +510,8 @@ class _VictimSearch:
         return unit_of
 
     def plan(self, *, beyond: bool) -> Eviction | None:
-        """Return the victims of the unit; for a gang with rules for racks, those in the racks that cost fewest tasks.
+        """Return the victims of the unit; for a gang with rules for domains, those in the domains that cost the fewest
+        tasks.
 
         ``beyond``: a group above its quota may lose a victim that takes it below. A group within quota × B may do so
         if it then still has more of its quota than the unit's group.
@@ -544,7 +545,7 @@ class _VictimSearch:
         return all(node.ratio_with(change) > least for node, change in lost.values())
 
     def _choices(self) -> Iterator[tuple[list[Ints], GangRoom | None]]:
-        """Yield limits of copies per node, by kind, and the gang room, for each choice of racks and domains.
+        """Yield limits of copies per node, by kind, and the gang room, for each choice of domains.
 
         Only choices that could hold the unit when empty count. An empty array means no limit.
         """
@@ -555,7 +556,7 @@ class _VictimSearch:
             ways = domains_of(GangRules(rules.hard), [each.size for each in shape.kinds], alone)
             yield from ((among, None) for among in islice(ways, MOST_CHOICES))
         elif by_domains(shape):
-            for room in rooms_when_empty(self.relations, shape, self.fit.room_when_empty(shape)):
+            for room in gang_rooms(shape, self.fit.room_when_empty(shape)):
                 yield [room.open_copies()], room
         else:
             yield [self.fit.caps(each) for each in shape.kinds or (shape,)], None
@@ -592,8 +593,6 @@ class _VictimSearch:
     ) -> bool:
         """Place the copies of one shape, and add the victims to ``taken``; return True if all have a place."""
         request, lack = shape.request_array, self.cluster.lack[shape.row]
-        # The clauses of a single task suffice; only a gang fills racks and other domains by itself.
-        left = [] if room is None else room.left
         chosen = np.empty(len(self.table), np.int64)
         for _ in range(shape.size):
             f, count = cheapest_node(
@@ -605,9 +604,10 @@ class _VictimSearch:
                 return False
             placed[f] += 1
             if room is not None:
-                number = int(room.of[f])
-                left[number] -= 1
-                if not left[number]:
+                # The clauses of a single task suffice; only a gang fills domains by itself.
+                number = room.of[f]
+                room.left[number] -= 1
+                if not room.left[number]:
                     caps[room.of == number] = 0
             for v in chosen[:count].tolist():
                 taken.order.append(v)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from cress.core.accounts import AtBound
 from cress.core.advance.telling import time_of_day
 from cress.core.books import Books
 from cress.core.cycle import Cycle
@@ -18,7 +19,7 @@ from cress.core.jobs import JobEntry
 from cress.core.making_room.evictions import Evictions
 from cress.core.placing.constraints import Wants
 from cress.core.placing.kinds import lasting_wants
-from cress.core.placing.vetoes import Reached, Verdict, Veto
+from cress.core.placing.vetoes import Verdict, Veto
 from cress.core.queueing import out_of_queue
 from cress.core.tree.tree import below_quota_against, branches
 from cress.core.unit_constraints import combination
@@ -97,8 +98,8 @@ class Reasons:
             times = job.later.values()
             return msgspec.structs.replace(_veto(job, kind), until=max(times) if job.job.gang else min(times))
         if kind is Verdict.FULL:
-            reached = Reached(job.group.name, "", len(job.attempts), job.most)
-            return msgspec.structs.replace(_veto(job, kind), reached=reached)
+            at_bound = (AtBound("", job.most, len(job.attempts)),)
+            return msgspec.structs.replace(_veto(job, kind), at_bound=at_bound)
         return None if kind is None else _veto(job, kind)
 
     def _unvisited(self, job: JobEntry) -> Veto:
@@ -174,7 +175,7 @@ def _never(core: Books, job: JobEntry, request: ResourceVector, wants: Wants) ->
     if not core.fit.ever_fits(request):
         return msgspec.structs.replace(_veto(job, Verdict.NEVER), never=True, nodes=cluster.usable_count)
     if few := core.relations.licences.never(wants.licences):
-        return msgspec.structs.replace(_veto(job, Verdict.LICENCE), never=True, licences=few)
+        return msgspec.structs.replace(_veto(job, Verdict.LICENCE), never=True, at_bound=few)
     kind = Verdict.NEVER_TOGETHER if core.fit.ever_fits(request, wants) else Verdict.NEVER_SATISFIED
     there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
     clauses = core.matching.never(wants, there)

@@ -7,18 +7,15 @@ running job takes no further place of a limit, so its other tasks may start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
-from cress.core.placing.vetoes import Reached
+from cress.core.accounts import Account, AtBound, Charged, Owned
 from cress.model.group import Group
 
 _Key = TypeVar("_Key")
 
-# A job, by the number under which its tasks count, and its user.
-Owned: TypeAlias = tuple[int, str]
 
-
-class RunningJobs:
+class RunningJobs(Account):
     """The jobs that count for the limits of one group: those of the group and of groups below it."""
 
     __slots__ = ("_jobs", "_jobs_of", "group", "most", "most_per_user", "users")
@@ -30,7 +27,6 @@ class RunningJobs:
         self.forget()
 
     def forget(self) -> None:
-        """Clear all counts, before jobs are counted again."""
         # Attempts and claims of each job, and of each job by user, because an update may give a service another user.
         self._jobs: dict[int, int] = {}
         self._jobs_of: dict[Owned, int] = {}
@@ -40,21 +36,24 @@ class RunningJobs:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def begin(self, job: Owned, times: int = 1) -> None:
-        """Count ``times`` attempts or claims that begin."""
+    def begin(self, attempt: Charged) -> None:
+        job = attempt.job.owned
         number, user = job
-        self._jobs[number] = self._jobs.get(number, 0) + times
+        self._jobs[number] = self._jobs.get(number, 0) + 1
         count = self._jobs_of.get(job, 0)
-        self._jobs_of[job] = count + times
+        self._jobs_of[job] = count + 1
         if not count:
             self.users[user] = self.users.get(user, 0) + 1
 
-    def end(self, job: Owned) -> None:
-        """Count one attempt or claim less."""
+    def end(self, attempt: Charged) -> None:
+        job = attempt.job.owned
         number, user = job
         _less(self._jobs, number)
         if _less(self._jobs_of, job):
             _less(self.users, user)
+
+    # A claim counts like an attempt.
+    claim, drop = begin, end
 
     def running(self) -> Iterable[int]:
         """Return the running jobs."""
@@ -72,19 +71,19 @@ class RunningJobs:
             self.most_per_user is not None and self.users.get(user, 0) > self.most_per_user
         )
 
-    def reached(self, job: Owned, more: Taken) -> Reached | None:
+    def reached(self, job: Owned, more: Taken) -> AtBound | None:
         """Return the limit that keeps a task of a job from starting, beside the places in ``more``; ``None`` without
         one.
         """
         number, user = job
         jobs = len(self._jobs) + len(more.jobs)
         if self.most is not None and jobs >= self.most and number not in self._jobs and number not in more.jobs:
-            return Reached(self.group, "", jobs, self.most)
+            return AtBound(self.group, self.most, jobs)
         if self.most_per_user is None:
             return None
         theirs = self.users.get(user, 0) + more.users.get(user, 0)
         if theirs >= self.most_per_user and job not in self._jobs_of and job not in more.jobs_of:
-            return Reached(self.group, user, theirs, self.most_per_user)
+            return AtBound(self.group, self.most_per_user, theirs, user=user)
         return None
 
     def take(self, job: Owned, more: Taken) -> None:
@@ -145,7 +144,7 @@ class LimitTrial:
         return True
 
 
-def first_reached(members: Sequence[Owned], counters: Sequence[RunningJobs]) -> Reached | None:
+def first_reached(members: Sequence[Owned], counters: Sequence[RunningJobs]) -> AtBound | None:
     """Return the first limit that keeps a unit of these jobs from starting; ``None`` if none does."""
     for counter in counters:
         more = _NOTHING if len(members) == 1 else Taken()

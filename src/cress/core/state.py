@@ -99,8 +99,7 @@ def export_state(core: Books, last: Pass) -> CoreState:
         ending=dict(sorted(core.advance_reservations.ending.items())),
         to_stop=dict(core.to_stop),
         licences=dict(relations.licences.counts),
-        racks=list(relations.racks.names),
-        neighbours=relations.racks.neighbours,
+        neighbours=relations.neighbours,
         distances=relations.distances,
         loads=core.loads.export(),
         data=relations.locations.export(),
@@ -177,11 +176,7 @@ def _weigh_clauses(core: Books) -> None:
 
 def _restore_nodes(core: Books, state: CoreState) -> None:
     cluster = core.cluster
-    # Racks keep their numbers, even if nodes have left the first ones.
-    core.relations.racks.set_neighbours(state.neighbours)
-    core.relations.set_distances(state.distances)
-    for name in state.racks:
-        core.relations.racks.number(name)
+    core.relations.set_topology(state.neighbours, state.distances)
     for stored in state.nodes:
         f = cluster.add_node(stored.node)
         cluster.cordon(f, stored.cordoned, away=stored.away)
@@ -310,20 +305,9 @@ def _restore_attempt(core: Books, stored: StoredAttempt) -> None:
     if alone and stored.held is None:
         amounts = widened(core.cluster, f, amounts, mask)
     slot = core.leases.hold_amounts(f, amounts, stored.end, mask, alone)
-    fields = fields_of(stored, KeptAttempt)
-    stopping = fields.pop("stopping")
-    attempt = Attempt(job=job, slot=slot, expected=stored.end, **fields)
-    core.expected.add(attempt)
-    core.relations.ports.take(f, attempt.ports)
-    core.relations.licences.hold(job.job.licences)
-    core.attempts[attempt.id] = attempt
+    attempt = Attempt(job=job, slot=slot, expected=stored.end, **fields_of(stored, KeptAttempt))
+    core.enter_attempt(attempt)
     restore_use(core, attempt, stored)
-    core.set_holder(slot, attempt)
-    job.attempts[attempt.id] = attempt
-    job.group.enter(attempt)
-    job.group.add_used(job, attempt.charge)
-    if stopping:
-        core.mark_leaving(attempt)
 
 
 def _held(core: Books, holder: Holder) -> tuple[int, ...]:

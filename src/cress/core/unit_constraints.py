@@ -10,7 +10,7 @@ from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import NO_OWNER, NO_WANTS, Wants
 from cress.core.tables.dependencies import DependencyTable, key_of
 from cress.core.tables.licences import added
-from cress.language.clauses import Clause, Kind, Requirement, joined
+from cress.language.clauses import PLACES, Clause, Kind, Requirement, joined
 from cress.language.parser import parse_requirement
 from cress.language.tree import Text
 from cress.model.resources import ResourceVector
@@ -83,23 +83,6 @@ def only_on(node: str) -> tuple[Clause, ...]:
     return parse_requirement(f"Nodes in ({Text(node)})", stored=True).clauses
 
 
-# Source E, (iii) to (viii): conditions first, then the kinds in the order of the source.
-_ORDER = (
-    Kind.CONDITION,
-    Kind.RESOURCE,
-    Kind.ADJACENT,
-    Kind.PORT,
-    Kind.DISK,
-    Kind.NODES,
-    Kind.DATA,
-    Kind.DEPENDENCY,
-    Kind.WITHIN,
-    Kind.NEAR,
-    Kind.AWAY,
-    Kind.SPREAD,
-)
-
-
 def in_order(requirement: Requirement) -> Requirement:
     """Return the same clauses grouped by kind, in the order of the source."""
-    return Requirement(tuple(sorted(requirement.clauses, key=lambda clause: _ORDER.index(clause.kind))))
+    return Requirement(tuple(sorted(requirement.clauses, key=lambda clause: PLACES[clause.kind])))

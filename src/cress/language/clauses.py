@@ -20,21 +20,27 @@ MOST_SHOWN = 20
 
 
 class Kind(Enum):
-    """The kind of a clause."""
+    """The kind of a clause, in the order in which people read them: clauses about a node itself, then amounts, then
+    clauses that depend on running tasks (source E, (iii) to (viii)).
+    """
 
     CONDITION = "condition"
-    NODES = "nodes"
     RESOURCE = "resource"
+    ADJACENT = "adjacent"
     PORT = "port"
     DISK = "disk"
-    ADJACENT = "adjacent"
-    DEPENDENCY = "dependency"
+    NODES = "nodes"
     DATA = "data"
-    WHOLE = "whole"
-    SPREAD = "spread"
-    AWAY = "away"
-    NEAR = "near"
+    DEPENDENCY = "dependency"
     WITHIN = "within"
+    NEAR = "near"
+    AWAY = "away"
+    SPREAD = "spread"
+    WHOLE = "whole"
+
+
+# The place of each kind in that order.
+PLACES = {kind: place for place, kind in enumerate(Kind)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class Context:
         """Remove an ended job from the indices."""
         del self.jobs[job.job.id]
         self.leases.pop(job.job.id, None)
-        self.user_load.drop(job.job)
+        self.user_load.add(job.job, -1)
         self.group_load.add(job.job, -1)
 
     def link(self, attempt: LiveAttempt) -> None:

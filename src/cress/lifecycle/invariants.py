@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from cress.lifecycle.context import Context
@@ -12,6 +11,7 @@ from cress.lifecycle.submits.dependencies import behind
 from cress.lifecycle.tables.group_load import GroupLoad
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
+from cress.lifecycle.tables.user_load import UserLoad
 
 
 def broken_invariants(context: Context) -> list[str]:
@@ -32,10 +32,10 @@ def _same(context: Context) -> Iterator[str]:
         yield "attempts: the machine and the scheduler do not have the same ones"
     if context.jobs.keys() != context.core.jobs.keys():
         yield "jobs: the machine and the scheduler do not have the same ones"
-    users = Counter(job.job.user for job in context.jobs.values())
-    if any(context.user_load.of(user)[0] != count for user, count in users.items()) or len(context.user_load) != len(
-        users
-    ):
+    users = UserLoad()
+    for job in context.jobs.values():
+        users.add(job.job)
+    if (users.jobs.users, users.tasks.users) != (context.user_load.jobs.users, context.user_load.tasks.users):
         yield "users: the counts of their jobs are wrong"
     load = GroupLoad()
     for job in context.jobs.values():

@@ -55,7 +55,7 @@ def _add(
             if job.attempts:
                 _count(committer, having.setdefault(name, {}), job, number * len(job.attempts))
             if job.queued and (short := known.short(job.shape.wants.licences)):
-                wanted = {licence.name: licence.wanted for licence in short}
+                wanted = {licence.account: licence.asks for licence in short}
                 if name in wanted:
                     _count(committer, waiting.setdefault(name, {}), job, wanted[name])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from functools import partial
 
+from cress.core.accounts import AtBound
 from cress.core.books import Books
 from cress.core.groups.guarantees import ForbiddenBy
-from cress.core.groups.limits import Bound
 from cress.core.jobs import JobEntry
 from cress.model.groups.measures import describe_measure
 from cress.model.groups.quota_text import SCALE, UNIT
@@ -23,12 +23,12 @@ def say_amount(core: Books, measure: str, amount: int) -> str:
     return f"{number} {UNIT[accounting][:-1] if number == '1' else UNIT[accounting]}"
 
 
-def say_bound(core: Books, job: JobEntry, bound: Bound) -> str:
+def say_bound(core: Books, job: JobEntry, bound: AtBound) -> str:
     """Return the sentence about a bound of groups."""
     amount = partial(say_amount, core, bound.measure)
-    if bound.group:
+    if bound.account:
         return (
-            f"group {bound.group} is at its MaxQuota of {amount(bound.most)}: {amount(bound.has)} used, "
+            f"group {bound.account} is at its MaxQuota of {amount(bound.most)}: {amount(bound.has)} used, "
             f"job {job.job.id} asks for {amount(bound.asks)}"
         )
     keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)

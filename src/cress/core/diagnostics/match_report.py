@@ -9,10 +9,9 @@ from cress.core.books import Books
 from cress.core.diagnostics.unresolved_names import missing_in, missing_in_rank, names_in, say
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import USABLE
-from cress.core.placing.constraints import BY_EXPRESSION, Constraints
+from cress.core.placing.constraints import BY_EXPRESSION, PLACEMENT_KEYS, Constraints
 from cress.core.placing.match import Match, predicate
-from cress.core.tables.licences import amounts_text
-from cress.language.clauses import Clause, Kind, Rank, brief
+from cress.language.clauses import PLACES, Clause, Kind, Rank, brief
 from cress.language.names import amount_of
 from cress.language.parser import check_names_of_jobs, parse_rank, parse_requirement
 from cress.language.spelled import rank_on
@@ -49,21 +48,6 @@ class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
     usable: bool = True
 
 
-# E, (iii) to (viii): clauses about a node itself, then amounts, then clauses that depend on other tasks.
-_ORDER = (
-    Kind.CONDITION,
-    Kind.RESOURCE,
-    Kind.ADJACENT,
-    Kind.PORT,
-    Kind.DISK,
-    Kind.DEPENDENCY,
-    Kind.WITHIN,
-    Kind.NEAR,
-    Kind.AWAY,
-    Kind.SPREAD,
-)
-
-
 def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
     """Return the requirement and the rank of the job's next unit as matched now, in E's order.
 
@@ -80,15 +64,10 @@ def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
     if any(request):
         texts.append((Kind.RESOURCE, f"Resource = {format_vector(request, core.dimensions)}"))
     texts += ((Kind.PORT, f"Port = {port}" if port else "DynamicPort = True") for port in wants.ports)
-    requirement = [text for _, text in sorted(texts, key=lambda each: _ORDER.index(each[0]))]
+    requirement = [text for _, text in sorted(texts, key=lambda each: PLACES[each[0]])]
     if job.job.gang and job.constraints is not None and job.constraints.whole and not job.starts_in_part:
         requirement.append("IssueAsWhole = True")
-    if wants.per_node:
-        requirement.append(f"max_per_node = {wants.per_node}")
-    if wants.per_rack:
-        requirement.append(f"max_per_rack = {wants.per_rack}")
-    if wants.licences:
-        requirement.append(f"licences = {amounts_text(wants.licences)}")
+    requirement += (text for key in PLACEMENT_KEYS for text in key.shown(wants))
     until = job.relaxes_at if job.relaxes_at < NEVER else None
     return CurrentConstraints(requirement=" && ".join(requirement), rank=str(Rank(wants.terms)), until=until)
 

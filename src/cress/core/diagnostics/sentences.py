@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from cress.core.accounts import AtBound
 from cress.core.advance.telling import readable, say_reserved
 from cress.core.diagnostics.unresolved_names import say
 from cress.core.placing.vetoes import Verdict, Veto
-from cress.core.tables.licences import LicenceShortage
 from cress.core.tables.measured_load import say_busy
 
 
@@ -49,11 +49,11 @@ def _sentence(veto: Veto) -> str:
         clauses=" and ".join(text for text, _ in veto.clauses),
         counts=counts,
         bound=" and ".join(veto.bound),
-        licences=too_few(veto.licences, never=veto.never),
-        reached=_reached(veto),
+        licences=too_few(veto.at_bound, never=veto.never),
+        reached="".join(map(_running, veto.at_bound)),
         job=veto.job,
-        user=veto.user,
-        most=veto.reached.most if veto.reached is not None else 0,
+        user="".join(found.user for found in veto.at_bound),
+        most="".join(str(found.most) for found in veto.at_bound),
         until=f" until {veto.ends}" if veto.ends else "",
         latest=f", until {veto.ends} at the latest" if veto.ends else "",
         later=f"at {veto.ends}" if veto.ends else "later",
@@ -67,30 +67,27 @@ def _sentence(veto: Veto) -> str:
     return "; ".join((told, *veto.details, *map(say, veto.missing), *say_busy(veto.overloaded)))
 
 
-def _reached(veto: Veto) -> str:
+def _running(limit: AtBound) -> str:
     """Return the sentence about a limit on running jobs."""
-    limit = veto.reached
-    if limit is None:
-        return ""
-    of = f"{limit.running:,} of at most {limit.most:,} job{'' if limit.most == 1 else 's'}"
+    of = f"{limit.has:,} of at most {limit.most:,} job{'' if limit.most == 1 else 's'}"
     if limit.user:
-        return f"{limit.user} runs {of} in group {limit.group} (MaxRunningJobsPerUser)"
-    return f"group {limit.group} runs {of} (MaxRunningJobs)"
+        return f"{limit.user} runs {of} in group {limit.account} (MaxRunningJobsPerUser)"
+    return f"group {limit.account} runs {of} (MaxRunningJobs)"
 
 
-def too_few(licences: tuple[LicenceShortage, ...], *, never: bool) -> str:
+def too_few(licences: tuple[AtBound, ...], *, never: bool) -> str:
     """Return the sentence about licences with too few free, or (``never``) with a total that is too small."""
     if never:
         told = (
-            f"{licence.wanted} of licence {licence.name} are needed, but only {licence.total} exist"
-            if licence.total
-            else f"there is no licence {licence.name}"
+            f"{licence.asks} of licence {licence.account} are needed, but only {licence.most} exist"
+            if licence.most
+            else f"there is no licence {licence.account}"
             for licence in licences
         )
     else:
         told = (
-            f"waiting for {f'{licence.wanted} of ' * (licence.wanted > 1)}licence {licence.name}: "
-            f"{licence.taken} of {licence.total} in use"
+            f"waiting for {f'{licence.asks} of ' * (licence.asks > 1)}licence {licence.account}: "
+            f"{licence.has} of {licence.most} in use"
             for licence in licences
         )
     return "; ".join(told)

@@ -61,5 +61,5 @@ def _for_gang(core: Books, shape: Shape, left_out: Predicate, rest: list[Predica
     for cap in (each.caps() for each in rest):
         if cap is not None:
             copies = np.minimum(copies, cap[: len(copies)])
-    fits = next(ruled_rooms(core.relations, shape.wants, shape.size, copies, rules_of(rest, ())), None)
+    fits = next(ruled_rooms(rules_of(rest, ()), shape.size, copies), None)
     return f"without {left_out.text} it would start" if fits is not None else ""

@@ -11,6 +11,7 @@ from itertools import islice
 import numpy as np
 
 from cress.core.books import Books
+from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.context import ClauseContext
 from cress.core.placing.data_clauses import DataLocality
 from cress.core.placing.kinds import constraints_of
@@ -82,7 +83,7 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
         if clause.kind in (Kind.CONDITION, Kind.NODES):
             found += _unmatched(core.matching.context, clause.expression)
         if clause.kind is Kind.DATA:
-            found += _of_data(core, str(clause.value))
+            found += _of_data(core, clause)
         if isinstance(clause.value, OverDomains):
             found += _of_domains(core, clause.kind, clause.value, group)
         if clause.kind is Kind.DEPENDENCY:
@@ -137,13 +138,14 @@ def _unmatched(context: ClauseContext, expression: Expression) -> Iterator[Missi
         yield from _unmatched(context, part)
 
 
-def _of_data(core: Books, data: str) -> Iterator[Missing]:
+def _of_data(core: Books, clause: Clause) -> Iterator[Missing]:
     """Yield data with an unknown location, or that no node has."""
+    data = str(clause.value)
     cluster, known = core.cluster, core.relations.locations
     if is_local(data):
         there = any(not cluster.lost[f] for f in known.holders(data))
     elif data in known.places:
-        lies = DataLocality(core.matching.context, data, "")
+        lies = DataLocality(core.matching.context, clause, NO_WANTS)
         there = bool(np.any(lies.shares(np.flatnonzero(~np.array(cluster.lost, np.bool_)))))
     else:
         yield Missing(Absent.PLACE, data, why=known.problems.get(data, ""))

@@ -79,12 +79,7 @@ def settle(core: Books, lease: WorkloadLease) -> None:
     holder.slot = core.leases.hold_amounts(f, holder.amounts, end, mask)
     core.set_holder(holder.slot, holder)
     group = holder.job.group
-    charge = group.charge(holder.amounts, core.cluster.specs[f].capacity, f)
-    more = tuple(map(int.__sub__, charge, holder.charge))
-    group.add_used(holder.job, more)
-    if holder.stopping:
-        group.add_leaving(more)
-    holder.charge = charge
+    holder.charge_anew(group.charge(holder.amounts, core.cluster.specs[f].capacity, f))
     core.running.forget()
     core.groups.reorder(group)
 

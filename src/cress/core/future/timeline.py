@@ -25,7 +25,7 @@ from cress.model.times import NEVER
 # Bookings of force ALL count for every view; a higher number is the view of one group's plan; NO_PLAN has no plan.
 NO_PLAN, ALL = 0, 1
 
-# The number of times tried for a gang with rules for racks, if halving finds none.
+# The number of times tried for a gang with rules for domains, if halving finds none.
 MOST_TIMES = 256
 
 
@@ -302,7 +302,7 @@ class Timeline:
         booked = self.table[:, B_FORCE] != 0
         ends = np.concatenate([cluster.leases[cluster.leases[:, NODE] != NONE, END], self.table[booked, B_END]])
         times = np.unique(np.append(np.maximum(ends, now + 1), now))
-        # Enough room in all racks together is a necessary condition.
+        # Enough room in all domains together is a necessary condition.
         each = shape.kinds or (shape,)
         at_least = max(self._earliest_together(kind, duration, now, before, asker) for kind in each)
         times = times[(times >= at_least) & (times < min(before, NEVER))]
@@ -313,7 +313,7 @@ class Timeline:
         return found
 
     def _first_by_domains(self, shape: Shape, times: Ints, duration: int, now: int, asker: int) -> Slot | None:
-        """Return the fit at the first of these times with room in racks; ``None`` if the last one has none."""
+        """Return the fit at the first of these times with room in domains; ``None`` if the last one has none."""
         found: Slot | None = None
         low, high = 0, len(times) - 1
         while low <= high:
@@ -332,7 +332,7 @@ class Timeline:
             found = places_in(RoomAt(self, shape, t, duration, now, asker))
             return None if found is None else Slot(t, joined(found))
         copies = self._all_copies(shape, t, duration, now, asker)
-        room = gang_room(self.fit.relations, shape, copies) if copies.sum() >= shape.size else None
+        room = gang_room(shape, copies) if copies.sum() >= shape.size else None
         nodes = room.first(shape.size) if room is not None else None
         return None if nodes is None else Slot(t, nodes)
 

@@ -4,66 +4,64 @@ from __future__ import annotations
 
 import msgspec
 
+from cress.core.accounts import AtBound
 from cress.core.books import Books
 from cress.core.diagnostics.amounts import say_bound
 from cress.core.gates.gate import Gate
 from cress.core.gates.rights import fits_in_own
 from cress.core.groups.guarantees import charge_of_tasks
-from cress.core.groups.limits import Bound, kept_for_others, over_max
+from cress.core.groups.limits import kept_for_others, over_max
 from cress.core.groups.running_limits import limit_reached
 from cress.core.jobs import JobEntry
-from cress.core.placing.vetoes import Reached, Verdict, Veto
+from cress.core.placing.vetoes import Verdict, Veto
 from cress.model.times import NEVER
 
 
-class RunningLimits(Gate[Reached]):
-    """MaxRunningJobs and MaxRunningJobsPerUser."""
-
-    of_owner = True
+class BoundGate(Gate[AtBound]):
+    """An account at its bound keeps a unit from starting."""
 
     def __init__(self, core: Books) -> None:
         self._core = core
 
+    def veto(self, job: JobEntry, found: AtBound) -> Veto:
+        return msgspec.structs.replace(super().veto(job, found), at_bound=(found,))
+
+
+class RunningLimits(BoundGate):
+    """MaxRunningJobs and MaxRunningJobsPerUser."""
+
+    of_owner = True
+
     def opens(self) -> bool:
         return self._core.groups.counted
 
-    def find(self, job: JobEntry) -> Reached | None:
+    def find(self, job: JobEntry) -> AtBound | None:
         return limit_reached(job)
 
-    def kind(self, found: Reached) -> Verdict:
+    def kind(self, found: AtBound) -> Verdict:
         return Verdict.RUNNING_LIMIT
 
-    def veto(self, job: JobEntry, found: Reached) -> Veto:
-        return msgspec.structs.replace(super().veto(job, found), reached=found)
 
-
-class UserLimit(Gate[str]):
+class UserLimit(BoundGate):
     """The most that one user may use of a group with ``Capacity`` (``user_limit_factor``).
 
     A unit counts with its charge on the cheapest nodes; on others it may cost more.
     """
 
-    def __init__(self, core: Books) -> None:
-        self._core = core
-
     def opens(self) -> bool:
         return self._core.groups.limits_users
 
-    def find(self, job: JobEntry) -> str | None:
+    def find(self, job: JobEntry) -> AtBound | None:
         policy = job.group.policy
         if not policy.limits_users:
             return None
-        charge = charge_of_tasks(job, job.shape.size, self._core.cluster)
-        return None if policy.may_use_more(job, charge, job.group.quota) else job.job.user
+        return policy.user_at_bound(job, charge_of_tasks(job, job.shape.size, self._core.cluster))
 
-    def kind(self, found: str) -> Verdict:
+    def kind(self, found: AtBound) -> Verdict:
         return Verdict.USER_LIMIT
 
-    def veto(self, job: JobEntry, found: str) -> Veto:
-        return msgspec.structs.replace(super().veto(job, found), user=found)
 
-
-class Bounds(Gate[Bound]):
+class Bounds(BoundGate):
     """MaxQuota, and the capacity that other groups keep for themselves (Lendable).
 
     Amounts inside a lease of the unit's own workload are already counted.
@@ -71,13 +69,10 @@ class Bounds(Gate[Bound]):
 
     of_owner = True
 
-    def __init__(self, core: Books) -> None:
-        self._core = core
-
     def opens(self) -> bool:
         return bool(self._core.groups.bounded or self._core.groups.tree.keeps)
 
-    def find(self, job: JobEntry) -> Bound | None:
+    def find(self, job: JobEntry) -> AtBound | None:
         if not job.group.limited:
             return None
         groups, cluster = self._core.groups, self._core.cluster
@@ -86,14 +81,14 @@ class Bounds(Gate[Bound]):
             bound = kept_for_others(groups, job, cluster)
         return None if bound is None or fits_in_own(self._core, job) else bound
 
-    def kind(self, found: Bound) -> Verdict:
-        return Verdict.MAX_QUOTA if found.group else Verdict.KEPT
+    def kind(self, found: AtBound) -> Verdict:
+        return Verdict.MAX_QUOTA if found.account else Verdict.KEPT
 
-    def note(self, job: JobEntry, found: Bound) -> int:
+    def note(self, job: JobEntry, found: AtBound) -> int:
         group = job.group
-        if group.beyond is None and found.group not in ("", group.name):
-            group.beyond = job, found.group
+        if group.beyond is None and found.account not in ("", group.name):
+            group.beyond = job, found.account
         return NEVER
 
-    def veto(self, job: JobEntry, found: Bound) -> Veto:
+    def veto(self, job: JobEntry, found: AtBound) -> Veto:
         return msgspec.structs.replace(super().veto(job, found), bounded=say_bound(self._core, job, found))

@@ -54,7 +54,7 @@ def no_room(core: Books, job: JobEntry) -> Veto:
         if clauses and kind is Verdict.NO_ROOM and not _some_satisfies(core, shape):
             kind = Verdict.UNSATISFIED
         if few := core.relations.licences.short(shape.wants.licences):
-            return Veto(kind=Verdict.LICENCE, job=number, group=group, nodes=nodes, clauses=clauses, licences=few)
+            return Veto(kind=Verdict.LICENCE, job=number, group=group, nodes=nodes, clauses=clauses, at_bound=few)
         if clauses and start is None and job.relaxes_at < NEVER:
             start = job.relaxes_at
     if shape.kinds:

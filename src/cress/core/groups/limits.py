@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-import msgspec
 import numpy as np
 
+from cress.core.accounts import AtBound
 from cress.core.charges import core_share, dominant_share
 from cress.core.groups.guarantees import capacity_in, charge_of_tasks, measure_of, place_in, sum_of
 from cress.core.groups.shares import Groups
@@ -20,21 +20,6 @@ from cress.model.resources import ResourceVector
 
 # The most groups that one reason names.
 _MOST_TOLD = 3
-
-
-class Bound(msgspec.Struct, frozen=True):
-    """The bound that a unit would break, in raw amounts of one measure: a dimension, or "" for the scalar one.
-
-    The bound belongs to ``group``, which ``has`` an amount, and the unit ``asks`` for more. ``keeping`` are the groups
-    that keep capacity for themselves, with the unused amount of each.
-    """
-
-    group: str
-    measure: str
-    most: int
-    has: int
-    asks: int
-    keeping: tuple[tuple[str, int], ...] = ()
 
 
 def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants | None = None) -> tuple[int, ...]:
@@ -62,7 +47,7 @@ def _base_most(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tupl
     return (one,)
 
 
-def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
+def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> AtBound | None:
     """Return the MaxQuota that the next unit of a job would break: of its group, a group above it, or those of
     companions.
     """
@@ -74,7 +59,7 @@ def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
     return next((found for node, total in more.values() if (found := _beyond_most(groups, node, total))), None)
 
 
-def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> Bound | None:
+def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> AtBound | None:
     """Return the MaxQuota that ``tasks`` tasks of a job with these lasting clauses exceed even alone; ``None`` if
     none.
     """
@@ -83,7 +68,7 @@ def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster
     return next((found for node in nodes if (found := _beyond_most(groups, node, charge, alone=True))), None)
 
 
-def never_lent(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> Bound | None:
+def never_lent(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> AtBound | None:
     """Return the capacity kept by other groups that excludes ``tasks`` tasks of a job even on an empty cluster.
 
     ``wants`` are the lasting clauses. ``None`` if there is room. Also ``None`` if quotas have a timetable, because
@@ -100,7 +85,7 @@ def never_lent(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, want
     return None
 
 
-def _against_kept(groups: Groups, group: GroupState, more: int, i: int, cluster: Cluster) -> Bound | None:
+def _against_kept(groups: Groups, group: GroupState, more: int, i: int, cluster: Cluster) -> AtBound | None:
     node: Amounts = group
     need = more
     while need > node.quota[i]:
@@ -111,7 +96,8 @@ def _against_kept(groups: Groups, group: GroupState, more: int, i: int, cluster:
             capacity = capacity_in(group, cluster)[i]
             if need + kept <= capacity:
                 return None
-            return Bound("", measure_of(groups, node, i), capacity, kept, more, _keeping(groups, group, i, idle=True))
+            measure, keeping = measure_of(groups, node, i), _keeping(groups, group, i, idle=True)
+            return AtBound("", capacity, kept, more, measure=measure, keeping=keeping)
         need += sum(_keeps(each)[i] for each in parent.children if each is not node)
         node = parent
     return None
@@ -136,17 +122,17 @@ def _charges(job: JobEntry, cluster: Cluster) -> Iterator[tuple[GroupState, tupl
             yield other.group, most_charge_of(other, 1, cluster)
 
 
-def _beyond_most(groups: Groups, node: Amounts, charge: list[int], *, alone: bool = False) -> Bound | None:
+def _beyond_most(groups: Groups, node: Amounts, charge: list[int], *, alone: bool = False) -> AtBound | None:
     if node.most is None:
         return None
     for i, (used, claimed, more, most) in enumerate(zip(node.used, node.claimed, charge, node.most, strict=True)):
         has = 0 if alone else used + claimed
         if more and has + more > most:
-            return Bound(node.name, measure_of(groups, node, i), most, has, more)
+            return AtBound(node.name, most, has, more, measure=measure_of(groups, node, i))
     return None
 
 
-def kept_for_others(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
+def kept_for_others(groups: Groups, job: JobEntry, cluster: Cluster) -> AtBound | None:
     """Return the bound that the next unit of a job breaks if it would take capacity kept by other groups.
 
     The unit is within the guarantees if its group, or one above it, needs at most its quota with the unit added; all
@@ -173,7 +159,7 @@ def _kinds_without_room(job: JobEntry, cluster: Cluster) -> Collection[int]:
     return [job.group.base + j for j in np.flatnonzero(~kinds.masks()[:, fits].any(axis=1)).tolist()]
 
 
-def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int, cluster: Cluster) -> Bound | None:
+def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int, cluster: Cluster) -> AtBound | None:
     node: Amounts = group
     need = node.used[i] + node.claimed[i] + charge[i]
     while need > node.quota[i]:
@@ -185,7 +171,8 @@ def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int,
             if not keeping:
                 # Otherwise the whole capacity is in use and nothing is kept.
                 return None
-            return Bound("", measure_of(groups, node, i), capacity, total - charge[i], charge[i], keeping)
+            measure = measure_of(groups, node, i)
+            return AtBound("", capacity, total - charge[i], charge[i], measure=measure, keeping=keeping)
         below = parent.held_below[i] - before + max(need, before)
         need = max(parent.used[i] + parent.claimed[i] + charge[i], below)
         node = parent

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cress.core.accounts import AtBound, Owned
 from cress.core.jobs import GroupState, JobEntry
-from cress.core.placing.vetoes import Reached
-from cress.core.running_jobs import LimitTrial, Owned, first_reached
+from cress.core.running_jobs import LimitTrial, first_reached
 
 
 def members_of(job: JobEntry) -> list[Owned]:
@@ -17,7 +17,7 @@ def members_of(job: JobEntry) -> list[Owned]:
     return [job.owned, *(other.owned for other, _ in job.unit())] if job.companions else [job.owned]
 
 
-def limit_reached(job: JobEntry) -> Reached | None:
+def limit_reached(job: JobEntry) -> AtBound | None:
     """Return the limit that keeps the next unit of a job from starting; ``None`` without one."""
     counters = job.group.counters
     return first_reached(members_of(job), counters) if counters else None

@@ -97,10 +97,10 @@ class Groups:
         for spec in groups:
             make_policy(spec, resolve_options(self.options, spec), self.fit)
 
-    def apply(self, groups: tuple[Group, ...], now: int, zone: str = "") -> list[GroupState]:
-        """Take over the whole list of groups, and their own time zone if given; return the new and the changed ones.
+    def apply(self, groups: tuple[Group, ...], now: int, zone: str = "") -> None:
+        """Take over the whole list of groups, and their own time zone if given.
 
-        Other groups are dropped; the caller has moved their jobs before.
+        Other groups are dropped; the caller has moved their jobs before, and charges everything again.
         """
         self.configured = groups
         self.own_zone = zone
@@ -112,7 +112,6 @@ class Groups:
         wanted = {group.name: group for group in groups if group.name not in inner}
         for name in [name for name in self.by_name if name not in wanted]:
             self.leave_order(self.by_name.pop(name))
-        touched = []
         for name, spec in wanted.items():
             old = self.by_name.get(name)
             if old is not None and old.spec == spec:
@@ -127,12 +126,10 @@ class Groups:
                 policy.now = now
                 state.configure(spec, options, policy)
             self.by_name[name] = state
-            touched.append(state)
         self.by_name = dict(sorted(self.by_name.items()))
-        others = self.kinds.set_names(measures_in(groups, self.dimensions))
+        self.kinds.set_names(measures_in(groups, self.dimensions))
         self._link(groups, inner)
         self.refresh_quotas(now)
-        return list(self.by_name.values()) if others else touched
 
     def _link(self, groups: tuple[Group, ...], inner: frozenset[str]) -> None:
         """Build the tree of these groups; those that take jobs exist already."""
@@ -158,7 +155,10 @@ class Groups:
         self.bounded = any(group.max_quota is not None for group in groups)
         tree.keeps = any(group.lendable is not None for group in groups)
         for state in self.by_name.values():
-            state.tree = tree if tree.follows else None
+            above = [node for node in state.path() if node is not state]
+            # The group itself comes after those above it: its follower reads their amounts.
+            state.accounts = (*reversed(above), state, *state.policy.accounts, *state.counters)
+            state.follower = tree.follow if tree.follows else None
             state.limited = tree.keeps or (
                 self.bounded and any(node.spec.max_quota is not None for node in state.path())
             )
@@ -187,9 +187,11 @@ class Groups:
         """Return True if the default group is not configured; its quota then follows the cluster."""
         return all(group.name != DEFAULT_GROUP for group in self.configured)
 
-    def refresh_quotas(self, now: int) -> list[GroupState]:
-        """Set every quota to its present value; return the groups whose measures changed."""
-        changed = []
+    def refresh_quotas(self, now: int) -> bool:
+        """Set every quota to its present value; return True if measures changed, so that everything must be charged
+        again.
+        """
+        changed = False
         self.timed = [group for group in self.by_name.values() if group.policy.timed]
         self.next_quota_change = NEVER
         if self.default_is_implied() and DEFAULT_GROUP in self.by_name:
@@ -197,11 +199,11 @@ class Groups:
         for group in self.by_name.values():
             if group.name == DEFAULT_GROUP and self.default_is_implied():
                 continue
-            if group.set_quota(self._quota_now(group.spec, now), self.dimensions):
-                changed.append(group)
+            changed |= group.set_quota(self._quota_now(group.spec, now), self.dimensions)
         for inner in self.tree.upwards:
             quota = self._quota_now(inner.spec, now)
-            inner.set_quota(_sum_of(inner.children, self.dimensions) if quota == NO_QUOTA else quota, self.dimensions)
+            quota = _sum_of(inner.children, self.dimensions) if quota == NO_QUOTA else quota
+            changed |= inner.set_quota(quota, self.dimensions)
         if self.tree.follows:
             self.tree.recount(self)
         for group in self.by_name.values():

@@ -77,11 +77,11 @@ def close_beyond_shares(counts, weights, size, skew, closed, changed):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def close_used(counts, last, closed, changed):
-    """Close the domains with tasks; ``last``: also nodes without a domain."""
+def close_full(counts, most, last, closed, changed):
+    """Close the domains with more than ``most`` tasks; ``last``: also nodes without a domain."""
     number = 0
     for d in range(counts.shape[0] - 1):
-        if closed[d] != (counts[d] > 0):
+        if closed[d] != (counts[d] > most):
             closed[d] = not closed[d]
             changed[number] = d
             number += 1

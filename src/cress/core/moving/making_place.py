@@ -12,7 +12,7 @@ from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import EXCLUDED, FREE, USABLE
 from cress.core.moving.plan import ANY, Budget, Goal
 from cress.core.moving.trial import MoveTrial
-from cress.core.placing.gangs import by_domains, gang_room, rooms_when_empty
+from cress.core.placing.gangs import by_domains, gang_room, gang_rooms
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 
@@ -34,7 +34,7 @@ def make_place(trial: MoveTrial, job: JobEntry, budget: Budget) -> Place | None:
         return _PlaceSearch(trial, job, budget, None).place()
     best: tuple[int, int, int] | None = None
     empty = trial.core.fit.room_when_empty(shape)
-    choices = [room.open_copies() for room in rooms_when_empty(trial.core.relations, shape, empty)]
+    choices = [room.open_copies() for room in gang_rooms(shape, empty)]
     for i, caps in enumerate(choices):
         found = _PlaceSearch(trial, job, budget, caps).place()
         if found is not None:
@@ -66,7 +66,7 @@ class _PlaceSearch:
 
     def _found(self) -> Place | None:
         if by_domains(self.shape):
-            room = gang_room(self.trial.core.relations, self.shape, self.copies)
+            room = gang_room(self.shape, self.copies)
             return None if room is None else room.first(self.shape.size)
         left, place = self.shape.size, []
         for f in np.flatnonzero(self.copies).tolist():

@@ -6,35 +6,31 @@ of a clause.
 
 from __future__ import annotations
 
-from cress.core.placing.data_clauses import data_predicate
+from cress.core.placing.adjacency import Adjacent
+from cress.core.placing.data_clauses import DataLocality
 from cress.core.placing.licence_clauses import licence_predicates
 from cress.core.placing.node_choices import choice_predicates
-from cress.core.placing.over_domains import (
-    avoiding_predicates,
-    away_predicate,
-    near_predicate,
-    spread_predicate,
-    within_predicate,
-)
-from cress.core.placing.placement_clauses import (
-    adjacency_predicate,
-    dependency_predicate,
-    disk_predicate,
-    placement_predicates,
-    port_predicate,
-)
+from cress.core.placing.over_domains import AwayFrom, Near, Spread, Together, avoiding_predicates
+from cress.core.placing.placement_clauses import Depends, WholeDisks, placement_predicates, port_predicate
 from cress.core.placing.predicates import ExtraMaker, Maker
+from cress.core.placing.task_limits import limit_predicates
 from cress.language.clauses import Kind
 
 CLAUSES: dict[Kind, Maker] = {
     Kind.PORT: port_predicate,
-    Kind.DISK: disk_predicate,
-    Kind.ADJACENT: adjacency_predicate,
-    Kind.DEPENDENCY: dependency_predicate,
-    Kind.DATA: data_predicate,
-    Kind.SPREAD: spread_predicate,
-    Kind.AWAY: away_predicate,
-    Kind.NEAR: near_predicate,
-    Kind.WITHIN: within_predicate,
+    Kind.DISK: WholeDisks,
+    Kind.ADJACENT: Adjacent,
+    Kind.DEPENDENCY: Depends,
+    Kind.DATA: DataLocality,
+    Kind.SPREAD: Spread,
+    Kind.AWAY: AwayFrom,
+    Kind.NEAR: Near,
+    Kind.WITHIN: Together,
 }
-EXTRAS: tuple[ExtraMaker, ...] = (placement_predicates, licence_predicates, choice_predicates, avoiding_predicates)
+EXTRAS: tuple[ExtraMaker, ...] = (
+    placement_predicates,
+    limit_predicates,
+    licence_predicates,
+    choice_predicates,
+    avoiding_predicates,
+)

@@ -6,12 +6,13 @@ and the load of the cluster; wants are matched and shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
 
-from cress.core.tables.licences import Amounts, times
+from cress.core.tables.licences import Amounts, amounts_text, times
 from cress.core.tables.selected import Avoid
 from cress.language.clauses import Clause, Kind, Rank, RankTerm, Requirement
 from cress.language.jobfacts import Facts, facts_of, for_job, keys_in, names_jobs
@@ -29,12 +30,46 @@ Asker: TypeAlias = tuple[Facts, tuple[str, ...]]
 
 # Kinds of clauses that are expressions.
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
-# Kinds of clauses that compare domains.
-OVER_DOMAINS = (Kind.SPREAD, Kind.AWAY, Kind.NEAR, Kind.WITHIN)
-# Kinds of clauses about all tasks of a gang, not allowed in a gang with parts; ``within`` is allowed if all its parts
-# have it.
-NOT_OF_PARTS = (Kind.ADJACENT, Kind.WHOLE, Kind.SPREAD, Kind.AWAY, Kind.NEAR)
+
+
+class KindRow(NamedTuple):
+    """Properties of a kind of clause: ``key``, its key in job files, if it has one of its own.
+
+    ``own``: it counts tasks of the job itself. ``named``: it names jobs, relative to the group of the job. ``sized``:
+    the number of tasks that start together matters. ``of_gang``: it is about all tasks of a gang, and not allowed in a
+    gang with parts; ``within`` is allowed if all its parts have it.
+    """
+
+    key: str = ""
+    own: bool = False
+    named: bool = False
+    sized: bool = False
+    of_gang: bool = False
+
+
+# The kinds of clauses with such properties.
+KINDS: dict[Kind, KindRow] = {
+    Kind.DISK: KindRow("exclusive_disk"),
+    Kind.ADJACENT: KindRow(own=True, of_gang=True),
+    Kind.DEPENDENCY: KindRow(named=True),
+    Kind.WHOLE: KindRow(of_gang=True),
+    Kind.SPREAD: KindRow("spread", own=True, sized=True, of_gang=True),
+    Kind.AWAY: KindRow("away_from", own=True, named=True, sized=True, of_gang=True),
+    Kind.NEAR: KindRow("near", own=True, named=True, sized=True, of_gang=True),
+    Kind.WITHIN: KindRow("within", own=True, sized=True),
+}
+NOT_OF_PARTS = tuple(kind for kind, row in KINDS.items() if row.of_gang)
 FOR_ALL = "within: of the job, or in each part"
+
+
+class TaskLimit(NamedTuple):
+    """At most ``most`` tasks of a job run together in one domain of the attribute ``by``; ``key`` is its key of the
+    job.
+    """
+
+    key: str
+    by: str
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +77,20 @@ class Wants:
     """The constraints that hold now: the ``hard`` clauses in order, and the ``terms`` whose sum is the score of a
     node.
 
-    ``ports`` are the requested numbers, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of the job
-    run together (0: any number). ``owner`` is the id of the job if the match depends on its own tasks, ``group`` the
-    name of its group if names of other jobs are relative to it. ``parts`` are the wants of the members of a unit of
-    several jobs, whose clauses are joined in ``hard``; ``members`` are their requests. ``apart``: nodes with fewer
-    tasks of the owner come first, before any rank. ``askers`` are the views of the unit's jobs for nodes with choices.
-    ``licences`` are those of all tasks of the unit together. ``together`` tasks start at once, if a clause compares
-    domains. ``avoids``: other jobs exclude it, so it avoids them. ``kinds`` are the kinds of the tasks that start, in
+    ``ports`` are the requested numbers, 0 for a dynamic one; ``limits`` are those of the job's tasks that run together.
+    ``owner`` is the id of the job if the match depends on its own tasks, ``group`` the name of its group if names of
+    other jobs are relative to it. ``parts`` are the wants of the members of a unit of several jobs, whose clauses are
+    joined in ``hard``; ``members`` are their requests. ``apart``: nodes with fewer tasks of the owner come first,
+    before any rank. ``askers`` are the views of the unit's jobs for nodes with choices.
+    ``licences`` are those of all tasks of the unit together. ``together`` tasks start at once, if that matters to a
+    clause. ``avoids``: other jobs exclude it, so it avoids them. ``kinds`` are the kinds of the tasks that start, in
     a gang with several kinds.
     """
 
     hard: tuple[Clause, ...] = ()
     terms: tuple[RankTerm, ...] = ()
     ports: tuple[int, ...] = ()
-    per_node: int = 0
-    per_rack: int = 0
+    limits: tuple[TaskLimit, ...] = ()
     owner: int = NO_OWNER
     group: str = ""
     parts: tuple[Wants, ...] = ()
@@ -107,10 +141,10 @@ class Constraints:
         "keys",
         "lasting",
         "least",
-        "over_domains",
         "owned",
         "rank",
         "requirement",
+        "sized",
         "whole",
     )
 
@@ -120,13 +154,11 @@ class Constraints:
         self.keys = keys
         relaxations = [clause.relaxation for clause in requirement.clauses]
         self.by_load = any(each is not None and each.by_load for each in relaxations)
-        kinds = {clause.kind for clause in requirement.clauses}
-        kinds.update(term.what.kind for term in rank.terms if isinstance(term.what, Clause))
-        of_tasks = kinds.intersection((Kind.ADJACENT, *OVER_DOMAINS))
-        self.owned = bool(keys.apart or keys.per_node or keys.per_rack or of_tasks)
-        self.grouped = not kinds.isdisjoint((Kind.DEPENDENCY, Kind.AWAY, Kind.NEAR))
-        self.over_domains = not kinds.isdisjoint(OVER_DOMAINS)
         asked = [*requirement.clauses, *(term.what for term in rank.terms if isinstance(term.what, Clause))]
+        rows = [KINDS[clause.kind] for clause in asked if clause.kind in KINDS]
+        self.owned = bool(keys.apart or keys.limits) or any(row.own for row in rows)
+        self.grouped = any(row.named for row in rows)
+        self.sized = any(row.sized for row in rows)
         # The data of DataLocality clauses, hard or soft.
         self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
         # Clauses that are always hard.
@@ -180,7 +212,7 @@ class Constraints:
         """
         owner = owner if self.owned else NO_OWNER
         group = group if self.grouped else ""
-        together = size if self.over_domains else 1
+        together = size if self.sized else 1
         size = size if self.keys.licences else 1
         key = (soft, owner, group, size, together)
         if key == self._last[0]:
@@ -246,29 +278,58 @@ def _facts_of(job: Job, dimensions: Dimensions) -> Facts | None:
     return tuple((key, facts[key]) for key in sorted(asked) if key in facts) if asked else None
 
 
-def _keys_of(job: Job) -> Wants:
-    """Return the constraints from keys of the job."""
-    return Wants(
-        ports=tuple(number for _, number in job.ports),
-        per_node=job.max_per_node,
-        per_rack=job.max_per_rack,
-        apart=job.counted_as != job.id,
-        licences=job.licences,
+class PlacementKey(NamedTuple):
+    """A key of jobs that restricts where their tasks run, or orders the nodes: ``name`` is its field of ``Job``.
+
+    For keys other than texts: the ``field`` of ``Wants`` to which its value is added, and in which form; and how people
+    read it in the requirement of the moment.
+    """
+
+    name: str
+    field: str = ""
+    values: Callable[[Any], tuple[Any, ...]] = tuple
+    shown: Callable[[Wants], Iterable[str]] = lambda wants: ()  # noqa: ARG005
+
+
+def _limit(name: str, by: str) -> PlacementKey:
+    return PlacementKey(
+        name,
+        "limits",
+        lambda most: (TaskLimit(name, by, most),),
+        lambda wants: (f"{name} = {each.most}" for each in wants.limits if each.key == name),
     )
+
+
+# All that constraints read of a job, besides its tasks, its attributes and its family.
+PLACEMENT_KEYS = (
+    PlacementKey("requirement"),
+    PlacementKey("rank"),
+    PlacementKey("parts"),
+    PlacementKey("ports", "ports", lambda ports: tuple(number for _, number in ports)),
+    _limit("max_per_node", "Name"),
+    _limit("max_per_rack", "Rack"),
+    PlacementKey(
+        "licences",
+        "licences",
+        shown=lambda wants: [f"licences = {amounts_text(wants.licences)}"] * bool(wants.licences),
+    ),
+)
+# The values of these keys of a job; those that are empty or 0 restrict nothing.
+placement_of = attrgetter(*(key.name for key in PLACEMENT_KEYS))
+
+
+def keys_of(job: Job) -> Wants:
+    """Return the constraints from keys of the job."""
+    asked: dict[str, Any] = {"apart": job.counted_as != job.id}
+    for key, value in zip(PLACEMENT_KEYS, placement_of(job), strict=True):
+        if key.field and value:
+            asked[key.field] = asked.get(key.field, ()) + key.values(value)
+    return Wants(**asked)
 
 
 def asks_for_more(job: Job) -> bool:
     """Return True if the job has constraints besides amounts."""
-    return bool(
-        job.requirement
-        or job.rank
-        or job.ports
-        or job.max_per_node
-        or job.max_per_rack
-        or job.licences
-        or job.parts
-        or (job.family and job.counted_as != job.id)
-    )
+    return any(placement_of(job)) or bool(job.family and job.counted_as != job.id)
 
 
 def constraints_of_one_kind(job: Job, dimensions: Dimensions) -> Constraints | None:
@@ -280,8 +341,8 @@ def constraints_of_one_kind(job: Job, dimensions: Dimensions) -> Constraints | N
         return None
     facts = _facts_of(job, dimensions)
     if facts is not None:
-        return _read_for(job.requirement, job.rank, _keys_of(job), facts)
-    return _read(job.requirement, job.rank, _keys_of(job))
+        return _read_for(job.requirement, job.rank, keys_of(job), facts)
+    return _read(job.requirement, job.rank, keys_of(job))
 
 
 def data_of(constraints: Constraints | None) -> tuple[str, ...]:

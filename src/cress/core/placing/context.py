@@ -64,15 +64,21 @@ class ClauseContext:
         return self._there[2]
 
     def set_node(self, f: int, node: Node) -> bool:
-        """Add node ``f``, or take over its new description; return True if its rack changed."""
+        """Add node ``f``, or take over its new description; return True if compared domains changed."""
+        changed: list[str] = []
         if self._columns is not None:
             has = self._columns.attributes
             before = dict(has[f]) if f < len(has) and self.relations.compared else {}
             self._columns.set_node(f, node)
-            for key in self.relations.compared:
-                if f >= self.relations.node_count or before.get(key) != has[f].get(key):
+            added = f >= self.relations.node_count
+            changed = [key for key in self.relations.compared if added or before.get(key) != has[f].get(key)]
+            for key in changed:
+                if added:
+                    self.relations.grow_domains(key, has[f].get(key))
+                else:
                     self.relations.forget_domains(key)
-        return self.relations.set_node(f, node)
+        self.relations.set_node(f, node)
+        return bool(changed)
 
     def set_load(self, f: int, load: Load | None) -> None:
         """Set the measured load of node ``f``; ``None``: it is no longer measured."""

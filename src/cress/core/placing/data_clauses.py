@@ -23,11 +23,11 @@ class DataLocality(Predicate):
 
     orders = True
 
-    def __init__(self, context: ClauseContext, data: str, text: str) -> None:
-        self.text = text
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        self.text = str(clause)
         self._context = context
-        self._data = data
-        self.watches = (DataOf(data),)
+        self._data = str(clause.value)
+        self.watches = (DataOf(self._data),)
 
     def shares(self, places: Ints) -> Ints:
         """Return the share of the data on each node of ``places``, in thousandths."""
@@ -56,8 +56,3 @@ class DataLocality(Predicate):
 
     def suits(self, places: Ints) -> Floats:
         return (self.shares(places) / WHOLE).astype(np.float32)
-
-
-def data_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
-    """Return the predicate ``DataLocality = …``: nodes with some of the data."""
-    return DataLocality(context, str(clause.value), str(clause))

@@ -258,9 +258,8 @@ class Fit:
         """Return True if a unit of the shape fits into ``copies`` per node; ``clauses``: its rules for racks and
         domains count.
         """
-        wants = shape.wants if clauses else NO_WANTS
         rules = shape.match.rules() if clauses and shape.match is not None and by_domains(shape) else NO_RULES
-        return holds_together(self.relations, copies, wants, shape.size, rules)
+        return holds_together(rules, shape.size, copies)
 
     def within_reach(self, shape: Shape) -> bool:
         """Return True if the shape could fit once tasks end: its clauses allow nodes that are large enough when empty.
@@ -352,7 +351,7 @@ class Fit:
         if shape.kinds:
             return shape.size if places_in(self.kinds_free(shape)) is not None else 0
         copies = self.free_copies(shape)
-        if by_domains(shape) and gang_room(self.relations, shape, copies) is None:
+        if by_domains(shape) and gang_room(shape, copies) is None:
             return 0
         return int(copies.sum())
 
@@ -416,7 +415,7 @@ class Fit:
             caps = self.matching.caps_when_empty(wants)
             copies = np.minimum(copies, caps) if len(caps) else copies
         rules = self.matching.rules_when_empty(wants) if size > 1 and wants is not NO_WANTS else NO_RULES
-        return holds_together(self.relations, copies, wants, size, rules)
+        return holds_together(rules, size, copies)
 
     def _kinds_ever_hold(self, kinds: tuple[KindWants, ...]) -> bool:
         asked, alone = [], []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
+from itertools import combinations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -111,42 +112,95 @@ class Filling(NamedTuple):
         return AtMost(self.domains.of, self.counts, share_bound(self.weights, total, self.skew), self.weights)
 
 
-class OneEach(NamedTuple):
-    """A rule that allows one task per domain."""
+class Limit(NamedTuple):
+    """A rule that allows at most ``most`` tasks per domain; nodes without a domain count as one if ``outside``, else
+    they take none.
+    """
 
     domains: Domains
+    most: int
+    outside: bool = False
+
+    def bound(self) -> Ints:
+        """Return the limit of each domain."""
+        bound = np.full(len(self.domains) + 1, self.most, np.int64)
+        bound[-1] *= self.outside
+        return bound
 
     def counter(self, size: int) -> Counter:
         """Return a counter."""
-        bound = np.ones(len(self.domains) + 1, np.int64)
-        bound[-1] = 0
+        bound = self.bound()
         return AtMost(self.domains.of, np.zeros_like(bound), bound)
 
 
 class Within(NamedTuple):
-    """A rule that keeps all tasks in one domain, among the ``used`` ones if there are any."""
+    """A rule that keeps all tasks in one domain, the ``used`` ones first; ``adjacent``: or in domains near each other,
+    and near all used ones.
+    """
 
     domains: Domains
     used: tuple[int, ...]
+    adjacent: bool = False
+
+    def single(
+        self, sizes: Sequence[int], copies: Sequence[Ints], limits: Sequence[Limit] = ()
+    ) -> Iterator[list[Ints]]:
+        """Yield the copies per node of each kind of tasks, for each domain that can hold every kind by itself.
+
+        Domains in use come first, then the tightest.
+        """
+        domains = self.domains
+        rooms = [room_in(domains, each, limits) for each in copies]
+        enough = np.logical_and.reduce([room >= size for room, size in zip(rooms, sizes, strict=True)])
+        enough[-1] &= self.adjacent
+        holding = np.flatnonzero(enough)
+        if self.adjacent and self.used:
+            holding = holding[np.isin(holding, list(domains.near_all(self.used)))]
+        total = np.sum(rooms, axis=0)[holding]
+        order = np.lexsort((domains.first[holding], total, ~np.isin(holding, self.used)))
+        for d in holding[order].tolist():
+            yield [np.where(domains.of[: len(each)] == d, each, 0) for each in copies]
+
+    def ways(self, size: int, copies: Ints, limits: Sequence[Limit]) -> Iterator[Ints]:
+        """Yield the copies per node for each choice of domains that holds a gang of ``size``, best choice first."""
+        found = False
+        for (way,) in self.single([size], [copies], limits):
+            found = True
+            yield way
+        if self.adjacent and not found:
+            chosen = self.domains.adjacent(room_in(self.domains, copies, limits).tolist(), size, self.used)
+            if chosen is not None:
+                yield within(self.domains, copies, chosen)
+
+    def tightest(self, size: int, copies: Ints, limits: Sequence[Limit]) -> tuple[tuple[int, int, int], Ints]:
+        """Return key and copies for the fewest and nearest domains that hold a gang of ``size``; all copies if none do.
+
+        The key is their number, their distances and their copies.
+        """
+        domains = self.domains
+        room: list[int] = room_in(domains, copies, limits).tolist()
+        chosen = (domains.adjacent if self.adjacent else domains.tightest)(room, size, self.used)
+        if chosen is None:
+            return (len(room), 0, 0), copies
+        length = 0 if self.adjacent else sum(domains.distance(a, b) for a, b in combinations(chosen, 2))
+        return (len(chosen), length, sum(room[d] for d in chosen)), within(domains, copies, chosen)
 
 
-def in_one(rule: Within, sizes: Sequence[int], copies: Sequence[Ints]) -> Iterator[list[Ints]]:
-    """Yield the copies per node of each kind of tasks, for each domain that can hold every kind by itself.
-
-    Domains in use come first, then the tightest.
-    """
-    rooms = [rule.domains.total(each).tolist()[:-1] for each in copies]
-    of = rule.domains.of[: len(copies[0])]
-    found = [
-        (d not in rule.used, sum(room), d)
-        for d, room in enumerate(zip(*rooms, strict=True))
-        if all(have >= size for have, size in zip(room, sizes, strict=True))
-    ]
-    for _, _, d in sorted(found):
-        yield [np.where(of == d, each, 0) for each in copies]
+Rule: TypeAlias = Filling | Limit | Within
 
 
-Rule: TypeAlias = Filling | OneEach | Within
+def room_in(domains: Domains, copies: Ints, limits: Sequence[Limit]) -> Ints:
+    """Return the copies per domain: the sums of those per node, within the limits of the same domains."""
+    total = domains.total(copies)
+    for limit in limits:
+        if limit.domains is domains:
+            total = np.minimum(total, limit.bound())
+    return total
+
+
+def within(domains: Domains, copies: Ints, chosen: Sequence[int]) -> Ints:
+    """Return the copies in the chosen domains."""
+    return np.where(np.isin(domains.of[: len(copies)], chosen), copies, 0)
 
 
 class GangRules(NamedTuple):

@@ -61,6 +61,7 @@ class Match:
         "by_domains",
         "closures",
         "compares",
+        "counts_eligible",
         "dynamic_scores",
         "first",
         "follows_nodes",
@@ -107,6 +108,7 @@ class Match:
             if each.orders and clause not in weighed
         ]
         asked = (*self.predicates, *(each for _, each in self._terms))
+        self.counts_eligible = any(each.counts_eligible for each in asked)
         self.watches = tuple(whose for each in asked for whose in each.watches)
         self.scores: Floats | None = None
         self.orders: list[Floats] | None = None
@@ -184,8 +186,8 @@ class Match:
 
     @property
     def has_rules(self) -> bool:
-        """True if hard clauses compare the domains of all tasks of a gang."""
-        return any(each.compares for each in self.predicates)
+        """True if hard clauses may have rules for all tasks of a gang."""
+        return any(each.ruled for each in self.predicates)
 
     def caps(self) -> Ints:
         """Return the limit of copies per node that may start together; empty means no limit."""

@@ -24,6 +24,7 @@ from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.cluster import Cluster, NodeWatcher
 from cress.core.tables.data_locations import DataOf
+from cress.core.tables.licences import Amounts, Licence
 from cress.model.events import DataLocated
 from cress.model.node import Load, Node
 
@@ -46,6 +47,7 @@ class Matching(NodeWatcher):
         self.cluster = cluster
         self.context = ClauseContext(cluster)
         self.relations = self.context.relations
+        self.relations.licences.follower = self._licence_changed
         cluster.watcher = self
         # Shapes to evaluate again on all nodes when a task of these starts or ends anywhere.
         self._watchers: dict[Whose, dict[Shape, None]] = {}
@@ -56,7 +58,7 @@ class Matching(NodeWatcher):
         self.facts = 0
         self._changed: dict[int, None] = {}
         self._stale: dict[Shape, None] = {}
-        # Shapes to evaluate again for their dynamic predicates only; below, live shapes that compare domains.
+        # Shapes whose closed domains may have changed; below, live shapes that compare domains.
         self._shifted: dict[Shape, None] = {}
         self._comparing: dict[Shape, None] = {}
         # Nodes in the order of their changes; the ``_start`` changes before them were dropped.
@@ -70,7 +72,7 @@ class Matching(NodeWatcher):
     def set_node(self, f: int, node: Node) -> None:
         """Add node ``f``, or take over its new description."""
         if self.context.set_node(f, node):
-            self.redo_racks()
+            self.redo_domains()
         self.change(f)
 
     def set_load(self, f: int, load: Load | None) -> None:
@@ -91,10 +93,11 @@ class Matching(NodeWatcher):
         self._eligible_may_change()
 
     def _eligible_may_change(self) -> None:
-        """Mark the shapes that compare domains for evaluation, because the set of eligible domains may have changed."""
+        """Mark the shapes that count eligible domains for evaluation, because these may have changed."""
         self.relations.facts += 1
         for shape in self._comparing:
-            self.redo(shape)
+            if shape.match is not None and shape.match.counts_eligible:
+                self.redo(shape)
 
     def facts_changed(self) -> None:
         """Drop the cache of nodes that could ever satisfy wants."""
@@ -110,9 +113,9 @@ class Matching(NodeWatcher):
         """Evaluate a shape again on all nodes at the next ``flush``, because its relation to other jobs changed."""
         self._stale[shape] = None
 
-    def redo_racks(self) -> None:
-        """Evaluate all shapes that compare racks again, because racks or their neighbours changed."""
-        for shape in list(dict.fromkeys(shape for watchers in self._watchers.values() for shape in watchers)):
+    def redo_domains(self) -> None:
+        """Evaluate the shapes that compare domains again, because domains or their distances may have changed."""
+        for shape in self._comparing:
             self.redo(shape)
 
     def redo_all(self, shapes: Iterable[Shape]) -> None:
@@ -159,6 +162,18 @@ class Matching(NodeWatcher):
         for shape in self.watchers(DataOf(event.data)):
             self.redo(shape)
 
+    def set_licences(self, counts: Amounts) -> None:
+        """Set the total number of each licence."""
+        self.facts_changed()
+        self.relations.licences.set_counts(counts)
+
+    def _licence_changed(self, name: str, before: int, now: int) -> None:
+        """Match the shapes again for which the free number of a licence became sufficient or too small."""
+        for shape in self.watchers(Licence(name)):
+            wanted = dict(shape.wants.licences).get(name, 0)
+            if (wanted <= before) != (wanted <= now):
+                self.redo(shape)
+
     def flush(self) -> None:
         """Update the rows of all live shapes for the changes since the last call."""
         if self._flushed == self._start + len(self._log) and not (self._changed or self._stale or self._shifted):
@@ -200,14 +215,10 @@ class Matching(NodeWatcher):
             match.forget_scores()
             self._all(match)
             cleared = self.exclude(shape, changed, match.first_excluding(changed, True))
-        places = touched
-        if shape in self._shifted:
-            if match.closures:
-                cleared |= match.closures.follow(shape.row, self.cluster)
-            # Its other dynamic predicates may compare racks.
-            places = self._all(match) if match.follows_nodes else NOBODY
-        if len(places) and match.follows_nodes:
-            cleared |= self.exclude(shape, places, match.first_excluding(places, False))
+        if shape in self._shifted and match.closures:
+            cleared |= match.closures.follow(shape.row, self.cluster)
+        if len(touched) and match.follows_nodes:
+            cleared |= self.exclude(shape, touched, match.first_excluding(touched, False))
         return cleared
 
     def exclude(self, shape: Shape, places: Ints, first: Firsts) -> bool:

@@ -51,14 +51,13 @@ class NodeKinds:
     def __len__(self) -> int:
         return len(self.names)
 
-    def set_names(self, names: Sequence[str]) -> bool:
-        """Set the measures; return True if they have changed."""
+    def set_names(self, names: Sequence[str]) -> None:
+        """Set the measures."""
         if tuple(names) == self.names:
-            return False
+            return
         self.names = tuple(names)
         self.dims = tuple(self._cluster.dimensions.index[split(name)[0]] for name in names)
         self._begin()
-        return True
 
     def on(self, f: int) -> tuple[bool, ...]:
         """Return, per measure, True if node ``f`` is of its kind."""

@@ -18,14 +18,14 @@ from cress.core.kernels.domains import (
     WITHOUT_ANY,
     WITHOUT_ANY_IN_DOMAINS,
     close_beyond_shares,
+    close_full,
     close_uneven,
     close_unused,
-    close_used,
     worth_of_even,
 )
 from cress.core.placing.constraints import NO_OWNER, Wants
 from cress.core.placing.context import ClauseContext
-from cress.core.placing.gang_rules import Filling, OneEach, Rule, Within, least_used, share_bound
+from cress.core.placing.gang_rules import Filling, Limit, Rule, Within, least_used, share_bound
 from cress.core.placing.placement_clauses import PlacedPredicate, members_with, parts_of
 from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import Own, Whose
@@ -45,12 +45,13 @@ class OverDomain(PlacedPredicate):
 
     compares = True
     binds = True
+    ruled = True
 
-    def __init__(self, context: ClauseContext, value: OverDomains, text: str) -> None:
+    def __init__(self, context: ClauseContext, key: str, by: str, text: str) -> None:
         super().__init__(context.relations, text)
         self._context = context
-        self._key = value.key
-        self._by = value.by
+        self.key = key
+        self._by = by
         self._others: Sequence[Predicate] = ()
         # The closed domains, after the state for which they were computed.
         self._closed: tuple[tuple[int, int, Domains | None], Bools] = ((-1, -1, None), np.zeros(0, np.bool_))
@@ -65,7 +66,18 @@ class OverDomain(PlacedPredicate):
     @property
     def domains(self) -> Domains:
         """The domains of the attribute."""
-        return self.relations.domains(self._key)
+        return self.relations.domains(self.key)
+
+    def running(self) -> Ints:
+        """Return, per domain, the number of the tasks that it watches, for reading only."""
+        tallies = [self.relations.tally(whose, self.key) for whose in self.watches]
+        # Mostly there is one.
+        return tallies[0] if len(tallies) == 1 else sum(tallies, np.zeros(len(self.domains) + 1, np.int64))
+
+    def used(self) -> list[int]:
+        """Return the domains with tasks that it watches."""
+        used: list[int] = np.flatnonzero(self.running()[:-1]).tolist()
+        return used
 
     def eligible(self) -> Bools:
         """Return, per domain, True if it is eligible.
@@ -89,7 +101,7 @@ class OverDomain(PlacedPredicate):
 
     def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
         # + 0 turns -0 into 0, because scores are compared by their bits.
-        return _take_over(np.float32(weight) * self.values() + np.float32(0), worth, changed)
+        return take_over(np.float32(weight) * self.values() + np.float32(0), worth, changed)
 
     def closed(self) -> Bools:
         """Return, per domain, True if it is closed now; computed once until a task starts or ends, or something
@@ -147,10 +159,12 @@ class OverDomain(PlacedPredicate):
 class Spread(OverDomain):
     """The limit of tasks in a domain, relative to the least used eligible one, or by the shares of the domains."""
 
-    def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
-        super().__init__(context, value, brief(clause))
-        self._owners = tuple(dict.fromkeys(each.owner for each in members_with(clause, wants)))
-        self.watches = tuple(map(Own, self._owners))
+    counts_eligible = True
+
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        value = _value(clause)
+        super().__init__(context, value.key, value.by, brief(clause))
+        self.watches = owners_of(clause, wants)
         self._skew = value.most_skew
         self._targets = {name.casefold(): share for name, share in value.targets}
         self._size = wants.together
@@ -170,23 +184,23 @@ class Spread(OverDomain):
             self._weights = (eligible, np.where(eligible, found, 0))
         return self._weights[1]
 
-    def _counts(self, owner: int) -> Ints:
-        return self.relations.tally(Own(owner), self._key)
+    def _counts(self, whose: Whose) -> Ints:
+        return self.relations.tally(whose, self.key)
 
     def close(self, closed: Bools, changed: Ints) -> int:
         weights = self.weights()
-        if len(self._owners) == 1 and weights is not None:
-            counts = self._counts(self._owners[0])
+        if len(self.watches) == 1 and weights is not None:
+            counts = self._counts(self.watches[0])
             return int(close_beyond_shares(counts, weights, self._size, self._skew, closed, changed))
-        if len(self._owners) == 1 and self._size == 1:
-            return int(close_uneven(self._counts(self._owners[0]), self.eligible(), self._skew, closed, changed))
-        return _take_over(self._closed_to_all(weights), closed, changed)
+        if len(self.watches) == 1 and self._size == 1:
+            return int(close_uneven(self._counts(self.watches[0]), self.eligible(), self._skew, closed, changed))
+        return take_over(self._closed_to_all(weights), closed, changed)
 
     def _closed_to_all(self, weights: Ints | None) -> Bools:
         """Return the domains that are closed to a gang, or to tasks of several jobs that start together."""
         closed = np.zeros(len(self.domains) + 1, np.bool_)
-        for owner in self._owners:
-            counts = self._counts(owner)
+        for whose in self.watches:
+            counts = self._counts(whose)
             if weights is not None:
                 closed |= counts >= share_bound(weights, int(counts.sum()) + self._size, self._skew)
             else:
@@ -200,8 +214,8 @@ class Spread(OverDomain):
         return closed
 
     def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
-        if len(self._owners) == 1 and not self._targets:
-            counts = self._counts(self._owners[0])
+        if len(self.watches) == 1 and not self._targets:
+            counts = self._counts(self.watches[0])
             return int(worth_of_even(counts, self.eligible(), np.float32(weight), worth, changed))
         return super().weigh(weight, worth, changed)
 
@@ -209,8 +223,8 @@ class Spread(OverDomain):
         """Return 1 for the domains that come first, less for fuller ones, and 0 for nodes without the attribute."""
         value = np.ones(len(self.domains) + 1, np.float64)
         weights = self.weights()
-        for owner in self._owners:
-            counts = self._counts(owner)
+        for whose in self.watches:
+            counts = self._counts(whose)
             if weights is not None:
                 over = np.maximum(0, counts + 1 - share_bound(weights, int(counts.sum()) + 1, 1))
                 over[weights == 0] += 1
@@ -221,12 +235,12 @@ class Spread(OverDomain):
         return value.astype(np.float32)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
-        counts = np.zeros(len(self.domains) + 1, np.int64) if empty else self._counts(self._owners[0])
+        counts = np.zeros(len(self.domains) + 1, np.int64) if empty else self._counts(self.watches[0])
         return (Filling(self.domains, counts, self.eligible(), self._skew, self.weights()),)
 
     def detail(self) -> str:
         """Return a sentence about the present spread of the tasks, and the domain for which they wait."""
-        domains, counts, eligible = self.domains, self._counts(self._owners[0]), self.eligible()
+        domains, counts, eligible = self.domains, self._counts(self.watches[0]), self.eligible()
         total = int(counts.sum())
         weights = self.weights()
         if weights is not None and eligible.any() and not weights.any():
@@ -250,7 +264,7 @@ class Spread(OverDomain):
         """Return the least ``most_skew`` that would let a task start on one of these nodes."""
         asked = np.unique(self.domains.of[places])
         asked = asked[asked < len(self.domains)]
-        counts, weights = self._counts(self._owners[0]), self.weights()
+        counts, weights = self._counts(self.watches[0]), self.weights()
         if weights is not None:
             asked = asked[weights[asked] > 0]
             bound = share_bound(weights, int(counts.sum()) + 1, 1)
@@ -260,7 +274,7 @@ class Spread(OverDomain):
         return f"with most_skew {int(needed.min())} one more would start" if len(asked) else ""
 
 
-def _take_over(new: npt.NDArray[Any], answers: npt.NDArray[Any], changed: Ints) -> int:
+def take_over(new: npt.NDArray[Any], answers: npt.NDArray[Any], changed: Ints) -> int:
     """Copy ``new`` into ``answers``; write the changed domains into ``changed``, and return their number."""
     numbers = np.flatnonzero(new != answers)
     changed[: len(numbers)] = numbers
@@ -285,58 +299,53 @@ def _reached(counts: Ints, size: int) -> int:
     return low
 
 
-def _total(tallies: list[Ints]) -> Ints:
-    """Return the sum of some tallies, for reading only; mostly there is one."""
-    found = tallies[0]
-    for each in tallies[1:]:
-        found = found + each
-    return found
+def owners_of(clause: Clause, wants: Wants) -> tuple[Own, ...]:
+    """Return the jobs of a unit that have a clause, as owners of tasks."""
+    return tuple(dict.fromkeys(Own(each.owner) for each in members_with(clause, wants)))
 
 
 class OfJobs(OverDomain):
     """A predicate about the tasks of the jobs matched by a selector, or of the job itself."""
 
-    def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
-        super().__init__(context, value, brief(clause))
-        self._whose: dict[Whose, None] = {}
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        value = _value(clause)
+        super().__init__(context, value.key, value.by, brief(clause))
+        watches: dict[Whose, None] = {}
         # True if the tasks of the job itself are among them.
         self._own = False
         selections = context.relations.selections
         for member in members_with(clause, wants):
             if parse_selector(value.jobs).is_self:
-                self._whose[Own(member.owner)] = None
+                watches[Own(member.owner)] = None
                 self._own = True
             else:
                 selected = Selected(member.group, value.jobs)
-                self._whose[selected] = None
+                watches[selected] = None
                 job = context.relations.job_of(member.owner) if member.owner != NO_OWNER else None
                 self._own |= job is not None and selections.selects(selected, job.job.id)
-        self.watches = tuple(self._whose)
+        self.watches = tuple(watches)
         self._jobs = value.jobs
         self._size = wants.together
-
-    def _running(self) -> Ints:
-        return _total([self.relations.tally(whose, self._key) for whose in self._whose])
 
 
 class AwayFrom(OfJobs):
     """The predicate "no task of these jobs runs in the domain"."""
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        return int(close_used(self._running(), True, closed, changed))
+        return int(close_full(self.running(), 0, True, closed, changed))
 
     def values(self) -> Floats:
         """Return 1 for domains without such tasks, less with more of them."""
-        value = 1 / (1 + self._running())
+        value = 1 / (1 + self.running())
         value[-1] = 0
         return value.astype(np.float32)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
-        return (OneEach(self.domains),) if self._own else ()
+        return (Limit(self.domains, 1),) if self._own else ()
 
     def detail(self) -> str:
-        used = np.flatnonzero(self._running()[:-1]).tolist()
-        if self._key == "name" or not used:
+        used = self.used()
+        if self.key == "name" or not used:
             return ""
         return f"tasks of {_jobs_text(self._jobs)} run in {self._by} {self.shown_domains(used)}"
 
@@ -350,23 +359,22 @@ class Near(OfJobs):
         return self._own and not running.any()
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        return int(close_unused(self._running(), WITHOUT_ANY if self._own else NEVER_ALL, closed, changed))
+        return int(close_unused(self.running(), WITHOUT_ANY if self._own else NEVER_ALL, closed, changed))
 
     def values(self) -> Floats:
         """Return 1 for such domains, less for others with the distance."""
-        running = self._running()
-        return self._by_distance(np.flatnonzero(running[:-1]).tolist(), nobody=self._first(running))
+        return self._by_distance(self.used(), nobody=self._first(self.running()))
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
-        return (Within(self.domains, ()),) if self._own and (empty or self._first(self._running())) else ()
+        return (Within(self.domains, ()),) if self._own and (empty or self._first(self.running())) else ()
 
     def detail(self) -> str:
-        used = np.flatnonzero(self._running()[:-1]).tolist()
+        used = self.used()
         if not used:
             return "" if self._own else f"no task of {_jobs_text(self._jobs)} runs"
         return (
             ""
-            if self._key == "name"
+            if self.key == "name"
             else f"tasks of {_jobs_text(self._jobs)} run in {self._by} {self.shown_domains(used)}"
         )
 
@@ -374,31 +382,24 @@ class Near(OfJobs):
 class Together(OverDomain):
     """The predicate "all tasks of the job are in one domain"; a gang takes the tightest one that holds it."""
 
-    def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
-        super().__init__(context, value, brief(clause))
-        self._owners = tuple(dict.fromkeys(each.owner for each in members_with(clause, wants)))
-        self.watches = tuple(map(Own, self._owners))
-
-    def _running(self) -> Ints:
-        return _total([self.relations.tally(Own(owner), self._key) for owner in self._owners])
-
-    def _used(self) -> list[int]:
-        used: list[int] = np.flatnonzero(self._running()[:-1]).tolist()
-        return used
+    def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
+        value = _value(clause)
+        super().__init__(context, value.key, value.by, brief(clause))
+        self.watches = owners_of(clause, wants)
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        return int(close_unused(self._running(), WITHOUT_ANY_IN_DOMAINS, closed, changed))
+        return int(close_unused(self.running(), WITHOUT_ANY_IN_DOMAINS, closed, changed))
 
     def values(self) -> Floats:
         """Return 1 for domains in use, less for others with the distance."""
-        used = self._used()
+        used = self.used()
         return self._by_distance(used, nobody=not used)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
-        return (Within(self.domains, () if empty else tuple(self._used())),)
+        return (Within(self.domains, () if empty else tuple(self.used())),)
 
     def detail(self) -> str:
-        used = self._used()
+        used = self.used()
         return f"its tasks run in {self._by} {self.shown_domains(used)}" if used else ""
 
 
@@ -407,7 +408,7 @@ class KeptOff(OverDomain):
 
     def __init__(self, context: ClauseContext, avoid: Avoid) -> None:
         self._whose, by = avoid
-        super().__init__(context, OverDomains(self._whose.key, by), "")
+        super().__init__(context, self._whose.key, by, "")
         self.watches = (self._whose,)
 
     binds = False
@@ -430,7 +431,7 @@ class KeptOff(OverDomain):
         """Ignore the text from the base class, because this text follows the jobs."""
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        return int(close_used(self.relations.tally(self._whose, self._key), False, closed, changed))
+        return int(close_full(self.running(), 0, False, closed, changed))
 
     def never(self, places: Ints) -> Bools:
         return np.zeros(len(places), np.bool_)
@@ -446,26 +447,6 @@ def _jobs_text(jobs: str) -> str:
 def _value(clause: Clause) -> OverDomains:
     assert isinstance(clause.value, OverDomains)
     return clause.value
-
-
-def spread_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``spread(…)``."""
-    return Spread(context, clause, _value(clause), wants)
-
-
-def away_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``away_from(…)``."""
-    return AwayFrom(context, clause, _value(clause), wants)
-
-
-def near_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``near(…)``."""
-    return Near(context, clause, _value(clause), wants)
-
-
-def within_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
-    """Return the predicate of ``within(…)``."""
-    return Together(context, clause, _value(clause), wants)
 
 
 def avoiding_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predicate]:

@@ -31,8 +31,12 @@ class Predicate(ABC):
     orders = False
     # True if it applies to all tasks of a gang together.
     binds = False
-    # True if it compares domains, so that all nodes affect the set of eligible domains.
+    # True if it compares domains.
     compares = False
+    # True if its result depends on the set of eligible domains, and so on all nodes.
+    counts_eligible = False
+    # True if it may have rules for all tasks of a gang together.
+    ruled = False
     # True if it is a choice of nodes, and so applies to some nodes only.
     chooses = False
     # The tasks whose starts and ends anywhere may change its result on any node.

@@ -1,4 +1,4 @@
-"""Relations between jobs and nodes, as constraints need them: ports, racks, and the nodes of jobs.
+"""Relations between jobs and nodes, as constraints need them: ports, domains, and the nodes of jobs.
 
 Nodes of jobs are counted by the *owner* of the tasks: one job, all jobs of an application, or all jobs with a name.
 Counts are computed when first needed, and then kept up to date.
@@ -17,10 +17,9 @@ from cress.core.tables.arrays import Ints
 from cress.core.tables.choices import NodeChoices
 from cress.core.tables.data_locations import DataOf, Locations
 from cress.core.tables.dependencies import DependencyTable, JobKey, Relation
-from cress.core.tables.domains import Distances, Domains
+from cress.core.tables.domains import NEIGHBOURS, Distances, Domains
 from cress.core.tables.licences import Licence, Licences
 from cress.core.tables.ports import PortTable
-from cress.core.tables.racks import Racks
 from cress.core.tables.selected import Repelling, Selected
 from cress.language.names import key_of as key_of_name
 from cress.model.distances import Distance
@@ -29,6 +28,11 @@ from cress.model.node import Node, Value
 from cress.model.resources import Dimensions
 
 _T = TypeVar("_T")
+
+# Pairs of neighbouring racks.
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+# The attributes whose domains are racks, and single nodes.
+RACK, NODE = "rack", "name"
 
 
 class WithName(Protocol):
@@ -101,7 +105,6 @@ class Relations:
 
     def __init__(self, dimensions: Dimensions, values: Callable[[str], Iterable[Value | None]]) -> None:
         self.jobs: Mapping[int, RelatedJob] = {}
-        self.racks = Racks()
         self.ports = PortTable()
         self.choices = NodeChoices()
         self.licences = Licences()
@@ -122,6 +125,7 @@ class Relations:
         # Domains by the key of the attribute; below, the number of tasks in them by owner.
         self._domains: dict[str, Domains] = {}
         self._tallies: dict[Whose, dict[str, Ints]] = {}
+        self.neighbours: Pairs = ()
         self.distances: tuple[Distance, ...] = ()
         self._applications: dict[Application, dict[int, None]] = {}
         self._families: dict[int, dict[int, None]] = {}
@@ -130,15 +134,12 @@ class Relations:
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
-    def set_node(self, f: int, node: Node) -> bool:
-        """Add node ``f``, or take over its new description; returns whether its rack changed."""
-        moved = f < self.node_count and self.racks.names[self.racks.rack_of(f)] != node.rack
-        self.racks.put(f, node.rack)
+    def set_node(self, f: int, node: Node) -> None:
+        """Add node ``f``, or take over its new description."""
         self.ports.set_range(f, node.ports)
         self.choices.set_node(f, node)
         self.locations.set_node(f, node)
         self.node_count = max(self.node_count, f + 1)
-        return moved
 
     # --- domains -------------------------------------------------------------------------------------------
 
@@ -149,20 +150,22 @@ class Relations:
             found = self._domains[key] = Domains(self._values(key), self._distances_of(key))
         return found
 
-    def set_distances(self, distances: tuple[Distance, ...]) -> None:
-        """Set the whole list of distances between values of attributes."""
-        if distances != self.distances:
-            self.distances = distances
+    def set_topology(self, neighbours: Pairs, distances: tuple[Distance, ...]) -> None:
+        """Set the whole lists of pairs of neighbouring racks, and of distances between values of attributes."""
+        if (neighbours, distances) != (self.neighbours, self.distances):
+            self.neighbours, self.distances = neighbours, distances
             for key in self.compared:
                 self.forget_domains(key)
 
     def _distances_of(self, key: str) -> Distances:
-        pairs = (
-            (one.casefold(), other.casefold(), number)
-            for by, one, other, number in self.distances
-            if key_of_name(by) == key
-        )
-        return {(min(one, other), max(one, other)): number for one, other, number in pairs}
+        pairs = [(pair, number) for by, *pair, number in self.distances if key_of_name(by) == key]
+        if key == RACK:
+            pairs += ((list(pair), NEIGHBOURS) for pair in self.neighbours)
+        found: dict[tuple[str, str], int] = {}
+        for pair, number in pairs:
+            one, other = sorted(map(str.casefold, pair))
+            found[one, other] = min(number, found.get((one, other), number))
+        return found
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -170,10 +173,16 @@ class Relations:
         return tuple(self._domains)
 
     def forget_domains(self, key: str) -> None:
-        """Drop the domains of an attribute, because a value changed or a node was added."""
+        """Drop the domains of an attribute, because a value or the distances changed."""
         if self._domains.pop(key, None) is not None:
             for tallies in self._tallies.values():
                 tallies.pop(key, None)
+
+    def grow_domains(self, key: str, value: Value | None) -> None:
+        """Add a node to the domains of an attribute."""
+        grown = self._domains[key].with_node(value)
+        self.forget_domains(key)
+        self._domains[key] = grown
 
     def tally(self, whose: Whose, key: str) -> Ints:
         """Return the number of these tasks per domain of an attribute; the last element is for nodes without the
@@ -288,14 +297,6 @@ class Relations:
         """Return the job with that id, or one of the service or database with it."""
         number = owner if owner in self.jobs else next(iter(self._families.get(owner, ())), None)
         return None if number is None else self.jobs[number]
-
-    def racks_of(self, whose: Whose) -> dict[int, int]:
-        """Return the racks in which these tasks run, with their numbers."""
-        counts: dict[int, int] = {}
-        for f, number in self.nodes_of(whose).items():
-            r = self.racks.rack_of(f)
-            counts[r] = counts.get(r, 0) + number
-        return counts
 
     # --- attempts ------------------------------------------------------------------------------------------
 

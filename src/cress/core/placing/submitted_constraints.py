@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cress.core.placing.constraints import FOR_ALL, NOT_OF_PARTS, said_of_some
+from cress.core.placing.constraints import FOR_ALL, KINDS, NOT_OF_PARTS, said_of_some
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Requirement
 from cress.language.names import DATA_LOCALITY
 from cress.language.parser import check_names_of_jobs, parse_rank, parse_requirement
@@ -17,15 +17,6 @@ from cress.model.job import Job, JobPart
 from cress.model.jobfile.clauses import ClauseText
 from cress.model.jobfile.job import JobSpec, below
 from cress.model.resources import Dimensions
-
-# Keys of job files that become a kind of clause of their own.
-_KEYS = {
-    Kind.DISK: "exclusive_disk",
-    Kind.SPREAD: "spread",
-    Kind.AWAY: "away_from",
-    Kind.NEAR: "near",
-    Kind.WITHIN: "within",
-}
 
 
 def constrained(specs: Sequence[JobSpec], dimensions: Dimensions | None = None) -> list[Job]:
@@ -141,6 +132,6 @@ def key_for(clauses: Sequence[Clause]) -> str:
         if clause.kind is Kind.NODES and isinstance(clause.expression, In):
             subject = clause.expression.subject
             return "data_locality" if isinstance(subject, Name) and subject.key == DATA_LOCALITY else "nodes"
-        if clause.kind in _KEYS:
-            return _KEYS[clause.kind]
+        if clause.kind in KINDS and KINDS[clause.kind].key:
+            return KINDS[clause.kind].key
     return "requirement"

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from cress.core.placing.gang_rules import NO_RULES, GangRules, Within, in_one
+from cress.core.placing.gang_rules import NO_RULES, GangRules, Within
 from cress.core.tables.arrays import Ints
 
 # The number of orders of kinds that are tried in each choice of domains, each with two orders of nodes.
@@ -133,11 +133,11 @@ def domains_of(rules: GangRules, sizes: Sequence[int], alone: list[Ints]) -> Ite
     """
     ways = [alone] if _enough(sizes, alone) else []
     for rule in (each for each in rules.hard if isinstance(each, Within)):
-        ways = [way for before in ways for way in in_one(rule, sizes, before)]
+        ways = [way for before in ways for way in rule.single(sizes, before)]
     preferred = [each for each in rules.soft if isinstance(each, Within)]
     for rule in preferred:
         for way in ways:
-            yield from in_one(rule, sizes, way)
+            yield from rule.single(sizes, way)
     yield from ways
 
 

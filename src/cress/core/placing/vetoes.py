@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from cress.core.tables.licences import LicenceShortage
+from cress.core.accounts import AtBound
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy
 
 
@@ -93,17 +93,6 @@ class Reserved(msgspec.Struct, frozen=True):
     limited: bool = True
 
 
-class Reached(msgspec.Struct, frozen=True):
-    """A limit on running jobs that is reached: of a group, or of a ``user`` in it, with ``running`` of at most
-    ``most``.
-    """
-
-    group: str
-    user: str
-    running: int
-    most: int
-
-
 class Veto(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why a job waits.
 
@@ -111,17 +100,16 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     with too little of it free, of ``nodes`` usable ones; nodes excluded by a clause do not count. ``clauses``: per
     clause that excludes some of them, its text and the number that only it excludes. ``behind``: the job for which it
     waits, or which it must not delay. ``until``: the time (µs) at which the reason ends by itself or a clause relaxes,
-    or the reserved or planned start. ``licences``: those with too few free, or too few at all. ``missing``: names in
-    the clauses that refer to nothing. ``bound``: constraints on all tasks of a gang together. ``overloaded``: nodes
-    excluded only for their load. ``closed``: the numbers of nodes that could hold it but are absent, cordoned, and so
-    on. ``level``: the group on whose level of the tree it is held, if not its own; ``bounded``: the bound of groups
-    that it would break, as a sentence. ``together``: the jobs that depend on it and start, or stay, together with it;
-    the running ones are on the node ``together_on``, and it is to start ``beside`` them, or all of them move.
-    ``because``: the reason why the job with which it starts waits. ``reserved``: the advance reservations on the nodes
-    with room; ``gap``: the longest time (µs) between reservations. ``reached``: the limit on running jobs, or on its
-    own tasks (``max_running``), that it has reached. ``ends``: ``until`` as clocks show it. ``preempted_for``: the job
-    for which tasks of its group were preempted. ``user``: the user whose limit is reached. ``details``: sentences
-    about the domains compared by its clauses.
+    or the reserved or planned start. ``missing``: names in the clauses that refer to nothing. ``bound``: constraints on
+    all tasks of a gang together. ``overloaded``: nodes excluded only for their load. ``closed``: the numbers of nodes
+    that could hold it but are absent, cordoned, and so on. ``level``: the group on whose level of the tree it is held,
+    if not its own; ``bounded``: the bound of groups that it would break, as a sentence. ``together``: the jobs that
+    depend on it and start, or stay, together with it; the running ones are on the node ``together_on``, and it is to
+    start ``beside`` them, or all of them move. ``because``: the reason why the job with which it starts waits.
+    ``reserved``: the advance reservations on the nodes with room; ``gap``: the longest time (µs) between reservations.
+    ``at_bound``: the accounts at their bounds, or its own number of tasks (``max_running``). ``ends``: ``until`` as
+    clocks show it. ``preempted_for``: the job for which tasks of its group were preempted. ``details``: sentences about
+    the domains compared by its clauses.
     """
 
     kind: Verdict
@@ -138,7 +126,6 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...] = ()
     bound: tuple[str, ...] = ()
     overloaded: Busy = NO_OVERLOAD
-    licences: tuple[LicenceShortage, ...] = ()
     closed: tuple[tuple[str, int], ...] = ()
     level: str = ""
     bounded: str = ""
@@ -148,8 +135,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     because: Veto | None = None
     reserved: Reserved | None = None
     gap: int = 0
-    reached: Reached | None = None
+    at_bound: tuple[AtBound, ...] = ()
     ends: str = ""
     preempted_for: int | None = None
-    user: str = ""
     details: tuple[str, ...] = ()

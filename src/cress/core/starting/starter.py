@@ -58,7 +58,7 @@ class Starter:
         if shape.match is not None:
             copies = timeline.all_copies_now(shape, job.duration, now, asker)
             devices.cap_exclusive(self._books.cluster, shape.request_array, shape.ask, copies)
-            room = gang_room(self._books.relations, shape, copies)
+            room = gang_room(shape, copies)
             if room is None:
                 return False
             self._starts.place_in(job, room, now, due=due)

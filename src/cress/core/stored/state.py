@@ -199,7 +199,6 @@ class CoreState(msgspec.Struct, kw_only=True, omit_defaults=True):
     ending: dict[int, str] = {}
     to_stop: dict[int, int] = {}
     licences: dict[str, int] = {}
-    racks: list[str] = []
     neighbours: tuple[tuple[str, str], ...] = ()
     distances: tuple[Distance, ...] = ()
     loads: LoadsState

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
+
+from cress.core.accounts import Account, AtBound, ChargedAttempt
 
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -14,16 +16,7 @@ class Licence(NamedTuple):
     licence: str
 
 
-class LicenceShortage(NamedTuple):
-    """A shortage: a unit needs ``wanted`` of a licence; tasks have ``taken`` of the ``total``."""
-
-    name: str
-    wanted: int
-    taken: int
-    total: int
-
-
-class Licences:
+class Licences(Account):
     """The total number of each licence, and the number held by tasks.
 
     Tasks may hold more than the total, because no task is stopped when the total is lowered.
@@ -32,31 +25,53 @@ class Licences:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.taken: dict[str, int] = {}
+        # Told of each licence whose free number changes, with the number before and the number now.
+        self.follower: Callable[[str, int, int], None] | None = None
+
+    def begin(self, attempt: ChargedAttempt) -> None:
+        self._hold(attempt.job.job.licences, 1)
+
+    def end(self, attempt: ChargedAttempt) -> None:
+        self._hold(attempt.job.job.licences, -1)
+
+    def forget(self) -> None:
+        self.taken.clear()
+
+    def set_counts(self, counts: Amounts) -> None:
+        """Set the total number of each licence."""
+        before = {name: self.free(name) for name in (*self.counts, *dict(counts), *self.taken)}
+        self.counts = dict(counts)
+        for name, free in before.items():
+            self._changed(name, free)
 
     def free(self, name: str) -> int:
         """Return the free number; negative if tasks hold more than the total."""
         return self.counts.get(name, 0) - self.taken.get(name, 0)
 
-    def short(self, wanted: Amounts) -> tuple[LicenceShortage, ...]:
+    def short(self, wanted: Amounts) -> tuple[AtBound, ...]:
         """Return the licences with too few free."""
-        return tuple(self._shortage(name, number) for name, number in wanted if number > self.free(name))
+        return tuple(self._at_bound(name, number) for name, number in wanted if number > self.free(name))
 
-    def never(self, wanted: Amounts) -> tuple[LicenceShortage, ...]:
+    def never(self, wanted: Amounts) -> tuple[AtBound, ...]:
         """Return the licences with a total that is too small, even if no task held any."""
-        return tuple(self._shortage(name, number) for name, number in wanted if number > self.counts.get(name, 0))
+        return tuple(self._at_bound(name, number) for name, number in wanted if number > self.counts.get(name, 0))
 
-    def _shortage(self, name: str, wanted: int) -> LicenceShortage:
-        return LicenceShortage(name, wanted, self.taken.get(name, 0), self.counts.get(name, 0))
+    def _at_bound(self, name: str, asks: int) -> AtBound:
+        return AtBound(name, self.counts.get(name, 0), self.taken.get(name, 0), asks)
 
-    def hold(self, amounts: Amounts, sign: int = 1) -> None:
-        """Take licences for a task, or (-1) return them."""
+    def _hold(self, amounts: Amounts, sign: int) -> None:
         for name, number in amounts:
-            taken = self.taken.get(name, 0) + sign * number
+            free, taken = self.free(name), self.taken.get(name, 0) + sign * number
             assert taken >= 0, f"{name}: {number} returned that no task had"
             if taken:
                 self.taken[name] = taken
             else:
                 del self.taken[name]
+            self._changed(name, free)
+
+    def _changed(self, name: str, before: int) -> None:
+        if self.follower is not None:
+            self.follower(name, before, self.free(name))
 
 
 def times(amounts: Amounts, copies: int) -> Amounts:

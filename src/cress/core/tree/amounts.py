@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
+from cress.core.accounts import Account, Charged, ChargedAttempt
 from cress.core.placing.node_kinds import NodeKinds
 from cress.core.tree.memory import ShareMemory
 from cress.model.group import Group, Quota
@@ -31,7 +32,7 @@ _EXACTLY = (1, 1)
 UNBOUNDED = 2**62
 
 
-class Amounts:
+class Amounts(Account):
     """A node of the tree of groups: one that takes jobs, or one with groups below it, whose amounts are their sums.
 
     Its measures are the ``base`` ones of its own quota: one number, or the dimensions ``dims`` of a ``vector``. Behind
@@ -60,6 +61,8 @@ class Amounts:
         # The use of stopping victims, as a part of its use; below, the further use of its claims.
         self.leaving: list[int] = [0]
         self.claimed: list[int] = [0]
+        # Told of each change of use or claims, if it affects more than the group's own place and amounts.
+        self.follower: Callable[[Amounts], None] | None = None
         self.key: GroupKey | None = None
         # The bound on its use, if any; below, the part of its quota that others may use.
         self.most: list[int] | None = None
@@ -84,6 +87,57 @@ class Amounts:
 
     def __repr__(self) -> str:
         return f"<group {self.name}: used {self.used} of {self.quota}>"
+
+    # --- charges -------------------------------------------------------------------------------------------
+
+    def begin(self, attempt: ChargedAttempt) -> None:
+        used, charge = self.used, attempt.charge
+        if len(used) == 1:
+            used[0] += charge[0]
+        else:
+            add_amounts(used, charge)
+        if attempt.stopping:
+            add_amounts(self.leaving, charge)
+        if self.follower is not None:
+            self.follower(self)
+
+    def end(self, attempt: ChargedAttempt) -> None:
+        used, charge = self.used, attempt.charge
+        if len(used) == 1:
+            used[0] -= charge[0]
+        else:
+            take_amounts(used, charge)
+        if attempt.stopping:
+            take_amounts(self.leaving, charge)
+        if self.follower is not None:
+            self.follower(self)
+
+    def leave(self, attempt: ChargedAttempt) -> None:
+        add_amounts(self.leaving, attempt.charge)
+
+    def claim(self, claim: Charged) -> None:
+        add_amounts(self.claimed, claim.charge)
+        if self.follower is not None:
+            self.follower(self)
+
+    def drop(self, claim: Charged) -> None:
+        take_amounts(self.claimed, claim.charge)
+        if self.follower is not None:
+            self.follower(self)
+
+    def add_idle(self, charge: tuple[int, ...]) -> None:
+        """Add the charge of idle parts of leases, which belong to no job, here and above; it may be negative."""
+        if self.parent is not None:
+            self.parent.add_idle(charge)
+        add_amounts(self.used, charge)
+        if self.follower is not None:
+            self.follower(self)
+
+    def forget(self) -> None:
+        width = len(self.quota)
+        self.used, self.leaving, self.claimed = [0] * width, [0] * width, [0] * width
+
+    # --- questions -----------------------------------------------------------------------------------------
 
     def path(self) -> Iterator[Amounts]:
         """Yield the group and all groups above it, up to the outermost."""
@@ -227,9 +281,7 @@ class Amounts:
         self.sort = dims if dims or not vector else (-1,)
         self.base = len(self.quota) - len(kinds)
         self.counts_cores = self._counts_cores()
-        self.used = [0] * len(self.quota)
-        self.leaving = self.used.copy()
-        self.claimed = self.used.copy()
+        self.forget()
         return True
 
 
@@ -265,3 +317,9 @@ def add_amounts(amounts: list[int], change: Iterable[int]) -> None:
     """Add ``change`` to ``amounts`` in place."""
     for i, amount in enumerate(change):
         amounts[i] += amount
+
+
+def take_amounts(amounts: list[int], change: Iterable[int]) -> None:
+    """Subtract ``change`` from ``amounts`` in place."""
+    for i, amount in enumerate(change):
+        amounts[i] -= amount

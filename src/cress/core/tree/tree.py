@@ -46,32 +46,15 @@ class Tree:
 
     # --- use -----------------------------------------------------------------------------------------------
 
-    def used(self, group: Amounts, change: tuple[int, ...]) -> None:
-        """Pass on a change of the use of a group, already made in the group itself."""
-        above = group.parent
-        while above is not None:
-            add_amounts(above.used, change)
-            if not above.stale:
-                self._mark(above)
-            above = above.parent
+    def follow(self, group: Amounts) -> None:
+        """Note a change of the use or the claims of a group that takes jobs, already made in it and in those above it.
+
+        Each group must be charged after those above it, so that they have their new amounts.
+        """
+        if group.parent is not None and not group.parent.stale:
+            self._mark(group.parent)
         if self.clock is not None:
             self._changed[group.name] = group
-        if self.keeps:
-            self._hold(group)
-
-    def leaving(self, group: Amounts, change: tuple[int, ...]) -> None:
-        """Pass on a change of the use of stopping tasks of a group."""
-        above = group.parent
-        while above is not None:
-            add_amounts(above.leaving, change)
-            above = above.parent
-
-    def claimed(self, group: Amounts, change: tuple[int, ...]) -> None:
-        """Pass on a change of the claimed amounts of a group."""
-        above = group.parent
-        while above is not None:
-            add_amounts(above.claimed, change)
-            above = above.parent
         if self.keeps:
             self._hold(group)
 
@@ -88,15 +71,10 @@ class Tree:
             above = above.parent
 
     def recount(self, groups: Iterable[Amounts]) -> None:
-        """Compute everything again, after groups were added, removed or counted again."""
-        groups = list(groups)
+        """Compute what follows from the amounts of groups again, after groups were added, removed or charged again."""
         for inner in self.upwards:
-            sums = ([0] * len(inner.quota) for _ in range(4))
-            inner.used, inner.leaving, inner.claimed, inner.held_below = sums
+            inner.held_below = [0] * len(inner.quota)
             for child in inner.children:
-                add_amounts(inner.used, tuple(child.used))
-                add_amounts(inner.leaving, tuple(child.leaving))
-                add_amounts(inner.claimed, tuple(child.claimed))
                 if self.keeps:
                     child.held = holds(child)
                     add_amounts(inner.held_below, tuple(child.held))

@@ -16,7 +16,7 @@ from cress.core.diagnostics.sentences import too_few
 from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.leaf_groups import check_takes_jobs
-from cress.core.placing.constraints import Wants, names_itself
+from cress.core.placing.constraints import Wants, names_itself, placement_of
 from cress.core.placing.kinds import constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import key_for
@@ -207,8 +207,8 @@ class Hopeless:
 
     def __contains__(self, job: Job) -> bool:
         # All values on which its constraints depend.
-        key: tuple[object, ...] = (job.request, job.requirement, job.rank, job.ports, job.licences, job.type)
-        key = (*key, job.max_per_node, job.max_per_rack, job.application, job.tasks if job.gang else 0, job.parts)
+        key: tuple[object, ...] = (*placement_of(job), job.request, job.type)
+        key = (*key, job.application, job.tasks if job.gang else 0)
         if self._core.books.is_asked or names_itself(job):
             # Attributes of the job itself matter as well.
             key = (
@@ -257,7 +257,7 @@ def _check_bounds(context: Context, job: Job) -> None:
     if bound is not None:
         amount = partial(say_amount, context.core.books, bound.measure)
         what = "all tasks of the gang ask" if job.gang else "one task asks"
-        if not bound.group:
+        if not bound.account:
             keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
             raise NotAccepted(
                 f"{what} for {amount(bound.asks)}, more than the quota of its group; the cluster has "
@@ -267,7 +267,7 @@ def _check_bounds(context: Context, job: Job) -> None:
                 field="resource",
             )
         raise NotAccepted(
-            f"{what} for {amount(bound.asks)}, and group {bound.group} has a MaxQuota of {amount(bound.most)}",
+            f"{what} for {amount(bound.asks)}, and group {bound.account} has a MaxQuota of {amount(bound.most)}",
             hint="a smaller job, or another group",
             field="resource",
         )

@@ -7,8 +7,7 @@ cron job, a step of a dag. Cron jobs and dags themselves do not count.
 
 from __future__ import annotations
 
-from collections import Counter
-
+from cress.core.accounts import Numbers
 from cress.model.family import Database, Service
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
@@ -23,26 +22,21 @@ class GroupLoad:
     """The number of unfinished jobs, by group, and by group and user."""
 
     def __init__(self) -> None:
-        self._groups: Counter[str] = Counter()
-        self._users: Counter[tuple[str, str]] = Counter()
+        self._groups: dict[str, Numbers] = {}
 
     def of(self, group: str, user: str | None = None) -> int:
         """Return the number of jobs of a group, or of a user in it."""
-        return self._groups[group] if user is None else self._users[group, user]
+        return self._groups[group].of(user) if group in self._groups else 0
 
-    def add(self, job: Job, number: int = 1) -> None:
-        """Count a new job; ``number`` -1: remove an ended one."""
+    def add(self, job: Job, sign: int = 1) -> None:
+        """Count a new job; ``sign`` -1: remove an ended one."""
         if not counts(job):
             return
         group = job.group or DEFAULT_GROUP
-        self._groups[group] += number
-        self._users[group, job.user] += number
-        assert self._users[group, job.user] >= 0, f"a job of {job.user} in group {group} ends that was not counted"
-        if not self._users[group, job.user]:
-            del self._users[group, job.user]
-        if not self._groups[group]:
+        self._groups.setdefault(group, Numbers()).add(job.user, sign)
+        if not self._groups[group].total:
             del self._groups[group]
 
-    def items(self) -> tuple[dict[str, int], dict[tuple[str, str], int]]:
+    def items(self) -> dict[str, dict[str, int]]:
         """Return all counts, for comparisons."""
-        return dict(self._groups), dict(self._users)
+        return {group: numbers.users for group, numbers in self._groups.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cress.core.accounts import Numbers
 from cress.model.errors import NotAccepted
 from cress.model.job import Job
 
@@ -12,45 +13,29 @@ class UserLoad:
     """The number of unfinished jobs, and of all their tasks, by user."""
 
     def __init__(self) -> None:
-        self._load: dict[str, list[int]] = {}
+        self.jobs = Numbers()
+        self.tasks = Numbers()
 
-    def __len__(self) -> int:
-        return len(self._load)
-
-    def of(self, user: str) -> tuple[int, int]:
-        """Return the numbers of jobs and tasks of a user."""
-        jobs, tasks = self._load.get(user, (0, 0))
-        return jobs, tasks
-
-    def add(self, job: Job) -> None:
-        """Count a new job."""
-        load = self._load.setdefault(job.user, [0, 0])
-        load[0] += 1
-        load[1] += job.tasks
-
-    def drop(self, job: Job) -> None:
-        """Remove an ended job from the counts."""
-        load = self._load[job.user]
-        load[0] -= 1
-        load[1] -= job.tasks
-        if not load[0]:
-            assert load[1] == 0, f"{job.user} has no jobs, and {load[1]} tasks"
-            del self._load[job.user]
+    def add(self, job: Job, sign: int = 1) -> None:
+        """Count a new job; ``sign`` -1: remove an ended one."""
+        self.jobs.add(job.user, sign)
+        self.tasks.add(job.user, sign * job.tasks)
 
     def check(self, jobs: Iterable[Job], most_jobs: int, most_tasks: int) -> None:
         """Raise NotAccepted if the new ``jobs`` exceed a user's maximum of jobs or tasks; 0: no limit."""
-        more: dict[str, list[int]] = {}
+        new = UserLoad()
         for job in jobs:
-            new = more.setdefault(job.user, [0, 0])
-            new[0] += 1
+            new.jobs.add(job.user)
             # The tasks of dags, and of recurring jobs, are those of their members.
-            new[1] += job.tasks if job.plan is None else 0
-        for user, new in more.items():
-            for what, have, added, most in zip(
-                ("jobs", "tasks"), self.of(user), new, (most_jobs, most_tasks), strict=True
+            new.tasks.add(job.user, job.tasks if job.plan is None else 0)
+        for user in new.jobs.users:
+            for what, most, has, more in (
+                ("jobs", most_jobs, self.jobs, new.jobs),
+                ("tasks", most_tasks, self.tasks, new.tasks),
             ):
-                if most and have + added > most:
+                found = has.beyond(most or None, more.of(user), user)
+                if found is not None:
                     raise NotAccepted(
-                        f"{user} would have {have + added:,} {what} that wait or run",
+                        f"{user} would have {found.has + found.asks:,} {what} that wait or run",
                         hint=f"at most {most:,} of one user; wait for some to end, or ask an operator (--user-{what})",
                     )

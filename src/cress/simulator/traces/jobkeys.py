@@ -6,36 +6,25 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from cress.core.placing.constraints import check_constraints
+from cress.core.placing.constraints import PLACEMENT_KEYS, check_constraints
 from cress.core.placing.submitted_constraints import constrained
 from cress.model.errors import InputError
 from cress.model.job import Job, JobType
 from cress.model.jobfile.job import JobSpec, read_job
+from cress.model.jobfile.keys import CLAUSES, RANK, TABLE
 from cress.model.jobfile.values import mistakes
 from cress.model.resources import Dimensions
 from cress.model.units import parse_count
 
+# Fields of a job by which it is placed; parts cannot be columns.
+_PLACING = {key.name for key in PLACEMENT_KEYS} - {"parts"}
 # Keys that may be columns of a table.
 COLUMNS = (
-    "requirement",
-    "rank",
-    "nodes",
-    "data_locality",
-    "network_adjacent",
-    "job_dependency",
-    "exclusive_disk",
-    "ports",
-    "max_per_node",
-    "max_per_rack",
-    "spread",
-    "away_from",
-    "near",
-    "within",
+    *(key.name for key in TABLE if key.into in (CLAUSES, RANK) or key.name in _PLACING),
     "labels",
     "tolerates",
     "application",
     "workload",
-    "licences",
     "retries",
     "backoff",
     "on_partition",

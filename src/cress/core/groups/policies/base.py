@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 from typing import Generic, Self
 
+from cress.core.accounts import Account, AtBound
 from cress.core.groups.policies.queue import J, Queue
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
@@ -31,6 +32,8 @@ class Policy(Generic[J]):
     keeps_order = False
     # True if every waiting job has a planned start.
     plans = False
+    # The accounts of its own that tasks of the group are charged to.
+    accounts: tuple[Account, ...] = ()
     # True if keys change with time; each is valid until ``key_until``.
     timed = False
 
@@ -162,12 +165,8 @@ class Policy(Generic[J]):
         """Do ``count_lacking`` for ``head``, one of ``looked_at``, and the jobs behind it only."""
         self.queue.count_lacking(fit, counts)
 
-    def charged(self, job: J, change: tuple[int, ...]) -> None:
-        """Add a charge to the user of ``job``; it may be negative."""
-
-    def forget_charges(self) -> None:
-        """Reset the charges of users, before they are charged again."""
-
-    def may_use_more(self, job: J, charge: tuple[int, ...], quota: list[int]) -> bool:
-        """Return True if the policy's own limit lets the user of ``job`` start one more unit."""
-        return True
+    def user_at_bound(self, job: J, charge: tuple[int, ...]) -> AtBound | None:
+        """Return the bound on the use of one user that keeps a unit with this charge from starting; only if
+        ``limits_users``.
+        """
+        return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
 from typing import Self
 
+from cress.core.accounts import Account, AtBound, ChargedAttempt
 from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.queue import J, Queue
 from cress.core.placing.fit import Fit
@@ -16,6 +17,35 @@ from cress.model.options import Options
 
 # Products of quota and weight stay far below 2^120, so this scale keeps different shares apart.
 _SCALE = 120
+
+
+class UseByUser(Account):
+    """The amounts that each user of a group uses, in its measures; ``changed`` is told each user whose use changes."""
+
+    def __init__(self, changed: Callable[[str], None]) -> None:
+        self.used: dict[str, list[int]] = {}
+        self._changed = changed
+
+    def begin(self, attempt: ChargedAttempt) -> None:
+        self._change(attempt, 1)
+
+    def end(self, attempt: ChargedAttempt) -> None:
+        self._change(attempt, -1)
+
+    def _change(self, attempt: ChargedAttempt, sign: int) -> None:
+        user, charge = attempt.job.job.user, attempt.charge
+        used = self.used.setdefault(user, [0] * len(charge))
+        for i, amount in enumerate(charge):
+            used[i] += sign * amount
+        if not any(used):
+            del self.used[user]
+        self._changed(user)
+
+    def forget(self) -> None:
+        users = list(self.used)
+        self.used.clear()
+        for user in users:
+            self._changed(user)
 
 
 class CapacityPolicy(Policy[J]):
@@ -30,14 +60,16 @@ class CapacityPolicy(Policy[J]):
     offers_more = True
     overtakes = True
 
-    def __init__(self, weights: dict[str, int], limit_factor: float) -> None:
+    def __init__(self, group: str, weights: dict[str, int], limit_factor: float) -> None:
         super().__init__()
+        self._group = group
         self._weights = weights
         self._limit_factor = Fraction(str(limit_factor))
         self.limits_users = limit_factor > 0
         self._quota: list[int] = [1]
         self._queues: dict[str, Queue[J]] = {}
-        self._used: dict[str, list[int]] = {}
+        self._use = UseByUser(self._place)
+        self.accounts = (self._use,)
         # The users with waiting jobs in order, and the key of each.
         self._order: list[tuple[int, str]] = []
         self._keys: dict[str, tuple[int, str]] = {}
@@ -45,7 +77,7 @@ class CapacityPolicy(Policy[J]):
 
     @classmethod
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
-        return cls(dict(group.user_weights), options.user_limit_factor)
+        return cls(group.name, dict(group.user_weights), options.user_limit_factor)
 
     def __len__(self) -> int:
         return self._count
@@ -117,31 +149,17 @@ class CapacityPolicy(Policy[J]):
             for user in list(self._queues):
                 self._place(user)
 
-    def charged(self, job: J, change: tuple[int, ...]) -> None:
+    def user_at_bound(self, job: J, charge: tuple[int, ...]) -> AtBound | None:
         user = job.job.user
-        used = self._used.setdefault(user, [0] * len(change))
-        for i, amount in enumerate(change):
-            used[i] += amount
-        if not any(used):
-            del self._used[user]
-        self._place(user)
-
-    def forget_charges(self) -> None:
-        self._used.clear()
-        for user in list(self._queues):
-            self._place(user)
-
-    def may_use_more(self, job: J, charge: tuple[int, ...], quota: list[int]) -> bool:
-        used = self._used.get(job.job.user)
+        used = self._use.used.get(user)
         if not self._limit_factor or used is None:
-            return True
-        active = {*self._queues, *self._used}
-        share = Fraction(self._weight(job.job.user), sum(self._weight(user) for user in active))
-        return all(
-            have + more <= self._limit_factor * share * limit
-            for have, more, limit in zip(used, charge, quota, strict=True)
-            if limit
-        )
+            return None
+        active = {*self._queues, *self._use.used}
+        part = self._limit_factor * Fraction(self._weight(user), sum(map(self._weight, active)))
+        for has, more, quota in zip(used, charge, self._quota, strict=True):
+            if quota and has + more > part * quota:
+                return AtBound(self._group, int(part * quota), has, more, user)
+        return None
 
     def _weight(self, user: str) -> int:
         return self._weights.get(user, 1)
@@ -153,7 +171,7 @@ class CapacityPolicy(Policy[J]):
             del self._order[bisect_left(self._order, old)]
         if user in self._queues:
             weight = self._weight(user)
-            used = self._used.get(user, ())
+            used = self._use.used.get(user, ())
             share = max(
                 ((have << _SCALE) // (quota * weight) for have, quota in zip(used, self._quota, strict=False) if quota),
                 default=0,
