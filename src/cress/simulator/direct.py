@@ -121,6 +121,7 @@ class DirectRun:
         self._estimator = Estimator(core.settled)
         self._estimated: dict[int, Job] = {}  # by position
 
+        self._in_parts = any(template.parts for template in workload.templates)
         self._node_index = {node.name: i for i, node in enumerate(workload.cluster.nodes)}
         self._running = Running()
         self._returned: set[int] = set()  # attempts already reported by rule 1, before their completion
@@ -194,7 +195,6 @@ class DirectRun:
         core, ends = self._core, self._running.heap
         observe, fits_now, decide = core.observe, core.fits_now, self._decide
         requests, index, workload = self._workload.requests, self._request, self._workload
-        in_parts = any(template.parts for template in workload.templates)
         self._release_predicted(now)
         for position in range(first, last):
             events = self._submitted(position)
@@ -204,7 +204,7 @@ class DirectRun:
                 continue
             i = self._jobs[position]
             # The measures use the mean request of a gang with parts; its template has the request of a task.
-            least = workload.template(i).request if in_parts and workload.template(i).parts else requests[index[i]]
+            least = workload.template(i).request if self._in_parts and workload.template(i).parts else requests[index[i]]
             if fits_now(least) and decide(now):
                 self._release_predicted(now)
         while ends and ends[0][0] == now:

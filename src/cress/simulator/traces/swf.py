@@ -117,8 +117,8 @@ def _feedback(lines: list[bytes], numbers: list[int]) -> _Feedback:
     for number, line in zip(numbers, lines, strict=True):
         cells = line.split()
         for column, values in found.items():
-            value = _positive(cells[column])
-            if value:
+            # Most logs have nothing there.
+            if cells[column] != b"-1" and (value := _positive(cells[column])):
                 values[number] = value
     return _Feedback(found[PRECEDING], frozenset(found[THINK]), frozenset(found[MEMORY]))
 
