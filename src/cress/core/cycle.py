@@ -77,7 +77,7 @@ class Cycle:
             gates.hold_cooling_groups()
         groups.tree.settle()
         order = groups.tree.order
-        several = bool(order) and groups.several_wait()
+        several = current.several = bool(order) and groups.several_wait()
         gates.begin_pass(several=several)
         if self._start_before_others(current):
             return True
@@ -214,8 +214,7 @@ class Cycle:
             # kind may be owed to the group.
             if group.jobs < len(books.jobs) and group.kinds is None and may_be_within_quota(job, books.cluster):
                 gates.keep_quota_for(job)
-            several = self._groups.several_wait()
-            if several and not is_within_quota(books, job) and self._serve_owed(current):
+            if current.several and not is_within_quota(books, job) and self._serve_owed(current):
                 return True
             # The due unit comes before them, so they hold no group to its quota.
             current.blocked.clear()

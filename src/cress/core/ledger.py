@@ -509,7 +509,7 @@ class Ledger(Books):
             has_ended(self, job, attempt.task, again)
         elif not (job.claims and self._arrives(attempt, again)) and again:
             self._wait_again(job, attempt.task, after)
-        if job.queued or out_of_queue(job) is None:
+        if job.queued or (job.waiting and out_of_queue(job) is None):
             if again or not job.queued:
                 self.queue_again(job)
         elif not job.attempts:

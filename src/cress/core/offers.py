@@ -62,8 +62,7 @@ class Offers:
         if self._room_maker.make_room(offered, current):
             return True
         # Only units of other groups must check whether they would be stopped for this one.
-        several = self._books.groups.several_wait()
-        if several and offered not in current.owed and self._evictions.is_owed(offered, current):
+        if current.several and offered not in current.owed and self._evictions.is_owed(offered, current):
             current.owed.append(offered)
         if self._may_be_ahead(offered, current):
             current.ahead.append(offered)

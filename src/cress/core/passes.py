@@ -26,6 +26,8 @@ class Pass(msgspec.Struct, eq=False):
     owed: list[JobEntry] = []
     # The unit that ended the pass (``quota_only``), or that held other groups to their quota.
     last_blocked: JobEntry | None = None
+    # True if several groups have waiting jobs.
+    several: bool = False
     # True once the groups that may take room were served.
     served: bool = False
     # True if units take turns: they are in several queues, or in one queue whose order changes.

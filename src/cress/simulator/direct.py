@@ -204,7 +204,8 @@ class DirectRun:
                 continue
             i = self._jobs[position]
             # The measures use the mean request of a gang with parts; its template has the request of a task.
-            least = workload.template(i).request if self._in_parts and workload.template(i).parts else requests[index[i]]
+            whole = not (self._in_parts and workload.template(i).parts)
+            least = requests[index[i]] if whole else workload.template(i).request
             if fits_now(least) and decide(now):
                 self._release_predicted(now)
         while ends and ends[0][0] == now:

@@ -39,7 +39,8 @@ class Likely(NamedTuple):
 
 def asks_for_devices(job: Job) -> bool:
     """Return True if the job requests a dimension that may be counted in devices."""
-    return any(any(request[len(BASE_DIMENSIONS) :]) for request, _ in job.requests)
+    others = len(BASE_DIMENSIONS)
+    return len(job.request) > others and any(any(request[others:]) for request, _ in job.requests)
 
 
 def _kinds(job: Job, tasks: int) -> Iterator[tuple[Kind, int]]:
