@@ -139,6 +139,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def request_of(self, task: int) -> ResourceVector:
         """Return the request of a task."""
+        if not self.parts:
+            return self.request
         found = part_of(self.parts, task)
         return self.request if found is None else found[0].request
 
