@@ -65,6 +65,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "victims_by_kind",
         "preemption",
         "moving",
+        "facts",
         "ledger",
         "diagnostics",
         "gates",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 BOUNDS = {
     "class names that stand more than once": 11,
-    "methods of the largest class, with those that it inherits": 106,
+    "methods of the largest class, with those that it inherits": 72,
     "lines of the longest function": 182,
     "lines of code that are wider than 120 columns": 93,
     "tests above their budget": 32,
@@ -27,6 +27,11 @@ BOUNDS = {
 _CENTRAL = (
     "books",
     "ledger",
+    "facts/attempts",
+    "facts/claims",
+    "facts/groups",
+    "facts/jobs",
+    "facts/nodes",
     "passes",
     "starting/starts",
     "starting/starter",

@@ -65,8 +65,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     if attempt.expected <= core.now:
         core.expect_last_end(attempt)
     if job.cancelled:
-        core.mark_leaving(attempt)
-        core.to_stop[attempt.id] = core.now
+        core.let_stop(attempt)
     elif job.queued and out_of_queue(job) is not None:
         core.dequeue(job)
     elif job.queued:

@@ -1,6 +1,6 @@
 """Books of the core: nodes, groups, jobs, attempts and claims, and the queues in which jobs wait.
 
-``Ledger`` changes them by facts, ``Cycle`` reads them to decide.
+The ledger changes them by facts, the cycle reads them to decide.
 """
 
 from __future__ import annotations
@@ -112,7 +112,6 @@ class Books:
         self.turns = Turns()
         self.relaxing = RelaxationTimes()
         self.advance_reservations = AdvanceReservations(self.cluster, self.timeline, self.holders_on, lambda: self.now)
-        self._by_cpu = options.accounting == "cpu"
 
     # --- time --------------------------------------------------------------------------------------------------
 
@@ -155,8 +154,7 @@ class Books:
             for attempt in self.advance_reservations.stops_at_end(
                 kept, start, group.attempts.values() if group else ()
             ):
-                self.mark_leaving(attempt)
-                self.to_stop[attempt.id] = self.now
+                self.let_stop(attempt)
                 self.advance_reservations.ending[attempt.id] = kept.spec.name
 
     def reserve_in_advance(self, spec: AdvanceReservation) -> None:
@@ -280,6 +278,17 @@ class Books:
         self.leaving[attempt.id] = attempt
         for account in attempt.job.accounts:
             account.leave(attempt)
+
+    def let_stop(self, attempt: Attempt) -> None:
+        """Count an attempt as stopping; the next ``decide`` proposes its stop."""
+        self.mark_leaving(attempt)
+        self.to_stop[attempt.id] = self.now
+
+    def stop_all(self, job: JobEntry) -> None:
+        """Count all running tasks of a job as stopping; the next ``decide`` proposes their stops."""
+        for attempt in job.attempts.values():
+            if not attempt.stopping:
+                self.let_stop(attempt)
 
     def freed_by(self, attempt: Attempt) -> Ints:
         """Return the amounts that the end of an attempt frees on its node.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
 from typing import Any
 
+from cress.core.books import Books
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
 from cress.core.gates.gates import Gates
@@ -45,14 +46,16 @@ from cress.model.zones import zone_of
 class Scheduler:
     """The scheduler of one cluster, with its groups and jobs.
 
-    It has ``books``, which only facts change, and parts that decide; each part is handed the others that it calls.
+    It has ``books``, the ``ledger`` that changes them by facts, and parts that decide; each part is handed the others
+    that it calls.
     ``zone`` is the time zone of quota timetables; the wall clock itself comes with ``ClockSet`` events.
     """
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
-        self.books = books = Ledger(dimensions, options, zone)
+        self.books = books = Books(dimensions, options, zone)
+        self.ledger = ledger = Ledger(books)
         self.gates = gates = Gates(books)
-        self._decided = decided = Decided(books)
+        self._decided = decided = Decided(books, ledger)
         starts = TaskStarts(books, decided, gates.pending)
         starter = Starter(books, decided, starts, gates.pending)
         claims = Claims(books, decided, starts)
@@ -99,22 +102,22 @@ class Scheduler:
 
         Raises ``InputError`` before anything changes.
         """
-        self.books.observe(now, events)
+        self.ledger.observe(now, events)
 
     def apply(self, now: int, facts: Sequence[Fact]) -> None:
         """Apply events and decisions of another scheduler, in their order, all at time ``now``; decide nothing.
 
         Promises are equal to the other's afterwards; foreseen values are computed again by the next ``decide``.
         """
-        books = self.books
+        books, ledger = self.books, self.ledger
         books.advance(now)
         books.forget_foreseen()
         for fact in facts:
             try:
-                books.apply_fact(fact)
+                ledger.apply(fact)
             except (LookupError, ValueError, StopIteration) as error:
                 raise ValueError(f"{fact} contradicts the state of the cluster: the log is damaged") from error
-        books.settle_batch()
+        ledger.settle_batch()
 
     def propose(self, facts: Iterable[Decision]) -> None:
         """Let the next ``decide`` begin with these decisions, which were checked against the present state."""

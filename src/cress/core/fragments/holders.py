@@ -40,8 +40,7 @@ def reduce_lease(core: Books, number: int) -> int:
     core.pool.reduce(number)
     holder = lease.holder
     if holder is not None and not any(holder.amounts) and not lease.tasks and not holder.stopping:
-        core.mark_leaving(holder)
-        core.to_stop[holder.id] = core.now
+        core.let_stop(holder)
     return lease.node
 
 
@@ -124,5 +123,4 @@ def _recall(core: Books, lease: WorkloadLease) -> None:
             continue
         coming = list(map(sum, zip(coming, *gives, strict=True)))
         if not borrower.stopping:
-            core.mark_leaving(borrower)
-            core.to_stop[borrower.id] = core.now
+            core.let_stop(borrower)
