@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cress.core.admission import check_events
-from cress.core.books import Books, went_back
+from cress.core.books import Books
 from cress.core.facts.attempts import AttemptAppliers
 from cress.core.facts.claims import ClaimAppliers
 from cress.core.facts.groups import GroupAppliers
@@ -18,6 +18,7 @@ from cress.core.facts.jobs import JobAppliers
 from cress.core.facts.nodes import NodeAppliers
 from cress.core.facts.rows import Rows
 from cress.core.kernels.holding import NONE
+from cress.core.passing_time import advance, went_back
 from cress.model.decisions import Decision, Start
 from cress.model.events import Event
 
@@ -62,7 +63,7 @@ class Ledger:
         if now < books.now:
             raise went_back(books.now, now)
         check_events(books, events)
-        books.advance(now)
+        advance(books, now)
         for event in events:
             self.apply(event)
         if self._nodes.moved or self._live:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Any
 
 from cress.core.books import Books
@@ -22,7 +23,9 @@ from cress.core.making_room.maker import RoomMaker
 from cress.core.offers import Offers
 from cress.core.outlook import Behind, TimeLeft, foreseen, outlook
 from cress.core.passes import Decided
+from cress.core.passing_time import advance
 from cress.core.placing.vetoes import Veto
+from cress.core.questions import needs_estimate, never_fits, never_within_bounds, settled
 from cress.core.reason import Reasons
 from cress.core.starting.claims import Claims
 from cress.core.starting.starter import Starter
@@ -79,11 +82,11 @@ class Scheduler:
         self.advance_reservations = books.advance_reservations
         # The questions that shells ask.
         self.waiting = books.waiting
-        self.settled = books.settled
-        self.fits_now = books.fits_now
-        self.never_fits = books.never_fits
-        self.never_within_bounds = books.never_within_bounds
-        self.needs_estimate = books.needs_estimate
+        self.settled = partial(settled, books)
+        self.fits_now = books.fit.fits_now
+        self.never_fits = partial(never_fits, books)
+        self.never_within_bounds = partial(never_within_bounds, books)
+        self.needs_estimate = partial(needs_estimate, books)
 
     @property
     def now(self) -> int:
@@ -110,7 +113,7 @@ class Scheduler:
         Promises are equal to the other's afterwards; foreseen values are computed again by the next ``decide``.
         """
         books, ledger = self.books, self.ledger
-        books.advance(now)
+        advance(books, now)
         books.forget_foreseen()
         for fact in facts:
             try:
@@ -126,7 +129,7 @@ class Scheduler:
     def decide(self, now: int, budget: int = 2**31) -> Decisions:
         """Run passes until one places nothing, at most ``budget`` of them; return the decisions in order."""
         books, upkeep, run_pass = self.books, self._upkeep, self.cycle.run_pass
-        books.advance(now)
+        advance(books, now)
         decided: list[Decision] = []
         self._decided.items = decided
         upkeep.begin(now)

@@ -6,9 +6,11 @@ from heapq import heappush
 
 from cress.core import adoption
 from cress.core.books import Books
+from cress.core.claims import remove_claim
 from cress.core.combined_restarts import has_ended, start_unit
 from cress.core.facts.rows import BY_TABLES, LOOSENS, Rows
 from cress.core.fragments.use import leave_leases, row_beside_loan, take_parts, use_leases
+from cress.core.job_ends import end_of, expected_end
 from cress.core.jobs import Attempt, ClaimEntry, JobEntry
 from cress.core.kernels.holding import END, NONE
 from cress.core.queueing import out_of_queue
@@ -66,7 +68,7 @@ class AttemptAppliers:
         self._enter(fact, job, f, slot)
         if claim is not None:
             if not claim.tasks:
-                books.remove_claim(claim)
+                remove_claim(books, claim)
                 if not job.queued and out_of_queue(job) is None:
                     books.enqueue(job)
         elif fact.leader is not None:
@@ -89,7 +91,7 @@ class AttemptAppliers:
         books.next_attempt = max(books.next_attempt, number + 1)
         attempt = Attempt.of(
             job, id=number, task=fact.task, node=f, slot=slot, start=books.now, charge=charge,
-            expected=books.expected_end(job), ports=fact.ports + fact.more_ports, due=fact.due,
+            expected=expected_end(books, job), ports=fact.ports + fact.more_ports, due=fact.due,
         )  # fmt: skip
         books.enter_attempt(attempt)
         if fact.parts or fact.rest or ((job.job.workload or job.job.is_lease) and not group.policy.plans):
@@ -118,12 +120,12 @@ class AttemptAppliers:
         else:
             books.turns.forget(job)
             if changed or job.companions:
-                books.refit(job)
+                books.shapes.refit(job)
         self._groups.reorder(job.group)
 
     def _hold(self, fact: Start, job: JobEntry, f: int) -> int:
         """Hold the lease of a start that was decided by another scheduler."""
-        end = self._books.end_of(job)
+        end = end_of(self._books, job)
         mask, alone = devices.mask_for(self._cluster, f, fact.devices)
         row = row_beside_loan(self._books, fact, job, f, mask)
         if row is not None:
@@ -189,7 +191,7 @@ class AttemptAppliers:
         if again:
             claim.tasks.append(attempt.task)
         else:
-            self._books.remove_claim(claim)
+            remove_claim(self._books, claim)
         return True
 
     def _wait_again(self, job: JobEntry, task: int, after: int) -> None:
@@ -209,8 +211,9 @@ class AttemptAppliers:
         """Mark the units for a check, because a task has started, has ended, or waits again after it ran on node
         ``f``.
         """
-        if self._books.concerned(job):
-            self._books.units_in_doubt = True
+        units = self._books.units
+        if units.concern(job):
+            units.in_doubt = True
             if f is None:
                 job.was_on.pop(task, None)
             else:

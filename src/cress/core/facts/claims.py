@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cress.core import adoption
 from cress.core.books import Books
+from cress.core.charging import charge_of
+from cress.core.claims import add_claim, drop_claim
 from cress.core.combined_restarts import dissolve, join, start_unit
 from cress.core.facts.attempts import AttemptAppliers
 from cress.core.facts.rows import BY_TABLES, Rows
@@ -50,18 +52,18 @@ class ClaimAppliers:
                 start_unit(books, job, task)
         reservation = Reservation(job=job, start=books.now, nodes=nodes, stamp=self._cluster.stamp)
         claim = ClaimEntry(
-            job=job, tasks=list(tasks), reservation=reservation, charge=books.charge_of(job, nodes), shape=job.shape,
-            victims=list(fact.victims), expected=fact.expected, since=since, leased=fact.leased, moved=moved,
-            moves=fact.moves,
+            job=job, tasks=list(tasks), reservation=reservation, shape=job.shape,
+            charge=charge_of(self._cluster, job, nodes), victims=list(fact.victims), expected=fact.expected,
+            since=since, leased=fact.leased, moved=moved, moves=fact.moves,
         )  # fmt: skip
-        books.add_claim(claim)
+        add_claim(books, claim)
         if moved is not None:
             books.groups.reorder(job.group)
         elif out_of_queue(job) is not None:
             books.dequeue(job)
         elif job.constraints is not None or job.companions:
             # Its next task may have waited for a shorter time, or may start with others.
-            books.refit(job)
+            books.shapes.refit(job)
         if job.group.count_alike:
             books.groups.reorder(job.group)
         books.timeline.reserve(reservation, NEVER, claim.shape)
@@ -75,7 +77,7 @@ class ClaimAppliers:
                 victim.job.group.kept.preempted_at, victim.job.group.kept.preempted_for = books.now, job.job.id
 
     def _dropped(self, fact: ClaimDropped) -> None:
-        self._books.drop_claim(self._jobs[fact.job].claim_of(fact.tasks[0]), again=True)
+        drop_claim(self._books, self._jobs[fact.job].claim_of(fact.tasks[0]), again=True)
 
     def _would_preempt(self, fact: WouldPreempt) -> None:
         self._jobs[fact.by].would_preempt = True

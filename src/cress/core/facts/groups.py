@@ -6,9 +6,12 @@ import msgspec
 
 from cress.core import adoption
 from cress.core.books import Books
+from cress.core.charging import recharge, refresh_quotas_now
 from cress.core.combined_restarts import leave_units
 from cress.core.facts.rows import LOOSENS, Rows
+from cress.core.job_ends import deadline_of
 from cress.core.limit_changes import drop_claims_beyond
+from cress.core.passing_time import end_reservations
 from cress.core.queueing import out_of_queue
 from cress.model.decisions import AdvanceReservationMoved
 from cress.model.events import AdvanceReservationRemoved, AdvanceReserved, ClockSet, GroupsApplied, ZoneSet
@@ -40,7 +43,7 @@ class GroupAppliers:
         books, groups = self._books, self._groups
         books.preempted = None
         # A change of their options may affect the ends of running tasks.
-        books.count_limits(False)
+        books.expected.count_limits(False)
         kept = leaf_names(event.groups)
         moves = dict(event.moves)
         gone = {group.name for group in groups if group.jobs} - kept
@@ -69,7 +72,7 @@ class GroupAppliers:
             if out_of_queue(job) is None:
                 books.enqueue(job)
         books.plans.keep([group.name for group in groups if group.policy.plans])
-        books.recharge()
+        recharge(books)
         drop_claims_beyond(books)
         for f in list(books.cluster.overdrawn):
             # The leases of removed groups have ended.
@@ -88,15 +91,15 @@ class GroupAppliers:
     def _clock_set(self, event: ClockSet) -> None:
         books, offset = self._books, event.utc - self._books.now
         self._groups.wall_offset = offset
-        books.end_reservations(self._advance_reservations.set_clock(offset, books.now))
+        end_reservations(books, self._advance_reservations.set_clock(offset, books.now))
         books.running.forget()
         for job in self._jobs.values():
             if job.job.deadline:
-                job.deadline = books.deadline_of(job)
+                job.deadline = deadline_of(books, job)
                 if job.queued:
                     job.group.policy.revalued(job)
-        books.refresh_quotas_now()
+        refresh_quotas_now(books)
 
     def _zone_set(self, event: ZoneSet) -> None:
         self._groups.cluster_zone = zone_of(event.zone)
-        self._books.refresh_quotas_now()
+        refresh_quotas_now(self._books)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from heapq import heapify
 
 from cress.core.books import Books
+from cress.core.claims import drop_claim
 from cress.core.combined_restarts import leave_units
 from cress.core.facts.rows import BY_TABLES, Rows
+from cress.core.job_ends import deadline_of, overdue_at
 from cress.core.jobs import JobEntry
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.mix import asks_for_devices
@@ -39,11 +41,11 @@ class JobAppliers:
         books, job = self._books, event.job
         constraints = constraints_of(job, books.dimensions)
         state = JobEntry.of(
-            job, self._groups.get(job.group), books.first_shape(job, constraints), books.now, behind=event.behind,
+            job, self._groups.get(job.group), books.shapes.first(job, constraints), books.now, behind=event.behind,
             constraints=constraints, estimate=event.estimate,
         )  # fmt: skip
-        state.overdue_at = books.overdue_at(state)
-        state.deadline = books.deadline_of(state)
+        state.overdue_at = overdue_at(books, state)
+        state.deadline = deadline_of(books, state)
         books.add_job(state)
         if out_of_queue(state) is None:
             books.enqueue(state)
@@ -79,7 +81,7 @@ class JobAppliers:
         job.cancelled = True
         leave_units(books, job)
         for claim in list(job.claims):
-            books.drop_claim(claim, again=False)
+            drop_claim(books, claim, again=False)
         if job.queued:
             books.dequeue(job)
         job.waiting = 0
@@ -110,6 +112,6 @@ class JobAppliers:
         elif job.held or job.behind is not None:
             leave_units(books, job)
             for claim in list(job.claims):
-                books.drop_claim(claim, again=True)
+                drop_claim(books, claim, again=True)
             if job.queued:
                 books.dequeue(job)

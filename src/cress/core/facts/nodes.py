@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cress.core import adoption
 from cress.core.books import Books
+from cress.core.charging import recharge_node, refresh_quotas_now
+from cress.core.claims import void_claims
 from cress.core.facts.attempts import AttemptAppliers
 from cress.core.facts.rows import BY_TABLES, LOOSENS, Rows
 from cress.core.fragments.holders import leave_node
@@ -59,11 +61,19 @@ class NodeAppliers:
         books, balance = self._books, self._books.balance
         balance.refresh()
         balance.cursor %= max(1, self._cluster.node_count)
-        books.units_in_doubt = True
+        books.units.in_doubt = True
         if self._groups.default_is_implied():
-            books.refresh_quotas_now()
+            refresh_quotas_now(books)
         if self._relations.choices.changed:
-            books.ask_again()
+            self._ask_again()
+
+    def _ask_again(self) -> None:
+        """Match all shapes again, because the choices of nodes have changed."""
+        books = self._books
+        self._relations.choices.changed = False
+        books.fit.rematch()
+        for job in list(books.jobs.values()):
+            books.shapes.renew(job)
 
     def _added(self, event: NodeAdded) -> None:
         self._cluster.add_node(event.node)
@@ -86,12 +96,12 @@ class NodeAppliers:
         self._relations.ports.forget(f)
         self._loads.forget(f)
         self._cluster.lose_node(f)
-        books.void_claims(f)
+        void_claims(books, f)
 
     def _cordoned(self, event: NodeCordoned) -> None:
         f = self._cluster.index[event.name]
         self._cluster.cordon(f, event.reason if event.cordoned else None, away=event.cordoned and event.away)
-        self._books.void_claims(f)
+        void_claims(self._books, f)
 
     def _changed(self, event: NodeChanged) -> None:
         books, cluster = self._books, self._cluster
@@ -103,7 +113,7 @@ class NodeAppliers:
         changed = cluster.change_node(event.node)
         other_kind = bool(kinds) and self._groups.kinds.on(f) != kinds
         if (changed or other_kind) and not cluster.lost[f]:
-            books.recharge_node(f)
+            recharge_node(books, f)
         if changed:
             self.moved = True
             if not cluster.lost[f]:
@@ -111,7 +121,7 @@ class NodeAppliers:
         if self._relations.choices.changed:
             self.moved = True
         self._loads.judge(f)
-        books.void_claims(f)
+        void_claims(books, f)
 
     def _ports_seen(self, event: PortsSeen) -> None:
         f = self._cluster.index[event.name]
@@ -124,9 +134,9 @@ class NodeAppliers:
         self._plans.reconsider()
 
     def _load_seen(self, event: LoadSeen) -> None:
-        self._books.void_claims(self._loads.see(event))
+        void_claims(self._books, self._loads.see(event))
 
     def _licences_set(self, event: LicencesSet) -> None:
         self._matching.set_licences(event.counts)
         self._plans.reconsider()
-        self._books.units_in_doubt = True
+        self._books.units.in_doubt = True

@@ -74,7 +74,7 @@ def settle(core: Books, lease: WorkloadLease) -> None:
         held[device] = tuple(have + plus - minus for have, plus, minus in zip(own, more, less, strict=True))
     holder.amounts = tuple(map(sum, zip(*held.values(), strict=True)))
     mask = sum(1 << device for device, amounts in held.items() if device != NO_DEVICE and any(amounts))
-    end = holder.last_end if core.limits_count and holder.job.group.predicts else holder.expected
+    end = holder.last_end if core.expected.limits_count and holder.job.group.predicts else holder.expected
     holder.slot = core.leases.hold_amounts(f, holder.amounts, end, mask)
     core.set_holder(holder.slot, holder)
     group = holder.job.group
