@@ -197,6 +197,8 @@ class Offers:
         It waits for nodes to open, for the guarantees of others to shrink, or for advance reservations to end. In the
         last case its foreseen reservation binds others.
         """
+        if not self._gates.open_without_room:
+            return False
         gate = self._gates.refused_without_room(job)
         if gate is self._gates.reserved_nodes and self._may_be_ahead(job, current):
             current.ahead.append(job)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.executor.runtimes.accounts import Account, AccountRules, account_of
+from cress.executor.runtimes.accounts import AccountRules, NodeAccount, account_of
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
 
@@ -40,9 +40,9 @@ class TaskAccounts:
         self._path = directory / FILE
         self._version: tuple[int, int] = (0, 0)
         self._rules = AccountRules()
-        self._known: dict[tuple[str, str, str], tuple[Account | None, float]] = {}
+        self._known: dict[tuple[str, str, str], tuple[NodeAccount | None, float]] = {}
 
-    def account_of(self, run: Run) -> Account | None:
+    def account_of(self, run: Run) -> NodeAccount | None:
         """Return the account of a task; see ``accounts.account_of``."""
         self._read()
         key, now = (run.user, run.run_as, run.group), time.monotonic()

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from cress.executor.runtimes.accounts import Account
+from cress.executor.runtimes.accounts import NodeAccount
 from cress.model.job import JobType
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
@@ -27,7 +27,7 @@ def place(home: Path, run: Run, index: int) -> Path | None:
     return home / FOLDER / _safe(run.group) / _safe(run.name or f"job-{run.family or run.job}") / str(index)
 
 
-def make(home: Path, run: Run, index: int, account: Account | None) -> bytes:
+def make(home: Path, run: Run, index: int, account: NodeAccount | None) -> bytes:
     """Return the state directory of a task, made if missing and owned by ``account``; empty: none.
 
     Raise StartError.

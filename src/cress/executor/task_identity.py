@@ -6,11 +6,11 @@ import os
 
 from cress.executor.environment import of_job, variables
 from cress.executor.runtimes import linux
-from cress.executor.runtimes.accounts import Account, account_of
+from cress.executor.runtimes.accounts import NodeAccount, account_of
 from cress.executor.runtimes.base import Spawn
 
 
-def account_in(what: Spawn) -> Account | None:
+def account_in(what: Spawn) -> NodeAccount | None:
     """Return the account in the orders of a stage or a copy; supervisors of older releases do not name it there."""
     return what.account or account_of(what.run)
 

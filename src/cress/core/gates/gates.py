@@ -49,7 +49,7 @@ class Gates:
         # True if answers change with time, so that failures must not be remembered.
         self.timed = core.options.balance_gate == "on"
         # The gates that can refuse a unit, the state for which they were found, and those of this pass.
-        self._open_without_room: Row = self.without_room
+        self.open_without_room: Row = self.without_room
         self._open_between: Row = (*self.lasting, *self.passing)
         self._open_alone: Row = self._open_between
         self._opened_for: tuple[object, bool, bool] = (None, False, False)
@@ -64,7 +64,7 @@ class Gates:
         before = self._opened_for
         if configured is not before[0] or live is not before[1] or reserved is not before[2]:
             self._opened_for = configured, live, reserved
-            self._open_without_room = _opened(self.without_room)
+            self.open_without_room = _opened(self.without_room)
             self._open_between = _opened((*self.lasting, *self.passing))
             self._open_alone = tuple(gate for gate in self._open_between if not gate.between_groups)
         self._open = self._open_between if several else self._open_alone
@@ -77,7 +77,8 @@ class Gates:
     def rest(self) -> None:
         """End the decision; anything may change before the next one."""
         self.guarantees.rest()
-        self.kept_quota.forget()
+        if self.kept_quota.group is not None:
+            self.kept_quota.forget()
 
     def hold_cooling_groups(self) -> None:
         """Hold the groups to their rights that were preempted a short time ago while other groups wait for room."""
@@ -125,7 +126,7 @@ class Gates:
         """Return the first gate that makes a unit without room wait for something other than room; ``None`` without
         one.
         """
-        for gate in self._open_without_room:
+        for gate in self.open_without_room:
             found = gate.find(job)
             if found is not None:
                 job.group.verdict = gate.kind(found)

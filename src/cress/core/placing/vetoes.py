@@ -1,4 +1,4 @@
-"""Vetoes: the reasons why units are not placed, as data; ``explain.py`` turns them into sentences."""
+"""Vetoes: the reasons why units are not placed, as data; ``diagnostics/sentences.py`` turns them into sentences."""
 
 from __future__ import annotations
 

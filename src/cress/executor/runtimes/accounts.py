@@ -14,7 +14,7 @@ from cress.shell.executor.starting import StartError
 LEAST_UID = 1000
 
 
-class Account(msgspec.Struct, frozen=True):
+class NodeAccount(msgspec.Struct, frozen=True):
     """An account of this node, with the numbers of all its groups."""
 
     name: str
@@ -45,7 +45,7 @@ class AccountRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     root_groups: tuple[str, ...] = ()
 
 
-def account_of(run: Run, rules: AccountRules | None = None) -> Account | None:
+def account_of(run: Run, rules: AccountRules | None = None) -> NodeAccount | None:
     """Return the account that the task runs as; ``None`` for that of the executor. Raise StartError if none is allowed.
 
     A root executor takes ``run_as``, else the account of the submitting user. Any other executor refuses a ``run_as``
@@ -73,7 +73,7 @@ def account_of(run: Run, rules: AccountRules | None = None) -> Account | None:
         raise StartError(f"account {name} does not exist on this node ({what})") from None
     _check(run, entry, rules)
     groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
+    return NodeAccount(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
 
 
 def _check(run: Run, entry: pwd.struct_passwd, rules: AccountRules) -> None:

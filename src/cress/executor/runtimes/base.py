@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from cress.executor.runtimes.accounts import Account
+from cress.executor.runtimes.accounts import NodeAccount
 from cress.model.reports import Usage
 from cress.model.run import Run
 from cress.shell.executor.starting import LaunchContext, StartError
@@ -37,7 +37,7 @@ class Spawn(msgspec.Struct, frozen=True):
     data: bytes = b""
     leads: bool = True
     tells: bool = False
-    account: Account | None = None
+    account: NodeAccount | None = None
     secrets: bytes = b""
     hands: int = -1
 

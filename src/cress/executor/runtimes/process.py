@@ -13,7 +13,7 @@ from pathlib import Path
 from cress.executor.environment import HOST_FILE, host_file, of_job, variables
 from cress.executor.inherited import for_tasks
 from cress.executor.runtimes import default_limits
-from cress.executor.runtimes.accounts import Account, own_name
+from cress.executor.runtimes.accounts import NodeAccount, own_name
 from cress.executor.runtimes.base import NO_SECRETS, Rest, Spawn
 from cress.executor.runtimes.enter import Entrance
 from cress.executor.runtimes.programs import become, candidates
@@ -31,7 +31,7 @@ class LaunchPlan:
 
     __slots__ = ("account", "arguments", "directory", "environment", "ids", "memory", "programs", "run")
 
-    def __init__(self, run: Run, base: Mapping[bytes, bytes], account: Account | None) -> None:
+    def __init__(self, run: Run, base: Mapping[bytes, bytes], account: NodeAccount | None) -> None:
         self.run = run
         self.account = account
         self.ids = None if account is None else account.ids
@@ -209,7 +209,7 @@ class ProcessRuntime:
         plan = self._plans.get(run.job)
         return own_name() if plan is None or plan.account is None else plan.account.name
 
-    def _plan(self, run: Run, account: Account | None) -> LaunchPlan:
+    def _plan(self, run: Run, account: NodeAccount | None) -> LaunchPlan:
         plan = self._plans.get(run.job)
         if plan is None or plan.account != account or (plan.run is not run and plan.run != run):
             if not run.command:
