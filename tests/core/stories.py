@@ -228,7 +228,7 @@ class Player:
             if job.queued and any(each.by_load for each in job.asked()):
                 own = job.constraints
                 assert own is None or job.foreseen.soft == own.soft_now(self.core.now - job.since, load), job.job.id
-                assert job.shape is self.core.books.shape_of(job, job.shape.size), job.job.id
+                assert job.shape is self.core.books.shapes.shape_of(job, job.shape.size), job.job.id
 
     def _vetoes(self) -> None:
         """What the core says of a waiting job is true by the account."""

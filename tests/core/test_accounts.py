@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cress.core.charging import recharge
 from cress.core.groups.policies.capacity import UseByUser
 from cress.core.scheduler import Scheduler
 from tests.core.builders import World, group, job, node, nodes
@@ -32,7 +33,7 @@ def test_charging_everything_again_and_a_restore_count_what_was_counted_step_by_
     core = player.core
     before = counts(core)
     assert counts(Scheduler.restore(core.export())) == before
-    core.books.recharge()
+    recharge(core.books)
     assert counts(core) == before
     assert core.validate() == []
 

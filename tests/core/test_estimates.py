@@ -153,7 +153,7 @@ def test_while_the_head_is_overdue_limits_count_instead_of_estimates() -> None:
     assert world.started()[-1] == "head"
     # From then on estimates count again.
     submit(world, job("next").cpu(4).limit(100))
-    assert not world.core.books.limits_count
+    assert not world.core.books.expected.limits_count
 
 
 def test_a_task_that_is_told_to_stop_is_expected_back_after_its_grace_whatever_was_estimated() -> None:
@@ -253,7 +253,7 @@ def test_a_task_outlives_its_estimate_after_its_group_has_gone_back_to_limits() 
     world.apply(g, h)
     world.submit(job("waits").cpu(4).limit(1).group("h")).decide()
     world.wait(30).decide()
-    assert world.core.books.limits_count
+    assert world.core.books.expected.limits_count
     world.wait(90).decide()
 
 

@@ -52,7 +52,7 @@ def test_a_fact_that_is_not_raised_is_noticed() -> None:
     setting = seeded_setting(0)
     calls = Player(setting, check=False).play(seeded_operations(0, 100, ADVANCE)).calls
     core = setting.make()
-    apply, loosens = core.books._appliers[NodeChanged]
+    apply, loosens = core.ledger._appliers[NodeChanged]
     assert loosens
-    core.books._appliers[NodeChanged] = apply, False
+    core.ledger._appliers[NodeChanged] = apply, False
     assert replay(core, calls) != replay(forgetful(setting), calls)

@@ -174,7 +174,7 @@ def test_the_head_of_a_group_at_its_limit_makes_no_limits_of_time_count() -> Non
     )
     world.run(of("ann", "long").expected(30))
     world.submit(of("ann", "late").expected(1)).wait(3600).decide()
-    assert not world.core.books.limits_count
+    assert not world.core.books.expected.limits_count
 
 
 # --- groups in groups --------------------------------------------------------------------------------------------

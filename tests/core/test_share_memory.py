@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.core.passing_time import advance
 from cress.core.state import promised_state
 from cress.core.tree import memory as memory_module
 from cress.core.tree.memory import ShareMemory, TickClock
@@ -80,8 +81,8 @@ def test_a_follower_that_sleeps_and_a_copy_agree() -> None:
     world.wait(7 * 3600 + 11)
     world.finish("own", 0)
     assert world.core.validate() == []
-    copy.books.advance(world.now - 3 * SECOND)
-    copy.books.advance(world.now)
+    advance(copy.books, world.now - 3 * SECOND)
+    advance(copy.books, world.now)
     for name in "ab":
         mine, its = world.group(name).memory, copy.groups.get(name).memory
         assert mine is not None

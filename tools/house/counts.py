@@ -10,23 +10,34 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 BOUNDS = {
     "class names that stand more than once": 10,
-    "methods of the largest class, with those that it inherits": 106,
+    "methods of the largest class, with those that it inherits": 72,
     "lines of the longest function": 182,
     "lines of code that are wider than 120 columns": 93,
     "tests above their budget": 32,
     "variables called each, which says nothing": 161,
-    "conditions of the central files of the core that name a feature": 135,
+    "conditions of the central files of the core that name a feature": 122,
     "functions of the core, outside kernels, with more than seven arguments": 2,
+    "methods of the largest class of the core, with those that it inherits": 54,
 }
 # The central files of the core, and the words by which a condition in one of them names a feature.
 _CENTRAL = (
     "books",
     "ledger",
+    "shapes",
+    "claims",
+    "charging",
+    "job_ends",
+    "passing_time",
+    "facts/attempts",
+    "facts/claims",
+    "facts/groups",
+    "facts/jobs",
+    "facts/nodes",
     "passes",
     "starting/starts",
     "starting/starter",
@@ -53,20 +64,23 @@ _CLASS = re.compile(r"^ *class (\w+)[(:]", re.MULTILINE)
 
 def counted(root: Path) -> dict[str, int]:
     """Return what is counted in a tree of the project."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((root / "src").rglob("*.py"))]
-    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    paths, core = sorted((root / "src").rglob("*.py")), root / "src" / "cress" / "core"
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+    classes = _classes(trees)
+    of_core = _classes(tree for path, tree in zip(paths, trees, strict=True) if core in path.parents)
     functions = [
         node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
     values = (
         len(doubled_names(root)),
-        max(_methods(classes)),
+        max(_methods(classes, classes)),
         max((function.end_lineno or function.lineno) - function.lineno + 1 for function in functions),
         sum(len(line) > 120 for line in _lines(root)),
         len(_over_budget(root / "tests" / "over_budget.txt")),
         sum(_binds_each(node) for tree in trees for node in ast.walk(tree)),
-        sum(_name_a_feature(root / "src" / "cress" / "core" / f"{name}.py") for name in _CENTRAL),
-        sum(_takes_many(root / "src" / "cress" / "core")),
+        sum(_name_a_feature(core / f"{name}.py") for name in _CENTRAL),
+        sum(_takes_many(core)),
+        max(_methods(of_core, classes)),
     )
     return dict(zip(BOUNDS, values, strict=True))
 
@@ -89,10 +103,14 @@ def check(root: Path) -> Iterator[str]:
             yield f"{name}: {value}, where {bound} are allowed: lower the bound in tools/house/counts.py"
 
 
-def _methods(classes: list[ast.ClassDef]) -> Iterator[int]:
+def _classes(trees: Iterable[ast.Module]) -> list[ast.ClassDef]:
+    return [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+def _methods(classes: list[ast.ClassDef], of_project: list[ast.ClassDef]) -> Iterator[int]:
     """Yield the number of methods of each class, with those of the classes of the project that it inherits from."""
     by_name: dict[str, list[ast.ClassDef]] = defaultdict(list)
-    for found in classes:
+    for found in of_project:
         by_name[found.name].append(found)
 
     def methods(found: ast.ClassDef) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.books import Books
+from cress.core.claims import drop_claim, void_claims
 from cress.core.combined_restarts import leave_units
 from cress.core.jobs import Attempt, Holder, JobEntry, LeaseRow, Stranger
 from cress.core.kernels.holding import FREE
@@ -60,17 +61,16 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
         amounts=fact.amounts, ports=fact.ports,
     )  # fmt: skip
     core.enter_attempt(attempt)
-    if core.limits_count and group.predicts:
+    if core.expected.limits_count and group.predicts:
         core.leases.set_end(slot, attempt.last_end)
     if attempt.expected <= core.now:
-        core.expect_last_end(attempt)
+        core.expected.expect_last_end(attempt)
     if job.cancelled:
-        core.mark_leaving(attempt)
-        core.to_stop[attempt.id] = core.now
+        core.let_stop(attempt)
     elif job.queued and out_of_queue(job) is not None:
         core.dequeue(job)
     elif job.queued:
-        core.refit(job)
+        core.shapes.refit(job)
     core.groups.reorder(group)
     # It counts for a limit even if the limit was reached.
     drop_claims_beyond(core)
@@ -83,7 +83,7 @@ def _take_out(core: Books, job: JobEntry, task: int) -> None:
         leave_units(core, job)
     for claim in list(job.claims):
         if task in claim.tasks:
-            core.drop_claim(claim, again=True)
+            drop_claim(core, claim, again=True)
     if task in job.later:
         core.cancel_backoff(job, task)
     else:
@@ -149,7 +149,7 @@ def check_room(core: Books, f: int) -> None:
         # Only the holder of a lease needs its idle parts.
         core.pool.free_idle_on(f)
     cluster.set_overdrawn(f, bool(np.any(cluster.left_on(f) < 0)))
-    core.void_claims(f)
+    void_claims(core, f)
     claims = [claim for claim in core.claims if any(node == f for node, _ in claim.reservation.nodes)]
     if not claims:
         return
@@ -165,4 +165,4 @@ def check_room(core: Books, f: int) -> None:
                 coming -= core.timeline.table[row, B_AMOUNTS:]
     if np.any(coming < 0):
         for claim in claims:
-            core.drop_claim(claim, again=True)
+            drop_claim(core, claim, again=True)

@@ -29,7 +29,7 @@ def changed_units(core: Books) -> Iterator[UnitFormed | UnitDissolved]:
 
     The caller applies each before it asks for the next.
     """
-    for number, job in sorted(core.leaders.items()):
+    for number, job in sorted(core.units.leaders.items()):
         for task, others in sorted(job.companions.items()):
             f = _node_of(*others[0])
             if f < 0 or members_on(core, job, f, task) != _as_members(others):
@@ -187,7 +187,7 @@ def join(core: Books, fact: UnitFormed) -> None:
     for other, its_task in companions:
         if any(attempt.task == its_task for attempt in other.attempts.values()):
             other.beside[its_task] = job
-            core.rejoining[job.job.id] = job
+            core.units.rejoining[job.job.id] = job
             continue
         other.carried[its_task] = job
         if its_task in other.later:
@@ -195,8 +195,8 @@ def join(core: Books, fact: UnitFormed) -> None:
         else:
             core.wait_elsewhere(other, its_task)
     job.companions[fact.task] = companions
-    core.leaders[job.job.id] = job
-    core.refit(job)
+    core.units.leaders[job.job.id] = job
+    core.shapes.refit(job)
 
 
 def dissolve(core: Books, job: JobEntry, task: int) -> None:
@@ -204,7 +204,7 @@ def dissolve(core: Books, job: JobEntry, task: int) -> None:
     for companion in job.companions.pop(task):
         _let_go(core, job, *companion)
     _settle(core, job, task)
-    core.refit(job)
+    core.shapes.refit(job)
 
 
 def start_unit(core: Books, job: JobEntry, task: int) -> bool:
@@ -225,7 +225,7 @@ def has_ended(core: Books, job: JobEntry, task: int, again: bool) -> None:
     else:
         leader.companions[led].remove((job, task))
     _settle(core, leader, led)
-    core.refit(leader)
+    core.shapes.refit(leader)
 
 
 def _settle(core: Books, job: JobEntry, task: int) -> None:
@@ -238,9 +238,9 @@ def _settle(core: Books, job: JobEntry, task: int) -> None:
     if not any(its_task in other.beside for other, its_task in job.companions.get(task, ())):
         job.foreseen.homes.pop(task, None)
     if not any(carried in other.beside for others in job.companions.values() for other, carried in others):
-        core.rejoining.pop(job.job.id, None)
+        core.units.rejoining.pop(job.job.id, None)
     if not job.companions:
-        core.leaders.pop(job.job.id, None)
+        core.units.leaders.pop(job.job.id, None)
 
 
 def _let_go(core: Books, leader: JobEntry, job: JobEntry, task: int) -> None:
@@ -259,7 +259,7 @@ def leave_units(core: Books, job: JobEntry) -> None:
 
     Called for a job that is cancelled, held or moved to another group.
     """
-    core.units_in_doubt = core.units_in_doubt or core.relations.dependencies.in_use
+    core.units.in_doubt = core.units.in_doubt or core.relations.dependencies.in_use
     for task in sorted(job.companions):
         dissolve(core, job, task)
     for leader in dict.fromkeys((*job.carried.values(), *job.beside.values())):
@@ -270,4 +270,4 @@ def leave_units(core: Books, job: JobEntry) -> None:
                 for companion in gone:
                     _let_go(core, leader, *companion)
                 _settle(core, leader, led)
-                core.refit(leader)
+                core.shapes.refit(leader)

@@ -44,6 +44,7 @@ class Cycle:
         self._offers = offers
         self._groups = books.groups
         self._turns = books.turns
+        self._rejoining = books.units.rejoining
         self._quota_only = books.reservations.quota_only
         self._order = {"urgency": by_urgency, "deadline": by_deadline}.get(books.options.order)
         # The last pass, or the one under way.
@@ -71,7 +72,7 @@ class Cycle:
         gates.guarantees.begin_pass()
         if groups.timed:
             self._follow_overdue()
-        if books.rejoining:
+        if self._rejoining:
             self._follow_units(current)
         if books.preempted != []:
             gates.hold_cooling_groups()
@@ -187,7 +188,7 @@ class Cycle:
             late = group.policy.head_is_overdue()
             # A unit kept back by a limit of its group is not late because of a wrong estimate.
             overdue = overdue or (late and (not group.counters or head_of(group) is group.policy.head()))
-        self._books.count_limits(overdue)
+        self._books.expected.count_limits(overdue)
 
     def _start_before_others(self, current: Pass) -> bool:
         """Start a unit in the advance reservation of its group or in its leases, in any order of groups, or the due
@@ -227,7 +228,7 @@ class Cycle:
     def _follow_units(self, current: Pass) -> None:
         """Choose the homes of units, and keep the room of units whose companions are being stopped."""
         choose_homes(self._books)
-        for job in self._books.rejoining.values():
+        for job in self._rejoining.values():
             if job.moving and job.queued:
                 current.ahead.append(job)
 

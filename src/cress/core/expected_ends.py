@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
+from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt
+from cress.core.kernels.holding import END
+from cress.core.tables.cluster import Cluster
+from cress.core.tables.leases import LeaseTable
 from cress.model.times import NEVER
 
 # Stale entries may exceed the number of running attempts by this many.
@@ -18,7 +22,12 @@ class ExpectedEnds:
     Sums are maintained, because every submission needs the work that is left, with any number of running tasks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: Cluster, leases: LeaseTable, groups: Groups) -> None:
+        self._cluster = cluster
+        self._leases = leases
+        self._groups = groups
+        # True while the head of a group is overdue: then time limits count in place of estimates.
+        self.limits_count = False
         # A heap of (expected end, attempt) of attempts that may go on after it; entries of ended attempts stay.
         self._heap: list[tuple[int, int]] = []
         self._running: dict[int, Attempt] = {}
@@ -88,3 +97,24 @@ class ExpectedEnds:
                 return heap[0][0]
             heappop(heap)
         return NEVER
+
+    def expect_last_end(self, attempt: Attempt) -> None:
+        """Expect an attempt that outlived its estimate to run to its time limit."""
+        self.move(attempt, attempt.last_end, attempt.last_end)
+        # While limits count, this end is entered already.
+        if int(self._cluster.leases[attempt.slot, END]) != attempt.last_end:
+            self._leases.set_end(attempt.slot, attempt.last_end)
+
+    def count_limits(self, count: bool) -> None:
+        """Switch between time limits and estimates as the expected ends, for running and for starting tasks."""
+        if count is self.limits_count:
+            return
+        self.limits_count = count
+        for group in self._groups:
+            if not group.predicts:
+                continue
+            group.trusts = not count
+            for attempt in group.attempts.values():
+                if attempt.expected < attempt.last_end:
+                    self._leases.set_end(attempt.slot, attempt.last_end if count else attempt.expected)
+        self._cluster.loosened += 1

@@ -218,7 +218,7 @@ def _sides(core: Books) -> Iterator[str]:
             if job.unit() and any(each.by_load for each in job.asked()):
                 # A unit of several jobs checks the load itself, and its soft clauses are those of the last pass.
                 continue
-            if job.shape is not core.shape_of(job, job.shape.size):
+            if job.shape is not core.shapes.shape_of(job, job.shape.size):
                 yield f"job {job.job.id} waits with another shape than it has"
 
 
@@ -294,7 +294,7 @@ def _units(core: Books) -> Iterator[str]:
         if set(job.beside) - {attempt.task for attempt in job.attempts.values()}:
             yield f"a companion of job {job.job.id} does not run"
         leads = any(task in other.beside for others in job.companions.values() for other, task in others)
-        if leads != (job.job.id in core.rejoining) or not set(job.foreseen.homes) <= set(job.companions):
+        if leads != (job.job.id in core.units.rejoining) or not set(job.foreseen.homes) <= set(job.companions):
             yield f"job {job.job.id} leads companions that run, or not"
     if carried != led:
         yield f"{carried} are with others, {led} are led"
@@ -415,7 +415,7 @@ def _claims(core: Books) -> Iterator[str]:
 def _expected_ends(core: Books) -> Iterator[str]:
     for attempt in core.attempts.values():
         end = int(core.cluster.leases[attempt.slot, END])
-        by_limit = core.limits_count and attempt.job.group.predicts
+        by_limit = core.expected.limits_count and attempt.job.group.predicts
         expected = attempt.last_end if by_limit else attempt.expected
         if end != expected:
             yield f"attempt {attempt.id} is expected to end at {expected}, its lease ends at {end}"

@@ -254,6 +254,10 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         waits = task >= self.next_task or task in self.again or task in self.later or task in self.carried
         return self.cancelled or waits or claimed
 
+    def claim_of(self, task: int) -> ClaimEntry:
+        """Return the claim for a task."""
+        return next(claim for claim in self.claims if task in claim.tasks)
+
     def take_out(self, task: int) -> None:
         """Remove a task that was queued again."""
         assert self.waiting > 0, f"job {self.job.id} has no waiting task to take"

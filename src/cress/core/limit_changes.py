@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cress.core.books import Books
+from cress.core.claims import drop_claim
 
 
 def drop_claims_beyond(core: Books) -> None:
@@ -13,4 +14,4 @@ def drop_claims_beyond(core: Books) -> None:
             continue
         runs = {each.job.job.counted_as for each in job.group.attempts.values()}
         if claim in core.claims and job.job.counted_as not in runs:
-            core.drop_claim(claim, again=True)
+            drop_claim(core, claim, again=True)

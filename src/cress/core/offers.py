@@ -43,7 +43,7 @@ class Offers:
         self._fit = books.fit
         self._pool = books.pool
         self._reservations = books.reservations
-        self._rejoining = books.rejoining
+        self._rejoining = books.units.rejoining
 
     def consider(self, group: GroupState, current: Pass) -> bool:
         """Run steps d to h for one group; return True if something was decided.

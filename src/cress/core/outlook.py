@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from cress.core.books import Books
 from cress.core.groups.running_limits import limit_reached
+from cress.core.job_ends import deadline_of, time_for
 from cress.core.jobs import JobEntry
 from cress.core.kernels.urgency import urgency
 from cress.core.openings import EndsBy
@@ -93,7 +94,7 @@ def foreseen(core: Books, job: Job, estimate: RunEstimate | None, behind: Behind
     """
     shape = _lasting_shape(core, job)
     entry = JobEntry.of(job, core.groups.get(job.group), shape, core.now, estimate=estimate)
-    entry.deadline = core.deadline_of(entry)
+    entry.deadline = deadline_of(core, entry)
     if entry.deadline >= NEVER:
         return None
     now = core.now
@@ -198,13 +199,13 @@ def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:
     latest = max(planned, latest)
     active = sum(other.quota[0] for other in core.groups if other.jobs or other is job.group)
     number = max(number, 1)
-    likely += core.time_for(
-        job.group, _mean_work(core, job, ahead, likely, active) * number // max(1, len(ahead)), active
+    likely += time_for(
+        core, job.group, _mean_work(core, job, ahead, likely, active) * number // max(1, len(ahead)), active
     )
     if latest >= NEVER or likely >= NEVER or any(other.longest >= NEVER for other in ahead):
         return Starts(earliest, min(likely, NEVER), None)
     most = sum(other.longest * other.job.total(0) * other.waiting // max(1, other.job.tasks) for other in ahead)
-    return Starts(earliest, likely, latest + core.time_for(job.group, most * number // max(1, len(ahead))))
+    return Starts(earliest, likely, latest + time_for(core, job.group, most * number // max(1, len(ahead))))
 
 
 def _mean_work(core: Books, job: JobEntry, ahead: list[JobEntry], begin: int, quotas: int) -> int:
@@ -215,7 +216,7 @@ def _mean_work(core: Books, job: JobEntry, ahead: list[JobEntry], begin: int, qu
         return 0
     work = 0
     for other in ahead:
-        late = begin + core.time_for(job.group, work, quotas) + other.mean_left() > other.deadline
+        late = begin + time_for(core, job.group, work, quotas) + other.mean_left() > other.deadline
         # A job that would be late comes last.
         if not (late and policy.overtakes and not job.late):
             work += other.waiting_work()
@@ -296,5 +297,5 @@ def _may_take_room(core: Books, job: JobEntry, now: int) -> bool:
 
 def _lasting_shape(core: Books, job: Job) -> Shape:
     """Return the shape of the first unit of a job under the clauses that never relax."""
-    wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
+    wants = core.asking.as_asked((job,), lasting_wants(job, core.dimensions))
     return core.fit.shape(job.request, job.tasks if job.gang else 1, wants)

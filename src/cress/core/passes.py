@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cress.core.books import Books
 from cress.core.future.reservations import Ahead
 from cress.core.gates.gates import Gates
 from cress.core.jobs import Attempt, JobEntry
@@ -53,9 +54,9 @@ class Pass(msgspec.Struct, eq=False):
 class Decided:
     """The decisions of one ``decide``; each changes the books as soon as it is made."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self.apply = ledger.apply_fact
+    def __init__(self, books: Books, ledger: Ledger) -> None:
+        self._books = books
+        self.apply = ledger.apply
         self.items: list[Decision] = []
 
     def do(self, fact: Decision) -> None:
@@ -65,11 +66,11 @@ class Decided:
 
     def preempt(self, victim: Attempt, by: JobEntry) -> None:
         """Signal a victim, which makes room for a job, and stop it after its grace."""
-        node, grace = self._ledger.cluster.names[victim.node], victim.grace(self._ledger.options)
+        node, grace = self._books.cluster.names[victim.node], victim.grace(self._books.options)
         job = victim.job.job.id
         self.do(Preempt(attempt=victim.id, job=job, task=victim.task, node=node, grace=grace, by=by.job.id))
 
     def stop(self, attempt: Attempt, end: int, reservation: str = "") -> None:
         """Stop an attempt by ``end`` (µs), at the end of an advance ``reservation`` if one is named."""
-        node, job = self._ledger.cluster.names[attempt.node], attempt.job.job.id
+        node, job = self._books.cluster.names[attempt.node], attempt.job.job.id
         self.do(Stop(attempt=attempt.id, job=job, task=attempt.task, node=node, end=end, reservation=reservation))

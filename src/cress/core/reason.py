@@ -20,6 +20,7 @@ from cress.core.making_room.evictions import Evictions
 from cress.core.placing.constraints import Wants
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.questions import never_fits
 from cress.core.queueing import out_of_queue
 from cress.core.tree.tree import below_quota_against, branches
 from cress.core.unit_constraints import combination
@@ -88,7 +89,7 @@ class Reasons:
         if kind is Verdict.TOGETHER:
             leader = job.carried[min(job.carried)]
             return msgspec.structs.replace(_veto(job, kind, leader), because=self.why_waiting(leader.job.id))
-        if core.never_fits(job.job):
+        if never_fits(core, job.job):
             return _beyond_cluster(core, job)
         if job.has_claimed:
             claim = next(claim for claim in job.claims if claim.tasks)
@@ -135,7 +136,7 @@ def _beyond_cluster(core: Books, job: JobEntry) -> Veto:
     # An absent node may come back.
     if job.queued and (closed := closed_nodes(core, job)):
         return msgspec.structs.replace(_veto(job, Verdict.NO_NODE), closed=closed)
-    return _never(core, job, job.job.request, core.as_asked((job.job,), lasting_wants(job.job, core.dimensions)))
+    return _never(core, job, job.job.request, core.asking.as_asked((job.job,), lasting_wants(job.job, core.dimensions)))
 
 
 def _veto(job: JobEntry, kind: Verdict, behind: JobEntry | None = None) -> Veto:
@@ -160,7 +161,7 @@ def _of_unit(core: Books, job: JobEntry) -> Veto | None:
     request, wants = combination(
         core.relations.dependencies, job, unit, core.now, core.balance.utilisation, lasting=True
     )
-    wants = core.unit_as_asked(job, wants)
+    wants = core.asking.unit_as_asked(job, wants)
     if core.fit.ever_fits(request, wants):
         return None
     # Companions may end or be cancelled, so the veto is not permanent.

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Any
 
+from cress.core.books import Books
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
 from cress.core.gates.gates import Gates
@@ -21,7 +23,9 @@ from cress.core.making_room.maker import RoomMaker
 from cress.core.offers import Offers
 from cress.core.outlook import Behind, TimeLeft, foreseen, outlook
 from cress.core.passes import Decided
+from cress.core.passing_time import advance
 from cress.core.placing.vetoes import Veto
+from cress.core.questions import needs_estimate, never_fits, never_within_bounds, settled
 from cress.core.reason import Reasons
 from cress.core.starting.claims import Claims
 from cress.core.starting.starter import Starter
@@ -45,14 +49,16 @@ from cress.model.zones import zone_of
 class Scheduler:
     """The scheduler of one cluster, with its groups and jobs.
 
-    It has ``books``, which only facts change, and parts that decide; each part is handed the others that it calls.
+    It has ``books``, the ``ledger`` that changes them by facts, and parts that decide; each part is handed the others
+    that it calls.
     ``zone`` is the time zone of quota timetables; the wall clock itself comes with ``ClockSet`` events.
     """
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
-        self.books = books = Ledger(dimensions, options, zone)
+        self.books = books = Books(dimensions, options, zone)
+        self.ledger = ledger = Ledger(books)
         self.gates = gates = Gates(books)
-        self._decided = decided = Decided(books)
+        self._decided = decided = Decided(books, ledger)
         starts = TaskStarts(books, decided, gates.pending)
         starter = Starter(books, decided, starts, gates.pending)
         claims = Claims(books, decided, starts)
@@ -76,11 +82,11 @@ class Scheduler:
         self.advance_reservations = books.advance_reservations
         # The questions that shells ask.
         self.waiting = books.waiting
-        self.settled = books.settled
-        self.fits_now = books.fits_now
-        self.never_fits = books.never_fits
-        self.never_within_bounds = books.never_within_bounds
-        self.needs_estimate = books.needs_estimate
+        self.settled = partial(settled, books)
+        self.fits_now = books.fit.fits_now
+        self.never_fits = partial(never_fits, books)
+        self.never_within_bounds = partial(never_within_bounds, books)
+        self.needs_estimate = partial(needs_estimate, books)
 
     @property
     def now(self) -> int:
@@ -99,22 +105,22 @@ class Scheduler:
 
         Raises ``InputError`` before anything changes.
         """
-        self.books.observe(now, events)
+        self.ledger.observe(now, events)
 
     def apply(self, now: int, facts: Sequence[Fact]) -> None:
         """Apply events and decisions of another scheduler, in their order, all at time ``now``; decide nothing.
 
         Promises are equal to the other's afterwards; foreseen values are computed again by the next ``decide``.
         """
-        books = self.books
-        books.advance(now)
+        books, ledger = self.books, self.ledger
+        advance(books, now)
         books.forget_foreseen()
         for fact in facts:
             try:
-                books.apply_fact(fact)
+                ledger.apply(fact)
             except (LookupError, ValueError, StopIteration) as error:
                 raise ValueError(f"{fact} contradicts the state of the cluster: the log is damaged") from error
-        books.settle_batch()
+        ledger.settle_batch()
 
     def propose(self, facts: Iterable[Decision]) -> None:
         """Let the next ``decide`` begin with these decisions, which were checked against the present state."""
@@ -123,7 +129,7 @@ class Scheduler:
     def decide(self, now: int, budget: int = 2**31) -> Decisions:
         """Run passes until one places nothing, at most ``budget`` of them; return the decisions in order."""
         books, upkeep, run_pass = self.books, self._upkeep, self.cycle.run_pass
-        books.advance(now)
+        advance(books, now)
         decided: list[Decision] = []
         self._decided.items = decided
         upkeep.begin(now)

@@ -11,10 +11,13 @@ from itertools import takewhile
 from typing import Protocol
 
 from cress.core.books import Books
+from cress.core.charging import charge_of
+from cress.core.claims import add_claim, void_claims
 from cress.core.fragments.lease_state import export_leases, inside_of, parts_of, restore_leases, restore_use
 from cress.core.future.timeline import ALL
 from cress.core.groups.policies.backfill import BackfillPolicy
 from cress.core.groups.policies.ranked_backfill import RankedBackfill
+from cress.core.job_ends import deadline_of
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Reservation, Stranger
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
@@ -141,7 +144,7 @@ def restore_state(core: Books, last: Pass, state: CoreState) -> None:
     for spec in state.advance_reservations:
         core.reserve_in_advance(spec)
     core.advance_reservations.ending = dict(state.ending)
-    core.count_limits(foreseen.limits_count)
+    core.expected.count_limits(foreseen.limits_count)
     for f in cluster.overdrawn_nodes():
         cluster.set_overdrawn(f, True)
     core.loads.restore(state.loads)
@@ -161,14 +164,14 @@ def restore_state(core: Books, last: Pass, state: CoreState) -> None:
         _weigh_clauses(core)
     for f in list(core.loads.over):
         # New options may have given the node a reservation.
-        core.void_claims(f)
+        void_claims(core, f)
 
 
 def _weigh_clauses(core: Books) -> None:
     """Compute which clauses of waiting jobs are soft now."""
     for job in core.jobs.values():
         if job.constraints is not None and (job.queued or job.claims):
-            core.look_at(job)
+            core.shapes.look_at(job)
 
 
 # --- nodes and groups ------------------------------------------------------------------------------------------------
@@ -236,13 +239,13 @@ def _restore_job(core: Books, stored: StoredJob, foreseen: ForeseenJob) -> None:
     job = JobEntry(
         job=spec,
         group=core.groups.get(stored.group),
-        shape=core.first_shape(spec, constraints),
+        shape=core.shapes.first(spec, constraints),
         constraints=constraints,
         foreseen=ForeseenJob(**fields_of(foreseen, ForeseenJob)),
         **fields_of(stored, KeptJob),
     )
     job.waits = OrderedDict(stored.waits)
-    job.deadline = core.deadline_of(job)
+    job.deadline = deadline_of(core, job)
     core.later += ((time, spec.id, task) for task, time in job.later.items())
     core.add_job(job)
 
@@ -252,13 +255,13 @@ def _restore_units(core: Books, state: CoreState) -> None:
     for stored in state.jobs:
         job = core.jobs[stored.job.id]
         if stored.companions:
-            core.leaders[job.job.id] = job
+            core.units.leaders[job.job.id] = job
         for task, others in stored.companions:
             job.companions[task] = [(core.jobs[number], its_task) for number, its_task in others]
             for other, its_task in job.companions[task]:
                 if (other.job.id, its_task) in running:
                     other.beside[its_task] = job
-                    core.rejoining[job.job.id] = job
+                    core.units.rejoining[job.job.id] = job
                 else:
                     other.carried[its_task] = job
 
@@ -267,16 +270,16 @@ def _restore_claim(core: Books, stored: StoredClaim) -> None:
     job = core.jobs[stored.reservation.job]
     if job.job.parts and not job.queued:
         # Its places are those of its kinds of tasks.
-        core.reshape(job, core.shape_of(job, job.shape.size, stored.tasks))
+        core.shapes.reshape(job, core.shapes.shape_of(job, job.shape.size, stored.tasks))
     reservation = _reservation_of(core, stored.reservation)
     claim = ClaimEntry(
         job=job,
         reservation=reservation,
-        charge=core.charge_of(job, reservation.nodes),
+        charge=charge_of(core.cluster, job, reservation.nodes),
         shape=job.shape,
         **fields_of(stored, KeptClaim),
     )
-    core.add_claim(claim)
+    add_claim(core, claim)
     _book(core, reservation, stored.reservation, claim.shape)
 
 
@@ -291,7 +294,7 @@ def _attempt(core: Books, attempt: Attempt) -> StoredAttempt:
         **fields_of(attempt, KeptAttempt),
         job=attempt.job.job.id,
         devices=devices,
-        end=attempt.expected if core.limits_count else int(core.cluster.leases[attempt.slot, END]),
+        end=attempt.expected if core.expected.limits_count else int(core.cluster.leases[attempt.slot, END]),
         held=None if as_asked else held,
         parts=parts_of(core, attempt),
         inside=inside_of(attempt),
@@ -389,9 +392,9 @@ def _foreseen(core: Books, last: Pass) -> Foreseen:
     return Foreseen(
         cursor=core.balance.cursor,
         loosened=cluster.loosened,
-        limits_count=core.limits_count,
+        limits_count=core.expected.limits_count,
         wake=last.wake,
-        units_in_doubt=core.units_in_doubt,
+        units_in_doubt=core.units.in_doubt,
         passes=core.pass_number,
         last_blocked=None if last.last_blocked is None else last.last_blocked.job.id,
         turns=list(core.turns.since.items()),
@@ -432,7 +435,7 @@ def _restore_foreseen(core: Books, last: Pass, foreseen: Foreseen) -> None:
     cluster.loosened = foreseen.loosened
     core.balance.cursor = foreseen.cursor
     core.balance.refresh()
-    core.units_in_doubt = foreseen.units_in_doubt
+    core.units.in_doubt = foreseen.units_in_doubt
     last.wake = core.now if foreseen.wake is None else foreseen.wake
     core.pass_number = foreseen.passes
     last.last_blocked = _job_of(core, foreseen.last_blocked)

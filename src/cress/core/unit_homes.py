@@ -17,7 +17,7 @@ from cress.model.job import JobType
 
 def choose_homes(core: Books) -> None:
     """Choose, for each unit with running companions, if its leader is to start beside them."""
-    for job in list(core.rejoining.values()):
+    for job in list(core.units.rejoining.values()):
         running = job.still_running()
         if not running or not job.queued:
             continue
@@ -29,20 +29,20 @@ def choose_homes(core: Books) -> None:
             del job.foreseen.homes[task]
         else:
             job.foreseen.homes[task] = home
-        core.refit(job)
+        core.shapes.refit(job)
 
 
 def _home_of(core: Books, job: JobEntry, f: int) -> int | None:
     """Return the node of the companions if the leader is to start there; ``None`` if all are to move."""
     unit = (core.relations.dependencies, job, job.unit(), core.now, core.balance.utilisation)
     request, wants = beside_running(*unit, core.cluster.names[f])
-    stays = core.fit.shape(request, 1, core.unit_as_asked(job, wants))
+    stays = core.fit.shape(request, 1, core.asking.unit_as_asked(job, wants))
     if core.cluster.nodes[f, USABLE] and _fits(core, stays):
         return f
     if not _may_move(job):
         return f
     request, wants = combination(*unit)
-    if _fits(core, core.fit.shape(request, 1, core.unit_as_asked(job, wants))):
+    if _fits(core, core.fit.shape(request, 1, core.asking.unit_as_asked(job, wants))):
         return None
     return f if core.cluster.nodes[f, USABLE] and _within_reach(core, stays) else None
 

@@ -45,10 +45,10 @@ class Upkeep:
         if books.pool.waiting:
             for lease in books.pool.due(now):
                 decided.do(LeaseReduced(lease))
-        if books.units_in_doubt:
+        if books.units.in_doubt:
             for changed in changed_units(books):
                 decided.do(changed)
-            books.units_in_doubt = False
+            books.units.in_doubt = False
         if now != self._expired_at:
             # Once for each time, because decisions must not depend on the number of calls.
             books.reservations.expire(now)
@@ -68,7 +68,7 @@ class Upkeep:
         """Update jobs that depend on the load, and clauses and claims."""
         books = self._books
         if books.relaxing.by_load:
-            books.relaxing.follow(books.balance.utilisation(), books.look_at)
+            books.relaxing.follow(books.balance.utilisation(), books.shapes.look_at)
         books.matching.flush()
         self._claims.drop_void()
 

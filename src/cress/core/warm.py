@@ -30,6 +30,7 @@ from cress.core.kernels import (
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.device_requests import ask_of
 from cress.core.placing.mix import FIRST
+from cress.core.questions import never_fits
 from cress.core.run_history import RunHistory
 from cress.core.scheduler import Scheduler
 from cress.core.tables.devices import unit_fits
@@ -175,8 +176,8 @@ def _play(
         running += [each.attempt for each in core.decide(now).items if isinstance(each, Start)]
         for waiting in list(core.books.waiting())[:4]:
             core.veto(waiting.job.id)
-        core.books.fits_now(job.request)
-        core.books.never_fits(job)
+        core.fits_now(job.request)
+        never_fits(core.books, job)
     _devices(core)
     _history()
     _domains(dimensions, options, nodes, groups)

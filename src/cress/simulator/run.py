@@ -175,7 +175,7 @@ def why_never(plan: Plan, choice: PolicyChoice, position: int) -> str:
     core = path_of(plan.workload, known, options, plan.request.events).core
     group = known[0].name if choice.merged else plan.group_names[int(plan.group_of[position])]
     job = Jobs(plan.workload, [position], [group]).make(position, 1)
-    wants = core.books.as_asked((job,), lasting_wants(job, core.dimensions))
+    wants = core.books.asking.as_asked((job,), lasting_wants(job, core.dimensions))
     asked = [(kind.request, kind.wants) for kind in wants.kinds] or [(job.request, wants)]
     request, wants = next((pair for pair in asked if not core.books.fit.ever_fits(*pair)), asked[0])
     if not core.books.fit.ever_fits(request):

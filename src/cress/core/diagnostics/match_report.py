@@ -53,7 +53,7 @@ def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
 
     Names of running jobs are replaced by their nodes. Tasks that restart together have one requirement.
     """
-    request, wants = core.asked_by(job)
+    request, wants = core.shapes.asked_by(job)
     texts: list[tuple[Kind, str]] = []
     for clause in wants.hard:
         kind = Kind.CONDITION if clause.kind in (Kind.NODES, Kind.DATA) else clause.kind

@@ -9,6 +9,7 @@ from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import Wants
 from cress.core.placing.kinds import TaskKind, kinds_of, lasting_wants
 from cress.core.placing.shape import Shape
+from cress.core.questions import never_fits
 from cress.model.job import Job
 
 
@@ -40,8 +41,8 @@ def short_parts(core: Books, job: JobEntry) -> Short:
 def never_part(core: Books, job: Job) -> tuple[TaskKind, Wants] | None:
     """Return the kind of tasks of a gang that could never run alone, with its lasting wants; ``None`` if each could."""
     for kind in kinds_of(job, core.dimensions):
-        if core.never_fits(kind.job):
-            return kind, core.as_asked((kind.job,), lasting_wants(kind.job, core.dimensions))
+        if never_fits(core, kind.job):
+            return kind, core.asking.as_asked((kind.job,), lasting_wants(kind.job, core.dimensions))
     return None
 
 

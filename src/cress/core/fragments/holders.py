@@ -40,8 +40,7 @@ def reduce_lease(core: Books, number: int) -> int:
     core.pool.reduce(number)
     holder = lease.holder
     if holder is not None and not any(holder.amounts) and not lease.tasks and not holder.stopping:
-        core.mark_leaving(holder)
-        core.to_stop[holder.id] = core.now
+        core.let_stop(holder)
     return lease.node
 
 
@@ -75,7 +74,7 @@ def settle(core: Books, lease: WorkloadLease) -> None:
         held[device] = tuple(have + plus - minus for have, plus, minus in zip(own, more, less, strict=True))
     holder.amounts = tuple(map(sum, zip(*held.values(), strict=True)))
     mask = sum(1 << device for device, amounts in held.items() if device != NO_DEVICE and any(amounts))
-    end = holder.last_end if core.limits_count and holder.job.group.predicts else holder.expected
+    end = holder.last_end if core.expected.limits_count and holder.job.group.predicts else holder.expected
     holder.slot = core.leases.hold_amounts(f, holder.amounts, end, mask)
     core.set_holder(holder.slot, holder)
     group = holder.job.group
@@ -124,5 +123,4 @@ def _recall(core: Books, lease: WorkloadLease) -> None:
             continue
         coming = list(map(sum, zip(coming, *gives, strict=True)))
         if not borrower.stopping:
-            core.mark_leaving(borrower)
-            core.to_stop[borrower.id] = core.now
+            core.let_stop(borrower)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from cress.core.books import Books
+from cress.core.charging import charge_ending_with, charge_of
 from cress.core.gates.rights import is_within_quota, takers_for
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker
@@ -32,6 +33,8 @@ class Evictions:
         self._books = books
         self._dropped_at = claims.dropped_at
         self._reservations = books.reservations
+        self._cluster = books.cluster
+        self._pool = books.pool
 
     # --- rights ------------------------------------------------------------------------------------------------
 
@@ -153,20 +156,20 @@ class Evictions:
         """Return True if the groups for which others yield may take the unit on these nodes, less its victims in its
         own group.
         """
-        charge = self._books.charge_of(job, eviction.nodes)
+        charge = charge_of(self._cluster, job, eviction.nodes)
         for victim in eviction.attempts:
             if victim.job.group is job.group:
-                charge = tuple(map(int.__sub__, charge, self._books.charge_ending_with(victim)))
+                charge = tuple(map(int.__sub__, charge, charge_ending_with(self._pool, victim)))
         return all(taker.may_take(charge) for taker in eviction.takers)
 
     def _keeps_bounds(self, job: JobEntry, eviction: Eviction) -> bool:
         """Return True if every group of a unit keeps to its MaxQuota with the unit in place of its victims."""
-        charge = self._books.charge_of(job, eviction.nodes)
+        charge = charge_of(self._cluster, job, eviction.nodes)
         for node in job.group.path():
             lost = [0] * len(charge)
             for victim in eviction.attempts:
                 if node in victim.job.group.path():
-                    add_amounts(lost, self._books.charge_ending_with(victim))
+                    add_amounts(lost, charge_ending_with(self._pool, victim))
             amounts = zip(node.used, node.claimed, node.leaving, lost, charge, node.most or (), strict=False)
             if any(
                 used + claimed - leaving - less + more > most

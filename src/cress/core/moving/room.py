@@ -44,8 +44,8 @@ def shape_of_moved(core: Books, job: JobEntry) -> Shape:
     wants = NO_WANTS
     if job.constraints is not None:
         wants = job.constraints.wants(0, job.job.counted_as, job.group.name, 1)
-    if core.is_asked:
-        wants = core.as_asked((job.job,), wants)
+    if core.asking.is_asked:
+        wants = core.asking.as_asked((job.job,), wants)
     return core.fit.shape(job.job.request, 1, wants)
 
 

@@ -33,7 +33,7 @@ class Starter:
         self._pending = pending
         self._timeline = books.timeline
         self._fit = books.fit
-        self._rejoining = books.rejoining
+        self._rejoining = books.units.rejoining
         self._reserved = books.advance_reservations
 
     def start_one(self, job: JobEntry, now: int, *, due: bool) -> bool:

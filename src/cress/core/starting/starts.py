@@ -8,6 +8,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.fragments.search import FragmentPlace, rest_of
 from cress.core.gates.pending import Pending
+from cress.core.job_ends import end_of
 from cress.core.jobs import ClaimEntry, JobEntry
 from cress.core.kernels.holding import NONE
 from cress.core.passes import Decided
@@ -56,7 +57,7 @@ class TaskStarts:
         Return the node, or ``NOWHERE``.
         """
         self._pending.count()
-        end = self._books.end_of(job)
+        end = end_of(self._books, job)
         slot = self._leases.take_slot(end)
         f = self._balance.place(job.shape, slot, end, closed)
         if f < 0:
@@ -73,7 +74,7 @@ class TaskStarts:
     def place_all(self, job: JobEntry, *, due: bool = False) -> None:
         """Start all waiting tasks of a gang that is known to fit, one by one, each on the best node."""
         self._pending.count()
-        end = self._books.end_of(job)
+        end = end_of(self._books, job)
         slots = [self._leases.take_slot(end) for _ in range(job.shape.size)]
         places = self._balance.place_many(job.shape, slots, end)
         started = zip(job.next_tasks(len(slots)), places, slots, self._balance.choices, strict=True)
@@ -106,7 +107,7 @@ class TaskStarts:
     def start_at(self, job: JobEntry, nodes: list[tuple[int, int]], basis: Basis) -> None:
         """Start the tasks of a claim, or all tasks of a gang of several kinds, at these places, by task number."""
         claim = basis.claim
-        end = self._books.end_of(job)
+        end = end_of(self._books, job)
         asked = tuple(claim.tasks) if claim is not None else job.next_unit()
         tasks = job.by_kind(range(job.job.tasks) if asked is None else asked)
         shape = job.shape if claim is None else claim.shape
@@ -121,7 +122,7 @@ class TaskStarts:
     def start_on(self, job: JobEntry, task: int, f: int, basis: Basis) -> None:
         """Start a task on a chosen node."""
         shape = job.shape if basis.claim is None else basis.claim.shape
-        slot = self._leases.hold(f, shape.row, self._books.end_of(job))
+        slot = self._leases.hold(f, shape.row, end_of(self._books, job))
         self.start(job, task, f, slot, basis)
 
     def start_in(self, job: JobEntry, room: FragmentPlace, *, due: bool = False) -> None:
@@ -179,6 +180,6 @@ class TaskStarts:
         slots = [0] * len(members)
         for i in devices.in_turn([shape.ask for shape in shapes]):
             self._fit.want(shapes[i])
-            slots[i] = self._leases.hold(f, shapes[i].row, self._books.end_of(members[i]))
+            slots[i] = self._leases.hold(f, shapes[i].row, end_of(self._books, members[i]))
             self._fit.unwant(shapes[i])
         return slots

@@ -209,7 +209,7 @@ class Hopeless:
         # All values on which its constraints depend.
         key: tuple[object, ...] = (*placement_of(job), job.request, job.type)
         key = (*key, job.application, job.tasks if job.gang else 0)
-        if self._core.books.is_asked or names_itself(job):
+        if self._core.books.asking.is_asked or names_itself(job):
             # Attributes of the job itself matter as well.
             key = (
                 *key,
@@ -300,7 +300,7 @@ def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
 def _never(context: Context, job: Job) -> NotAccepted:
     """Return the error of a job whose task fits no registered node, or whose gang does not fit all nodes together."""
     core = context.core
-    wants = core.books.as_asked((job,), lasting_wants(job, core.dimensions))
+    wants = core.books.asking.as_asked((job,), lasting_wants(job, core.dimensions))
     if wants.kinds:
         return _never_in_parts(context, job)
     return _never_alike(context, job, wants)

@@ -1,0 +1,1 @@
+"""The change that each fact makes, by topic."""

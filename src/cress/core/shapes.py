@@ -1,0 +1,151 @@
+"""Shapes of waiting jobs: what the next unit asks for now, and what follows when that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from cress.core.asking import Asking
+from cress.core.future.plans import Plans
+from cress.core.jobs import JobEntry
+from cress.core.placing.balance import Balance
+from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
+from cress.core.placing.fit import Fit
+from cress.core.placing.kinds import KindsConstraints, request_and_wants
+from cress.core.placing.shape import Shape
+from cress.core.relaxation import RelaxationTimes
+from cress.core.tables.cluster import Cluster
+from cress.core.unit_constraints import beside_running, combination
+from cress.core.units import Units
+from cress.model.job import Job
+from cress.model.resources import ResourceVector
+
+
+class Present(Protocol):
+    """The time (µs) of the core."""
+
+    now: int
+
+
+class Shapes:
+    """Shapes of jobs, under their current constraints."""
+
+    def __init__(
+        self, present: Present, fit: Fit, balance: Balance, plans: Plans, relaxing: RelaxationTimes, asking: Asking,
+        units: Units,
+    ) -> None:  # fmt: skip
+        self._present = present
+        self._fit = fit
+        self._balance = balance
+        self._plans = plans
+        self._relaxing = relaxing
+        self._asking = asking
+        self._units = units
+        self._cluster: Cluster = fit.cluster
+        self._dependencies = units.dependencies
+
+    def first(self, job: Job, constraints: Constraints | None) -> Shape:
+        """Return the shape of a job that does not wait yet, its own constraints left out."""
+        size = job.tasks if job.gang else 1
+        return self._fit.shape(job.request, size) if constraints is None else Shape(job.request, size)
+
+    def shape_of(self, job: JobEntry, size: int, tasks: Sequence[int] = ()) -> Shape:
+        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints.
+
+        ``tasks``: the tasks meant, for a gang with parts.
+        """
+        request, wants = self.asked_by(job, size, tasks)
+        return self._fit.shape(request, size, wants)
+
+    def asked_by(self, job: JobEntry, size: int = 1, tasks: Sequence[int] = ()) -> tuple[ResourceVector, Wants]:
+        """Return the amounts and the current constraints of the same unit."""
+        companions = job.unit()
+        if companions:
+            home = job.foreseen.homes.get(job.upcoming)
+            if home is not None:
+                name = self._cluster.names[home]
+                request, wants = beside_running(
+                    self._dependencies, job, companions, self._present.now, self._balance.utilisation, name
+                )
+            else:
+                request, wants = combination(
+                    self._dependencies, job, companions, self._present.now, self._balance.utilisation
+                )
+            return request, self._asking.unit_as_asked(job, wants)
+        if job.constraints is None:
+            return job.job.request, self._asking.as_asked((job.job,), NO_WANTS)
+        if isinstance(job.constraints, KindsConstraints):
+            asked = (job.foreseen.soft, job.job.counted_as, job.group.name)
+            kinds = job.constraints.of_tasks(tasks or job.next_unit(), *asked)
+            request, wants = request_and_wants(kinds, job.job.licences)
+            return request, self._asking.as_asked((job.job,), wants)
+        wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name, size)
+        return job.job.request, self._asking.as_asked((job.job,), wants)
+
+    def renew(self, job: JobEntry) -> None:
+        """Update the shape of a job whose unit waits, in its queue or for claimed room; others changed its wants."""
+        if job.queued:
+            self.refit(job)
+        elif job.claims:
+            self.fit_anew(job)
+
+    def look_at(self, job: JobEntry) -> None:
+        """Update the shape of a waiting job: clauses may have become soft or hard."""
+        if job.companions:
+            self._units.in_doubt = True
+        if (job.constraints is not None and self.weigh(job)) or job.companions:
+            self.fit_anew(job)
+        self._relaxing.note(job, self._present.now)
+
+    def refit(self, job: JobEntry) -> None:
+        """Update the shape of a job after its next unit has changed."""
+        if job.queued:
+            if job.constraints is not None:
+                self.weigh(job)
+            self.fit_anew(job)
+            self._relaxing.note(job, self._present.now)
+
+    def fit_anew(self, job: JobEntry) -> None:
+        """Give a job, or its claims, the shape of its next unit."""
+        old = job.shape
+        shape = self.shape_of(job, job.unit_size if job.queued and job.job.gang else old.size)
+        if shape is old:
+            return
+        self.reshape(job, shape)
+        if job.queued:
+            self._fit.want(job.shape)
+            self._fit.unwant(old)
+            job.group.policy.reshaped(job)
+        # Earlier failures, reservations and plans belong to another shape.
+        self._plans.forget(job)
+        self._cluster.loosened += 1
+
+    def weigh(self, job: JobEntry) -> bool:
+        """Make every clause of a job hard or soft as due now; return True if one has changed."""
+        assert job.constraints is not None
+        load = self._balance.utilisation() if job.constraints.by_load else 0.0
+        soft = job.constraints.soft_now(self._present.now - job.since, load)
+        changed = soft != job.foreseen.soft
+        job.foreseen.soft = soft
+        return changed
+
+    def reshape(self, job: JobEntry, shape: Shape) -> None:
+        """Give a job and its claims another shape."""
+        if shape is job.shape:
+            return
+        job.shape = shape
+        for claim in job.claims:
+            own = self.claimed(job)
+            if own is not claim.shape:
+                self._fit.want(own)
+                self._fit.unwant(claim.shape)
+                claim.shape = own
+
+    def claimed(self, job: JobEntry) -> Shape:
+        """Return the shape of a claimed unit of the job, which never starts together with other jobs."""
+        if not job.companions or not job.unit():
+            return job.shape
+        wants = NO_WANTS
+        if job.constraints is not None:
+            wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name)
+        return self._fit.shape(job.job.request, 1, self._asking.as_asked((job.job,), wants))
