@@ -4,7 +4,8 @@ A test without the mark may take as many seconds of processor (of its process an
 and of time as ``BUDGET`` says. Its own fixtures count, those that it shares with others do not. Machines differ, and
 other programs run beside it. So the budget of a test that is above it becomes wider: by what a fixed piece of work
 takes more than ``REFERENCE``, and its time by what the processors were asked for. Stories that are drawn differ from
-commit to commit, and so does what they take: a file with properties has ``DRAWN`` budgets for each test.
+commit to commit, and so does what they take: a file with properties has ``DRAWN`` budgets for each test. What is
+measured may be ``NOISE`` times what it was.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Spent(NamedTuple):
 
 BUDGET = Spent(3.0, 8.0)
 DRAWN = 3
+# Two measurements of one test differ by up to a half, with the state of caches and of the other processor.
+NOISE = 1.5
 
 
 def budget_now() -> Spent:
@@ -145,8 +148,9 @@ class Budget:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print where the time went, by folder, file and test; note what was above the budget (tools/run_tests.py)."""
-        if terminalreporter.config.cache is not None:
-            terminalreporter.config.cache.set("budget/above", self.above)
+        cache = getattr(terminalreporter.config, "cache", None)
+        if cache is not None:
+            cache.set("budget/above", self.above)
         if len(self.tests) < 100:
             return
         folders: dict[str, Spent] = defaultdict(Spent)
@@ -170,4 +174,5 @@ class Budget:
 
 
 def _is_above(spent: Spent, budget: Spent, times: int) -> bool:
-    return spent.processor > times * budget.processor or spent.wall > times * budget.wall
+    most = NOISE * times
+    return spent.processor > most * budget.processor or spent.wall > most * budget.wall
