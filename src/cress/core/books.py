@@ -147,7 +147,9 @@ class Books:
         for number in self.relations.selections.take_touched():
             other = self.jobs.get(number)
             if other is not None:
-                self.shapes.renew(other)
+                # The unit of its leaders avoids what it avoids.
+                for job in dict.fromkeys((other, *other.carried.values(), *other.beside.values())):
+                    self.shapes.renew(job)
 
     def drop_if_over(self, job: JobEntry) -> None:
         """Drop a job with no waiting and no running task."""
