@@ -46,7 +46,7 @@ def less_urgent(victim: Running, by: int, core: Scheduler, now: int) -> bool:
         least = Fraction(0)
     else:
         longest = task.longest if ran < task.longest else task.limit
-        least = urgency(task.deadline - now, task.shortest - ran, longest - ran, task.group.options.late)
+        least = urgency(task.deadline - now, max(0, task.shortest - ran), longest - ran, task.group.options.late)
     slack = Fraction(1, 100_000)  # the core counts in millionths
     return (
         most > job.group.options.urgency_threshold

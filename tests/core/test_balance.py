@@ -464,3 +464,7 @@ def test_applications_with_the_same_bottleneck_are_kept_apart(first: JobBuilder,
     world.run(first.tasks(2)).run(second.tasks(2))
     assert sorted(world.nodes_of(first.name)) == ["n1", "n2"]
     assert sorted(world.nodes_of(second.name)) == ["n1", "n2"]
+
+
+def test_a_whole_number_as_threshold_is_a_float_as_the_compiled_kernels_expect() -> None:
+    assert type(two_lopsided(1).core.books.balance.threshold) is float

@@ -260,3 +260,10 @@ def test_a_task_outlives_its_estimate_after_its_group_has_gone_back_to_limits() 
 def test_a_job_of_a_group_that_is_gone_needs_no_estimate() -> None:
     world = predicting()
     assert not world.core.needs_estimate(job("x").group("gone").build(1, world.dimensions))
+
+
+def test_a_run_is_never_expected_to_be_longer_than_its_limit() -> None:
+    world = predicting()
+    world.submit(job("x").cpu(1).limit(0.000_001).expected(0).group("g"))
+    state = world.state("x")
+    assert state.run == state.limit == 1

@@ -363,3 +363,14 @@ def test_a_lease_is_not_preempted_in_its_minimum_time() -> None:
     assert not world.told
     world.wait(61).decide()
     assert [world.names[start.job] for start in world.told.values()] == ["lease"]
+
+
+def test_a_stopping_task_leaves_nothing_to_a_lease_that_ends_with_it() -> None:
+    world = cluster(group("a", 1), group("b", 3))
+    world.run(of("a", "named", 1, workload="w"), of("a", "other", 2))
+    world.cancel("named").submit(of("b", "wide", 3)).decide()
+    assert world.victims() == ["other"]
+    world.finish("other", outcome=Outcome.PREEMPTED)
+    world.finish("named", outcome=Outcome.CANCELLED)
+    assert [lease.idle for lease in world.core.pool.leases.values() if lease.idle] == []
+    assert world.jobs_running() == ["wide"]

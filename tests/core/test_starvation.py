@@ -330,3 +330,21 @@ def test_small_jobs_of_its_own_group_do_not_start_for_ever_before_a_wide_one_of_
     arrivals = stream("b", 170, 7, 24, limited=True) + stream("c", 100, 11, 40, priority=2, limited=True)
     story = play(world, [*arrivals, (at, wide, 40)])
     assert story.started["wide"] <= at + 2 * (20 + 40)
+
+
+@pytest.mark.parametrize(("most", "started"), [(0, ["big", "longer"]), (1, ["big"])])
+def test_nothing_is_kept_for_a_due_unit_where_limits_keep_the_jobs_of_all_other_groups_waiting(
+    most: int, started: list[str]
+) -> None:
+    world = World(
+        group("a", 4).limits(running=most),
+        group("b", 4, "Capacity"),
+        nodes=[node("large").cpu(4), *nodes(4, cpu=1)],
+        drain_after=20 * SECOND,
+    )
+    world.run(job("big").cpu(4).group("b").user("own").limit(100))
+    wide, waits = job("wide").cpu(4).group("b").user("zoe").limit(40), job("waits").cpu(2).group("a").limit(100)
+    world.submit(wide, waits).decide()
+    world.wait(20).decide()
+    world.submit(job("longer").cpu(1).group("b").user("ann").limit(81)).decide()
+    assert world.jobs_running() == started

@@ -238,3 +238,18 @@ def test_a_restored_one_goes_on_alike(cordoned: bool) -> None:
     twin = sent_away(made.core)
     assert twin.validate() == []
     assert twin.export() == made.core.export()
+
+
+def test_a_unit_avoids_what_a_later_job_excludes_of_its_running_companion() -> None:
+    fill = job("fill").group("h").cpu(6).requires('Nodes in ("new")')
+    made = world(A, B.labelled(tier="db"))
+    made.add_node(node("new").cpu(8).where(GCC="4.8", Zone="new")).run(fill)
+    made.cordon("n1").finish("a", outcome=Outcome.FAILED, again=True)
+    made.submit(job("c").group("h").cpu(1).requires('Nodes in ("new") && away_from("tier=db", Zone)'))
+    made.decide()
+    made.finish("fill")
+    assert stops(made) == []
+    made.add_node(node("third").cpu(8).where(GCC="4.8", Zone="third")).decide()
+    assert stops(made) == ["b"]
+    made.finish("b", outcome=Outcome.PREEMPTED)
+    assert made.nodes_of("a") == made.nodes_of("b") == ["third"]

@@ -263,3 +263,11 @@ def test_who_puts_a_minute_on_everything_takes_nobody_below_its_quota(
         honest = world.running_of("honest")
         waits = any(state.waiting for state in world.core.jobs.values() if state.group.name == "honest")
         assert honest >= 8 or not waits, f"{honest} of 8 while more wait"
+
+
+@pytest.mark.parametrize(("late", "victims"), [("urgent", []), ("best_effort", ["old"])])
+def test_a_task_that_outlived_its_limit_and_its_deadline_is_late(late: str, victims: list[str]) -> None:
+    world = clocked(urgent("a", 4, late=late), cpu=4)
+    world.run(of("a", "old", 4, limit="1min", due=MINUTE + SECOND))
+    world.wait(62).submit(of("a", "tight", 4, due=HOUR + 62 * SECOND).expected(3600)).decide()
+    assert world.victims() == victims

@@ -8,7 +8,7 @@ from cress.core.books import Books
 from cress.core.gates.gates import Gates
 from cress.core.gates.rights import is_within_quota
 from cress.core.groups.guarantees import may_be_within_quota
-from cress.core.groups.running_limits import head_of
+from cress.core.groups.running_limits import head_of, may_run
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.making_room.evictions import Evictions
@@ -213,7 +213,8 @@ class Cycle:
                 continue
             # Only other groups can take the room of a group beyond its quota. Where quotas name kinds of nodes, another
             # kind may be owed to the group.
-            if group.jobs < len(books.jobs) and group.kinds is None and may_be_within_quota(job, books.cluster):
+            others = any(may_run(other) for other in self._groups if other is not group)
+            if others and group.kinds is None and may_be_within_quota(job, books.cluster):
                 gates.keep_quota_for(job)
             if current.several and not is_within_quota(books, job) and self._serve_owed(current):
                 return True

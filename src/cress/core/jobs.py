@@ -130,7 +130,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     def expect(self, estimate: RunEstimate | None) -> None:
         """Take over an estimate; without one, tasks are expected to run to their limits."""
         self.estimate = estimate
-        self.run = self.limit if estimate is None else max(_LEAST_RUN, min(self.limit, estimate.run))
+        self.run = self.limit if estimate is None else min(self.limit, max(_LEAST_RUN, estimate.run))
         mean = min(self.limit if estimate is None else estimate.mean, _MOST_MEAN)
         self.cost = max(mean, _LEAST_MEAN) * _size(self.job.total(0) if self.job.gang else self.job.request[0])
 
@@ -405,6 +405,14 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
         """
         options = self.job.group.options
         return self.start + max(options.min_runtime, options.drain_after if self.due else 0)
+
+    def leaves_to(self, lease: WorkloadLease) -> bool:
+        """Return True if its amounts in a lease of its workload stay there when it ends.
+
+        What it yields to another unit does not stay. Neither does what a stopping task leaves to a lease that ends with
+        its tasks: the unit for which it stops counts on it.
+        """
+        return not self.yields and (lease.is_held or not self.stopping)
 
     def grace(self, options: Options) -> int:
         """Return the time (µs) that it gets after its signal as a victim.

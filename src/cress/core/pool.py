@@ -283,8 +283,7 @@ class Pool:
     def ended(self, attempt: Attempt, now: int) -> None:
         """Return to leases what a task used of them, after its own row is released.
 
-        Borrowed parts return to their owners, its own amounts to its workload. Amounts that it yields to another unit
-        are not kept.
+        Borrowed parts return to their owners, its own amounts to its workload, unless it yields them (`leaves_to`).
         """
         for part in attempt.parts:
             self._rows.release(part.slot)
@@ -295,7 +294,7 @@ class Pool:
         inside, attempt.inside = attempt.inside, []
         for lease, piece in inside:
             lease.tasks.pop(attempt.id, None)
-            if not attempt.yields and lease.id in self.leases:
+            if lease.id in self.leases and attempt.leaves_to(lease):
                 self.put(lease, piece)
         for lease in dict.fromkeys(lease for lease, _ in inside):
             self._task_left(lease, now)

@@ -410,7 +410,8 @@ class _VictimSearch:
         longest = np.where(ran < table[:, R_LONGEST], table[:, R_LONGEST], table[:, R_LIMIT]) - ran
         late = np.array([group.options.late == "urgent" for group in core.groups])[table[:, R_GROUP]]
         left = table[:, R_DEADLINE] - core.now
-        lost = table[:, R_SHORTEST] - ran > left
+        # A task that outlived its estimate ends now at best, so beyond its deadline it is late.
+        lost = np.maximum(table[:, R_SHORTEST] - ran, 0) > left
         share = np.minimum(1.0, np.maximum(longest, 0) / np.maximum(left, 1))
         known = (table[:, R_DEADLINE] < NEVER) & (table[:, R_LONGEST] < NEVER)
         found: Ints = np.rint(_WHOLE * np.where(known, np.where(lost, late, share), 0.0)).astype(np.int64)

@@ -33,6 +33,11 @@ def may_start_more(group: GroupState) -> bool:
     return len(group.policy) > 0 and (not group.counters or group.waiting_jobs.any_may_start(group.counters))
 
 
+def may_run(group: GroupState) -> bool:
+    """Return True if a group has jobs that hold room or whose start its limits allow."""
+    return group.jobs > 0 and bool(not group.counters or group.attempts or group.claims or may_start_more(group))
+
+
 def that_may_start(group: GroupState, jobs: Iterable[JobEntry]) -> Iterator[JobEntry]:
     """Yield the waiting jobs among these that the limits of a group let start one after the other."""
     if not group.counters:

@@ -96,9 +96,6 @@ class OverDomain(PlacedPredicate):
             self._eligible = (self.relations.facts, domains, found)
         return found
 
-    def close(self, closed: Bools, changed: Ints) -> int:
-        raise NotImplementedError
-
     def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
         # + 0 turns -0 into 0, because scores are compared by their bits.
         return take_over(np.float32(weight) * self.values() + np.float32(0), worth, changed)
