@@ -54,6 +54,11 @@ def less_urgent(victim: Running, by: int, core: Scheduler, now: int) -> bool:
     )
 
 
+def starts_in_part(job: Job) -> bool:
+    """Whether a gang may start in part at some time; all its parts say so then."""
+    return "IssueAsWhole" in (job.parts[0].requirement if job.parts else job.requirement)
+
+
 # --- who runs where --------------------------------------------------------------------------------------------------
 
 
@@ -184,7 +189,7 @@ class Account:
         later = {task for (each, task), time in self.not_before.items() if each == job.id and time > now}
         assert not later if job.gang else start.task not in later, f"{start} before its time"
         assert start.node not in self.closed, f"{start} on a node that takes nothing"
-        if job.gang:
+        if job.gang and not starts_in_part(job):
             assert all(self.running[each].since == now for each in self.running_of(job.id)), f"{start} beside others"
         self.waiting[job.id].discard(start.task)
         until = NEVER if job.time_limit is None else now + job.time_limit
@@ -335,10 +340,10 @@ class Account:
     # comparisons
 
     def check_gangs(self, decisions: list[Decision]) -> None:
-        """In one answer all tasks of a gang that waited start, or none."""
+        """In one answer all tasks of a gang that waited start, or none, unless it may start in part."""
         started = Counter(decision.job for decision in decisions if isinstance(decision, Start))
         for job in started:
-            if self.jobs[job].gang:
+            if self.jobs[job].gang and not starts_in_part(self.jobs[job]):
                 assert not self.waiting[job], f"{len(self.waiting[job])} tasks of gang {job} were left behind"
 
     def note_idle(self, core: Scheduler) -> None:

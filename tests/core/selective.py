@@ -47,6 +47,8 @@ def selective(job: Job, rng: Random) -> Job:
         *([job.requirement] if job.requirement else []),
         *(each + rng.choice(DOMAIN_RELAXATIONS) for each in clauses),
     ]
+    if job.gang and rng.random() < 0.2:
+        texts.append(f"IssueAsWhole = {rng.randint(1, job.tasks)} && f(x) = (Waittime > 10s)")
     rank = job.rank or rng.choice(("", "", "", "spread(Zone)", '2 × near("tier=db", Zone)', "CPU - 3 × spread(Rack)"))
     return msgspec.structs.replace(
         job,

@@ -290,18 +290,15 @@ def in_parts(job: Job, rng: Random, *, alike: bool) -> Job:
     """Some gangs as two parts, which ask for the same (``alike``), or for different amounts, or only one of which has
     the requirement.
     """
-    over_all = any(
-        word in f"{job.requirement} {job.rank}" for word in ("spread", "away_from", "near", "Adjacent", "Whole")
-    )
-    if rng.random() < 0.5 or over_all or job.max_per_rack or job.is_lease or job.type is not JobType.BATCH:
+    if rng.random() < 0.5 or job.is_lease or job.type is not JobType.BATCH:
         return job
     first = rng.randint(1, job.tasks - 1)
     cores, memory = rng.choice(SIZES)
     other = (int(1000 * cores), memory, *rng.choice((job.request[2:], (0,) * len(job.request[2:]))))
     requests = rng.choice(((job.request, other), (other, job.request), (job.request, job.request)))
     asked = rng.choice(((job.requirement, job.rank), ("", "")))
-    if "within" in job.requirement:
-        # It is about all tasks.
+    if any(word in job.requirement for word in ("within", "spread", "away_from", "near", "Adjacent", "Whole")):
+        # These are about all tasks.
         asked = job.requirement, asked[1]
     if alike:
         requests, asked = (job.request, job.request), (job.requirement, job.rank)

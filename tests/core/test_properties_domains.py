@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -186,9 +187,9 @@ def watching(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[
             if any(start.claimed for start in its):
                 # What it was promised holds, whoever came meanwhile.
                 continue
-            clauses = [
-                each for each in parse_requirement(it.requirement, stored=True).clauses if each.relaxation is None
-            ]
+            # Both parts of a gang have these clauses.
+            requirement = it.parts[0].requirement if it.parts else it.requirement
+            clauses = [each for each in parse_requirement(requirement, stored=True).clauses if each.relaxation is None]
             allowed = [
                 name
                 for name, node in account.nodes.items()
@@ -208,11 +209,12 @@ def watching(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[
     return watch
 
 
-def test_in_any_story_every_start_satisfies_the_hard_clauses_and_is_accepted() -> None:
+@pytest.mark.parametrize("parts", ["none", "some"])
+def test_in_any_story_every_start_satisfies_the_hard_clauses_and_is_accepted(parts: str) -> None:
     seen: Counter[str] = Counter()
 
     @fixed(10)
-    @given(settings_of_any_kind(selective=True), operations(CONSTRAINED))
+    @given(settings_of_any_kind(selective=True, parts=parts), operations(CONSTRAINED))
     def check(setting: Setting, story: list[Operation]) -> None:
         Player(setting, budget=1, watch=watching(seen)).play(story)
 

@@ -23,6 +23,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "everything": ({"parts": "some"}, EVERYTHING),
     "constrained": ({"parts": "some", "constrained": True}, CONSTRAINED),
     "placed": ({"parts": "some", "constrained": True, "placed": True}, PLACED),
+    "selective": ({"parts": "some", "selective": True}, CONSTRAINED),
 }
 
 

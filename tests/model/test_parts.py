@@ -118,18 +118,25 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"tasks": 3}, ["jobs[0].tasks: cannot be combined with parts, which have their own (tasks: in each part)"]),
     ({"gang": False}, ["jobs[0].gang: is false, and parts start together or not at all (leave it out)"]),
     (
-        {"gang": "2 && f(x) = (Waittime > 5min)"},
-        ["jobs[0].gang: cannot start in part: it has parts (true, or leave it out)"],
+        {"gang": "10 && f(x) = (Waittime > 5min)"},
+        ["jobs[0].gang: starts with at least 10 of 9 tasks (1 to 9 && f(x) = (…))"],
     ),
-    ({"spread": "zone"}, ["jobs[0].spread: cannot be asked for all parts together"]),
-    ({"max_per_rack": 1}, ["jobs[0].max_per_rack: cannot be asked for all parts together"]),
+    (
+        {"max_running": 1},
+        ["jobs[0].max_running: is a limit of running tasks, and parts start all at once (leave it out)"],
+    ),
     (
         {"parts": {"a": {"command": "x", "requirement": "Fast ="}}},
         ["jobs[0].parts.a.requirement: at the end: a value is expected"],
     ),
     (
-        {"parts": {"a": {"command": "x", "requirement": "spread(Switch)"}}},
-        ["jobs[0].parts.a.requirement: spread(Switch) is about all tasks of a gang, and cannot be asked of parts"],
+        {"parts": {"a": {"command": "x", "requirement": "spread(Switch)"}, "b": {"command": "x"}}},
+        [
+            (
+                "jobs[0].parts: spread(Switch) is about all tasks of a gang, and only some parts have it (in the "
+                "requirement of each part, or as a key of the job, such as spread: or gang:)"
+            )
+        ],
     ),
     (
         {"parts": {"a": {"command": "x", "requirement": "within(Switch)"}, "b": {"command": "x"}}},

@@ -186,17 +186,17 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
             self.waits[task] = now
 
     def next_unit(self) -> list[int] | None:
-        """Return the waiting tasks of a gang, or those of its claim if none waits; ``None`` means all, or that all
+        """Return the tasks of the next unit, or those of its claim if none waits; ``None`` means all, or that all
         run.
         """
         if not self.waiting:
             return list(self.claims[0].tasks) or None if self.claims else None
-        return None if self.waiting == self.job.tasks else self.next_tasks(self.waiting)
+        size = self.unit_size
+        return None if size == self.job.tasks else self.next_tasks(size)
 
     def by_kind(self, tasks: Iterable[int]) -> list[int]:
-        """Sort tasks of a gang by kind, like the places of its shape."""
-        assert isinstance(self.constraints, KindsConstraints)
-        return self.constraints.by_kind(tasks)
+        """Sort tasks by kind, like the places of a shape."""
+        return self.constraints.by_kind(tasks) if isinstance(self.constraints, KindsConstraints) else list(tasks)
 
     def unit_requests(self) -> Iterable[tuple[ResourceVector, int]]:
         """Return the requests of the tasks of the next unit, with the number of tasks for each.

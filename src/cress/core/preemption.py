@@ -8,7 +8,7 @@ not needed. The node with the cheapest set wins. A *claim* keeps the freed resou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -45,11 +45,11 @@ from cress.core.kernels.victims import (
     lose,
     name_victims,
 )
-from cress.core.placing.fit import match_caps, rules_of_all
+from cress.core.placing.fit import match_caps, rules_of_unit
 from cress.core.placing.gang_rules import NO_RULES, GangRules
-from cress.core.placing.gangs import MOST_CHOICES, GangRoom, by_domains, gang_rooms
+from cress.core.placing.gangs import GangRoom, by_domains
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import domains_of
+from cress.core.placing.together import rooms_in
 from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tree.amounts import Amounts, add_amounts
@@ -545,36 +545,35 @@ class _VictimSearch:
                 )
         return all(node.ratio_with(change) > least for node, change in lost.values())
 
-    def _choices(self) -> Iterator[tuple[list[Ints], GangRoom | None]]:
-        """Yield limits of copies per node, by kind, and the gang room, for each choice of domains.
+    def _choices(self) -> Iterator[tuple[list[Ints], list[GangRoom] | None]]:
+        """Yield limits of copies per node, and the room for any order of tasks, both by kind, for each choice of
+        domains.
 
         Only choices that could hold the unit when empty count. An empty array means no limit.
         """
         shape = self.job.shape
-        rules = rules_of_all(shape.kinds) if shape.kinds else NO_RULES
-        if rules.hard:
-            alone = [self.fit.room_when_empty(each) for each in shape.kinds]
-            ways = domains_of(GangRules(rules.hard), [each.size for each in shape.kinds], alone)
-            yield from ((among, None) for among in islice(ways, MOST_CHOICES))
-        elif by_domains(shape):
-            for room in gang_rooms(shape, self.fit.room_when_empty(shape)):
-                yield [room.open_copies()], room
-        else:
-            yield [self.fit.caps(each) for each in shape.kinds or (shape,)], None
+        rules = rules_of_unit(shape) if shape.kinds or by_domains(shape) else NO_RULES
+        if not rules.hard:
+            yield [self.fit.caps(each) for each in shape.every_kind], None
+            return
+        room = self.fit.when_empty(shape)
+        room.rules = GangRules(rules.hard) if shape.kinds else rules
+        for rooms in rooms_in(room):
+            yield [each.open_copies() for each in rooms], rooms
 
-    def _plan_within(self, among: list[Ints], beyond: bool, room: GangRoom | None) -> Eviction | None:
+    def _plan_within(self, among: list[Ints], beyond: bool, rooms: list[GangRoom] | None) -> Eviction | None:
         """Place one copy after the other at the smallest cost, then spare the victims that are not needed."""
         taken = _Taken(len(self.table), self.spare, self.left)
-        whole = self.job.shape
-        shapes = whole.kinds or (whole,)
+        shapes = self.job.shape.every_kind
         placed = np.zeros((len(shapes), len(self.levels)), np.int64)
         before = np.zeros_like(self.levels)
         for i in self._in_turn(shapes):
-            bound = among[i] if not whole.kinds else _caps_beside(shapes[i], among[i], placed.sum(axis=0))
+            bound = among[i] if len(shapes) == 1 else _caps_beside(shapes[i], among[i], placed.sum(axis=0))
+            room = None if rooms is None else rooms[i]
             if not self._place(shapes[i], placed[i], bound, taken, beyond=beyond, room=room):
                 self.levels += before
                 return None
-            if whole.kinds:
+            if len(shapes) > 1:
                 # Room taken by one kind is not left for the next.
                 needs = shapes[i].request_array * placed[i][:, None]
                 self.levels -= needs

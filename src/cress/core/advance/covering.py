@@ -19,7 +19,7 @@ def covering(core: Books, job: JobEntry, until: int, worth: Ints) -> list[int]:
     much more. Use beyond the reservations may go, the tasks with the least ``worth`` first.
     """
     shape, reservations = job.shape, core.advance_reservations
-    asked = np.any([kind.request_array > 0 for kind in shape.kinds or (shape,)], axis=0)
+    asked = np.any([kind.request_array > 0 for kind in shape.every_kind], axis=0)
     found: list[int] = []
     for f, all_kept in reservations.on.items():
         ahead = [kept for kept in all_kept if kept.times and kept.times[0][0] < until and not kept.is_of(job.group)]

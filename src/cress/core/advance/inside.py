@@ -12,32 +12,28 @@ from cress.core.jobs import JobEntry
 from cress.core.kernels.devices import MUST
 from cress.core.kernels.holding import AMOUNTS, FREE, OUT, USABLE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
-from cress.core.placing.gangs import by_domains
+from cress.core.placing.fit import asked_of, rules_of_unit
+from cress.core.placing.together import Levels, copies_of
 from cress.core.tables.arrays import Ints
 
 
-def copies_inside(core: Books, job: JobEntry) -> dict[int, int]:
-    """Return the copies of a unit, by node, that fit into the unused part of its group's reservations.
-
-    Empty if the unit does not fit as a whole.
-    """
+def room_inside(core: Books, job: JobEntry) -> Levels | None:
+    """Return the room for a unit in the unused part of its group's reservations; ``None`` if it is too small."""
     shape, cluster, k = job.shape, core.cluster, core.cluster.k_count
-    if job.companions or by_domains(shape) or (shape.size > 1 and shape.ask[MUST]):
-        return {}
-    request = shape.request_array
-    asked = request > 0
-    found: dict[int, int] = {}
+    if job.companions or (shape.size > 1 and any(kind.ask[MUST] for kind in shape.every_kind)):
+        return None
+    levels = np.zeros((cluster.node_count, k), np.int64)
     for f, left in _left(core, job).items():
-        if not cluster.nodes[f, USABLE] or cluster.lack[shape.row, f] & OUT:
-            continue
-        room = np.minimum(left, cluster.nodes[f, FREE : FREE + k] - _claimed(core, f))
-        copies = min(shape.size, max(0, int(np.min(room[asked] // request[asked], initial=2**31))))
-        if copies and first_blocked(core, job, f) is None:
-            found[f] = copies
-    caps = core.fit.caps_now(shape)
-    if len(caps):
-        found = {f: min(copies, int(caps[f])) for f, copies in found.items() if caps[f] > 0}
-    return found if sum(found.values()) >= shape.size else {}
+        if cluster.nodes[f, USABLE] and first_blocked(core, job, f) is None:
+            levels[f] = np.maximum(0, np.minimum(left, cluster.nodes[f, FREE : FREE + k] - _claimed(core, f)))
+    asked, alone = asked_of(shape), []
+    for kind, each in zip(asked, shape.every_kind, strict=True):
+        copies = np.where(levels.any(axis=1), copies_of(levels, kind), 0)
+        copies[cluster.lack[each.row, : len(copies)] & OUT != 0] = 0
+        caps = core.fit.caps_now(each)
+        alone.append(np.minimum(copies, np.maximum(0, caps[: len(copies)])) if len(caps) else copies)
+    enough = all(int(copies.sum()) >= kind.size for copies, kind in zip(alone, asked, strict=True))
+    return Levels(asked, alone, levels, rules_of_unit(shape)) if enough else None
 
 
 def _left(core: Books, job: JobEntry) -> dict[int, Ints]:

@@ -27,7 +27,7 @@ def short_parts(core: Books, job: JobEntry) -> Short:
     reservations.
     """
     kinds = kinds_of(job.job, core.dimensions)
-    room = core.fit.kinds_free(job.shape)
+    room = core.fit.free(job.shape)
     told: list[str] = []
     first: Shape | None = None
     for i, (asked, shape) in enumerate(zip(job.shape.wants.kinds, job.shape.kinds, strict=True)):

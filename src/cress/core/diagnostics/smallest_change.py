@@ -7,10 +7,11 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import FREE, USABLE
-from cress.core.placing.gangs import ruled_rooms
-from cress.core.placing.match import rules_of
+from cress.core.placing.gang_rules import GangRules
+from cress.core.placing.match import least, merged
 from cress.core.placing.predicates import Predicate
 from cress.core.placing.shape import Shape
+from cress.core.placing.together import Asked, Levels, copies_of, places_in
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 
@@ -19,20 +20,19 @@ def smallest_change(core: Books, job: JobEntry) -> tuple[str, ...]:
     """Return the change that would help, as the end of a sentence; empty if no single clause over domains is the
     obstacle.
     """
-    match = job.shape.match
-    if match is None:
-        return ()
-    comparing = [each for each in match.predicates if each.compares]
-    for each in comparing:
-        rest = [other for other in match.predicates if other is not each]
-        places = _places(core, job.shape, rest)
+    kinds = [kind.match.predicates if kind.match is not None else [] for kind in job.shape.every_kind]
+    # Clauses about all tasks of a gang are the same in each kind.
+    comparing = {each.text: each for predicates in kinds for each in predicates if each.compares}
+    for text, each in comparing.items():
+        rest = [[other for other in predicates if not other.compares or other.text != text] for predicates in kinds]
         if job.shape.size > 1:
-            told = _for_gang(core, job.shape, each, rest, places)
+            told = f"without {text} it would start" if _fits(core, job.shape, rest) else ""
         else:
+            places = _places(core, job.shape, rest[0])
             told = each.change(places) if len(places) else ""
         if told:
             # The clause to which a number belongs, if there are several.
-            return (told if len(comparing) == 1 or each.text in told else f"{told} ({each.text})",)
+            return (told if len(comparing) == 1 or text in told else f"{told} ({text})",)
     return ()
 
 
@@ -49,17 +49,19 @@ def _places(core: Books, shape: Shape, predicates: list[Predicate]) -> Ints:
     return places
 
 
-def _for_gang(core: Books, shape: Shape, left_out: Predicate, rest: list[Predicate], places: Ints) -> str:
-    """Return the text about a predicate if the gang would fit now without it."""
+def _fits(core: Books, shape: Shape, predicates: list[list[Predicate]]) -> bool:
+    """Return True if a gang would fit now with these predicates, by kind."""
     cluster = core.cluster
-    free = cluster.nodes[places, FREE : FREE + cluster.k_count]
-    asked = shape.request_array > 0
-    copies = np.zeros(cluster.node_count, np.int64)
-    copies[places] = np.min(free[:, asked] // shape.request_array[asked], axis=1, initial=shape.size)
-    if devices.cares(cluster, shape.ask):
-        copies = np.minimum(copies, devices.copies(cluster, shape.ask, empty=False)[: len(copies)])
-    for cap in (each.caps() for each in rest):
-        if cap is not None:
-            copies = np.minimum(copies, cap[: len(copies)])
-    fits = next(ruled_rooms(rules_of(rest, ()), shape.size, copies), None)
-    return f"without {left_out.text} it would start" if fits is not None else ""
+    free = cluster.nodes[: cluster.node_count, FREE : FREE + cluster.k_count]
+    asked, alone = [], []
+    for kind, those in zip(shape.every_kind, predicates, strict=True):
+        caps = least(each.caps() for each in those)
+        asked.append(Asked(kind.request_array, kind.size, caps))
+        copies = np.zeros(cluster.node_count, np.int64)
+        places = _places(core, kind, those)
+        copies[places] = copies_of(free[places], asked[-1])
+        if devices.cares(cluster, kind.ask):
+            copies = np.minimum(copies, devices.copies(cluster, kind.ask, empty=False)[: len(copies)])
+        alone.append(np.minimum(copies, caps[: len(copies)]) if len(caps) else copies)
+    rules = GangRules(merged(each for those in predicates for each in those))
+    return places_in(Levels(asked, alone, free, rules)) is not None

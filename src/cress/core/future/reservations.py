@@ -11,8 +11,9 @@ from cress.core.future.timeline import Timeline
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import FREE, OUT
 from cress.core.placing.fit import Fit
+from cress.core.placing.gangs import by_domains
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import joined, places_in
+from cress.core.placing.together import has_places, joined, places_in
 from cress.core.tables.arrays import Bools
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.tree import below_quota_against
@@ -173,8 +174,8 @@ class Reservations:
         Else they are usable nodes that are large enough and that no clause excludes: first those without bookings,
         then those that lack the smallest share of their capacity; ties go to the node that registered first.
         """
-        if job.shape.kinds:
-            return self._drain_for_kinds(job)
+        if job.shape.kinds or by_domains(job.shape):
+            return self._drain_together(job)
         cluster = self.cluster
         k_count = cluster.k_count
         out = cluster.lack[job.shape.row, : cluster.node_count] & OUT != 0
@@ -207,15 +208,15 @@ class Reservations:
                 wanted -= chosen[-1][1]
         return chosen if not wanted else []
 
-    def _drain_for_kinds(self, job: JobEntry) -> list[tuple[int, int]]:
-        """Return nodes to drain for a gang of several kinds of tasks: the present ones while they suffice, else new
-        ones.
+    def _drain_together(self, job: JobEntry) -> list[tuple[int, int]]:
+        """Return nodes to drain for a gang with several kinds of tasks or with rules for domains: the present ones
+        while they suffice, else new ones.
 
         New ones hold the gang when empty.
         """
         closed = None if self.reserved is None else self.reserved(job.group, NEVER)
-        room = self.fit.kinds_when_empty(job.shape, closed)
-        if job.foreseen.drain and room.hold(job.shape.by_kind(job.foreseen.drain)):
+        room = self.fit.when_empty(job.shape, closed)
+        if job.foreseen.drain and has_places(room, job.shape.by_kind(job.foreseen.drain)):
             return job.foreseen.drain
         return joined(places_in(room) or [])
 

@@ -15,9 +15,9 @@ from cress.core.kernels import timeline as loops
 from cress.core.kernels.holding import END, FREE, NODE, NONE
 from cress.core.kernels.timeline import ASKER, B_AMOUNTS, B_END, B_FORCE
 from cress.core.placing.fit import Fit
-from cress.core.placing.gangs import by_domains, gang_room
+from cress.core.placing.gangs import by_domains
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import joined, places_in
+from cress.core.placing.together import has_places, joined, places_in
 from cress.core.tables.arrays import Closed, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
@@ -263,7 +263,7 @@ class Timeline:
         return None if f < 0 else Slot(time, [(f, 1)])
 
     def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
-        if by_domains(shape) or shape.kinds:
+        if shape.kinds or by_domains(shape):
             return self._earliest_by_domains(shape, duration, now, before, asker)
         t = self._earliest_together(shape, duration, now, before, asker)
         if t >= NEVER:
@@ -303,8 +303,7 @@ class Timeline:
         ends = np.concatenate([cluster.leases[cluster.leases[:, NODE] != NONE, END], self.table[booked, B_END]])
         times = np.unique(np.append(np.maximum(ends, now + 1), now))
         # Enough room in all domains together is a necessary condition.
-        each = shape.kinds or (shape,)
-        at_least = max(self._earliest_together(kind, duration, now, before, asker) for kind in each)
+        at_least = max(self._earliest_together(kind, duration, now, before, asker) for kind in shape.every_kind)
         times = times[(times >= at_least) & (times < min(before, NEVER))]
         found = self._first_by_domains(shape, times, duration, now, asker)
         if found is None and booked.any():
@@ -328,59 +327,25 @@ class Timeline:
         return found
 
     def _slot_by_domains(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Slot | None:
-        if shape.kinds:
-            found = places_in(RoomAt(self, shape, t, duration, now, asker))
-            return None if found is None else Slot(t, joined(found))
-        copies = self._all_copies(shape, t, duration, now, asker)
-        room = gang_room(shape, copies) if copies.sum() >= shape.size else None
-        nodes = room.first(shape.size) if room is not None else None
-        return None if nodes is None else Slot(t, nodes)
+        found = places_in(RoomAt(self, shape, t, duration, now, asker))
+        return None if found is None else Slot(t, joined(found))
 
     def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
         """Return True if a reservation that is not in force still fits on its nodes at its time."""
-        cluster, view = self.cluster, self._seen_by(reservation.job.group.asker)
-        shape = reservation.job.shape
-        if shape.kinds:
-            return self._kinds_hold(reservation, duration, now)
-        request, lack = shape.request_array, cluster.lack[shape.row]
-        level = np.empty(cluster.k_count, np.int64)
-        start = max(reservation.start, now)
-        return all(
-            cluster.node_stamp(f) <= reservation.stamp
-            or loops.copies_at(
-                f,
-                start,
-                request,
-                shape.ask,
-                lack,
-                duration,
-                count,
-                now,
-                cluster.nodes,
-                cluster.leases,
-                self.table,
-                view,
-                cluster.k_count,
-                level,
-            )
-            >= count
-            for f, count in reservation.nodes
-        )
-
-    def _kinds_hold(self, reservation: Reservation, duration: int, now: int) -> bool:
-        """Do ``holds`` for a gang of several kinds of tasks: the amounts of one kind are booked while the next is
-        checked.
-        """
-        if all(self.cluster.node_stamp(f) <= reservation.stamp for f, _ in reservation.nodes):
+        shape, start = reservation.job.shape, max(reservation.start, now)
+        changed = [
+            [(f, count) for f, count in places if self.cluster.node_stamp(f) > reservation.stamp]
+            for places in shape.by_kind(reservation.nodes)
+        ]
+        if not any(changed):
             return True
-        shape = reservation.job.shape
-        room = RoomAt(self, shape, max(reservation.start, now), duration, now, reservation.job.group.asker)
-        try:
-            for i, places in enumerate(shape.by_kind(reservation.nodes)):
-                copies = room.copies(i)
-                if any(copies[f] < count for f, count in places):
-                    return False
-                room.take(i, places)
-        finally:
-            room.clear()
-        return True
+        return has_places(RoomAt(self, shape, start, duration, now, reservation.job.group.asker), changed)
+
+    def copies_on(self, shape: Shape, f: int, t: int, duration: int, now: int, asker: int = 0) -> int:
+        """Return the copies of a shape on one node during [t, t + ``duration``) (µs), at most its size."""
+        cluster, view = self.cluster, self._seen_by(asker)
+        found: int = loops.copies_at(
+            f, t, shape.request_array, shape.ask, cluster.lack[shape.row], duration, shape.size, now, cluster.nodes,
+            cluster.leases, self.table, view, cluster.k_count, np.empty(cluster.k_count, np.int64),
+        )  # fmt: skip
+        return found

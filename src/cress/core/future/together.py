@@ -1,4 +1,4 @@
-"""Gangs of several kinds of tasks on the timeline: places for all of them together, now or later (design note 0035)."""
+"""Units on the timeline: places for all tasks together, now or later."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from cress.core.kernels.holding import FREE
-from cress.core.placing.fit import Fit, asked_of, rules_of_all
+from cress.core.placing.fit import Fit, asked_of, rules_of_unit
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import KindsRoom, Places, copies_of
+from cress.core.placing.together import Places, UnitRoom, copies_of
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
@@ -27,6 +27,9 @@ class Bookable(Protocol):
     def all_copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
         """Return the copies of a shape per node during [t, t + duration) (µs)."""
 
+    def copies_on(self, shape: Shape, f: int, t: int, duration: int, now: int, asker: int) -> int:
+        """Return the copies of a shape on one node during [t, t + duration) (µs), at most its size."""
+
     def book_for_all(self, f: int, amounts: Ints, start: int, end: int) -> int:
         """Book amounts on a node for all views; return the row."""
 
@@ -34,8 +37,8 @@ class Bookable(Protocol):
         """Remove a booking."""
 
 
-class RoomAt(KindsRoom):
-    """Room on nodes for the kinds of a gang during [t, t + duration) (µs), beside leases and bookings.
+class RoomAt(UnitRoom):
+    """Room on nodes for a unit during [t, t + duration) (µs), beside leases and bookings.
 
     Places that are taken are booked for the length of the question. ``prefer`` returns the nodes for a kind in the
     order of preference; without it nodes come as they registered.
@@ -51,9 +54,9 @@ class RoomAt(KindsRoom):
         asker: int,
         prefer: Callable[[Shape], Ints] | None = None,
     ) -> None:
-        super().__init__(asked_of(shape.kinds), rules_of_all(shape.kinds))
+        super().__init__(asked_of(shape), rules_of_unit(shape))
         self._timeline = timeline
-        self._shapes = shape.kinds
+        self._shapes = shape.every_kind
         self._when = (t, max(duration, _LEAST), now, asker)
         self._prefer = prefer
         self._orders: dict[int, Ints] = {}
@@ -65,12 +68,24 @@ class RoomAt(KindsRoom):
         t, duration, now, asker = self._when
         found = self._timeline.all_copies_at(self._shapes[i], t, duration, now, asker)
         if t == now:
-            # Bookings count from the next microsecond, when leases that outlived their ends may be over.
-            free = self._timeline.cluster.nodes
-            for f, taken in self._taken.items():
-                left = free[f, FREE : FREE + len(taken)] - taken
-                found[f] = min(int(found[f]), int(copies_of(left[None], self.kinds[i])[0]))
+            for f in self._taken:
+                found[f] = min(int(found[f]), self._left_now(i, f))
         return found
+
+    def copies_on(self, i: int, f: int) -> int:
+        """Return the copies of kind ``i`` on node ``f`` beside the places taken, at most its size."""
+        t, duration, now, asker = self._when
+        found = self._timeline.copies_on(self._shapes[i], f, t, duration, now, asker)
+        return min(found, self._left_now(i, f)) if t == now and f in self._taken else found
+
+    def _left_now(self, i: int, f: int) -> int:
+        """Return the copies of kind ``i`` in what the places taken on node ``f`` leave free now.
+
+        Bookings count from the next microsecond, when leases that outlived their ends may be over.
+        """
+        taken = self._taken[f]
+        left = self._timeline.cluster.nodes[f, FREE : FREE + len(taken)] - taken
+        return int(copies_of(left[None], self.kinds[i])[0])
 
     def take(self, i: int, places: Places) -> None:
         """Take the places for kind ``i``."""

@@ -110,7 +110,7 @@ def _short(core: Books, job: JobEntry, start: int | None) -> Veto:
         bound=bound_of_gang(core, job, job.shape.wants),
         missing=() if first is None else missing_names(core, job, first.wants, clauses),
         overloaded=NO_OVERLOAD if first is None else busy(core, job),
-        details=short.told,
+        details=(*short.told, *smallest_change(core, job)),
     )
 
 

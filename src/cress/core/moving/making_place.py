@@ -12,7 +12,9 @@ from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import EXCLUDED, FREE, USABLE
 from cress.core.moving.plan import ANY, Budget, Goal
 from cress.core.moving.trial import MoveTrial
-from cress.core.placing.gangs import by_domains, gang_room, gang_rooms
+from cress.core.placing.fit import asked_of, rules_of_unit
+from cress.core.placing.gangs import by_domains
+from cress.core.placing.together import Levels, joined, places_in, rooms_in
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 
@@ -33,8 +35,7 @@ def make_place(trial: MoveTrial, job: JobEntry, budget: Budget) -> Place | None:
     if not by_domains(shape):
         return _PlaceSearch(trial, job, budget, None).place()
     best: tuple[int, int, int] | None = None
-    empty = trial.core.fit.room_when_empty(shape)
-    choices = [room.open_copies() for room in gang_rooms(shape, empty)]
+    choices = [room.open_copies() for (room,) in rooms_in(trial.core.fit.when_empty(shape))]
     for i, caps in enumerate(choices):
         found = _PlaceSearch(trial, job, budget, caps).place()
         if found is not None:
@@ -66,8 +67,9 @@ class _PlaceSearch:
 
     def _found(self) -> Place | None:
         if by_domains(self.shape):
-            room = gang_room(self.shape, self.copies)
-            return None if room is None else room.first(self.shape.size)
+            room = Levels(asked_of(self.shape), [self.copies], self.cluster.capacities(), rules_of_unit(self.shape))
+            found = places_in(room)
+            return None if found is None else joined(found)
         left, place = self.shape.size, []
         for f in np.flatnonzero(self.copies).tolist():
             if left:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cress.core.tables.licences import Amounts, amounts_text, times
 from cress.core.tables.selected import Avoid
-from cress.language.clauses import Clause, Kind, Rank, RankTerm, Requirement
+from cress.language.clauses import Clause, Kind, OverDomains, Rank, RankTerm, Requirement
 from cress.language.jobfacts import Facts, facts_of, for_job, keys_in, names_jobs
 from cress.language.parser import parse_rank, parse_requirement
+from cress.language.selectors import parse_selector
 from cress.model.errors import InputError
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
@@ -36,8 +37,8 @@ class KindRow(NamedTuple):
     """Properties of a kind of clause: ``key``, its key in job files, if it has one of its own.
 
     ``own``: it counts tasks of the job itself. ``named``: it names jobs, relative to the group of the job. ``sized``:
-    the number of tasks that start together matters. ``of_gang``: it is about all tasks of a gang, and not allowed in a
-    gang with parts; ``within`` is allowed if all its parts have it.
+    the number of tasks that start together matters. ``of_gang``: it is about all tasks of a gang, so all its parts have
+    it, or none.
     """
 
     key: str = ""
@@ -56,10 +57,9 @@ KINDS: dict[Kind, KindRow] = {
     Kind.SPREAD: KindRow("spread", own=True, sized=True, of_gang=True),
     Kind.AWAY: KindRow("away_from", own=True, named=True, sized=True, of_gang=True),
     Kind.NEAR: KindRow("near", own=True, named=True, sized=True, of_gang=True),
-    Kind.WITHIN: KindRow("within", own=True, sized=True),
+    Kind.WITHIN: KindRow("within", own=True, sized=True, of_gang=True),
 }
-NOT_OF_PARTS = tuple(kind for kind, row in KINDS.items() if row.of_gang)
-FOR_ALL = "within: of the job, or in each part"
+FOR_ALL = "in the requirement of each part, or as a key of the job, such as spread: or gang:"
 
 
 class TaskLimit(NamedTuple):
@@ -173,7 +173,7 @@ class Constraints:
         self._spans: list[int] = []
         # True if there are any.
         self.by_time = self.next_change(-1) < NEVER
-        self._made: dict[tuple[int, str, int], Wants] = {}
+        self._made: dict[tuple[int, str, int, int], Wants] = {}
         self._last: tuple[tuple[int, int, str, int, int], Wants] = ((0, NO_OWNER, "", 0, 0), NO_WANTS)
 
     def soft_now(self, waited: int, load: float) -> int:
@@ -206,18 +206,19 @@ class Constraints:
                 soonest = soonest if change is None else min(soonest, change)
         return soonest
 
-    def wants(self, soft: int, owner: int = NO_OWNER, group: str = "", size: int = 1) -> Wants:
-        """Return the wants with these clauses ``soft``, for ``size`` tasks at once of the job ``owner`` of
-        ``group``.
+    def wants(self, soft: int, owner: int = NO_OWNER, group: str = "", size: int = 1, together: int = 0) -> Wants:
+        """Return the wants with these clauses ``soft``, for ``size`` tasks at once of the job ``owner`` of ``group``.
+
+        ``together``: the tasks of other kinds that start with them are counted too; 0 means ``size``.
         """
         owner = owner if self.owned else NO_OWNER
         group = group if self.grouped else ""
-        together = size if self.sized else 1
+        together = (together or size) if self.sized else 1
         size = size if self.keys.licences else 1
         key = (soft, owner, group, size, together)
         if key == self._last[0]:
             return self._last[1]
-        made = self._made.get((soft, group, size)) if owner == NO_OWNER else None
+        made = self._made.get((soft, group, size, together)) if owner == NO_OWNER else None
         if made is not None:
             return made
         hard: list[Clause] = []
@@ -238,16 +239,24 @@ class Constraints:
         if made == NO_WANTS:
             made = NO_WANTS
         if owner == NO_OWNER:
-            self._made[(soft, group, size)] = made
+            self._made[(soft, group, size, together)] = made
         else:
             # Tasks of one job usually start in sequence.
             self._last = key, made
         return made
 
 
+def _is_of_gang(clause: Clause) -> bool:
+    """Return True if a clause is about all tasks of a gang; distances to other jobs are about each by itself."""
+    row = KINDS.get(clause.kind)
+    if row is None or not row.of_gang:
+        return False
+    return not isinstance(clause.value, OverDomains) or not row.named or parse_selector(clause.value.jobs).is_self
+
+
 def said_of_some(requirements: Iterable[Requirement]) -> list[Clause]:
     """Return the clauses about all tasks of a gang that only some of its parts have."""
-    asked = [{clause for clause in each.clauses if clause.kind is Kind.WITHIN} for each in requirements]
+    asked = [{clause for clause in each.clauses if _is_of_gang(clause)} for each in requirements]
     return sorted({clause for each in asked for clause in each if not all(clause in other for other in asked)}, key=str)
 
 

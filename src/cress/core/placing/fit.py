@@ -5,8 +5,6 @@ A shape has a row while jobs with it wait; afterwards the row stays as a cache u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -26,10 +24,11 @@ from cress.core.kernels.holding import (
 from cress.core.placing.constraints import NO_WANTS, KindWants, Wants
 from cress.core.placing.device_requests import ask_of
 from cress.core.placing.gang_rules import NO_RULES, GangRules
-from cress.core.placing.gangs import by_domains, gang_room, holds_together
+from cress.core.placing.gangs import by_domains
+from cress.core.placing.match import rules_of_kinds
 from cress.core.placing.matching import Matching
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import Asked, Levels, places_in
+from cress.core.placing.together import Asked, Levels, holds
 from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Closed, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
@@ -49,15 +48,18 @@ def match_caps(shape: Shape) -> Ints:
     return NO_CAPS if shape.match is None else shape.match.caps()
 
 
-def asked_of(kinds: Sequence[Shape]) -> list[Asked]:
-    """Return the requests of the kinds of a gang; their shapes have rows."""
-    return [Asked(kind.request_array, kind.size, match_caps(kind)) for kind in kinds]
+def asked_of(shape: Shape) -> list[Asked]:
+    """Return the requests of the kinds of tasks of a unit; their shapes have rows."""
+    return [Asked(kind.request_array, kind.size, match_caps(kind)) for kind in shape.every_kind]
 
 
-def rules_of_all(kinds: Sequence[Shape]) -> GangRules:
-    """Return the rules for all tasks of a gang together; they are the same in each kind."""
-    match = kinds[0].match
-    return NO_RULES if match is None else match.rules()
+def rules_of_unit(shape: Shape) -> GangRules:
+    """Return the rules for all tasks of a unit together."""
+    if shape.size == 1:
+        return NO_RULES
+    if not shape.kinds:
+        return NO_RULES if shape.match is None else shape.match.rules()
+    return rules_of_kinds(kind.match for kind in shape.kinds)
 
 
 def _key(request: ResourceVector, size: int, wants: Wants) -> tuple[ResourceVector, int, Wants | None]:
@@ -162,8 +164,6 @@ class Fit:
 
     def excludes_any(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
         """Return True if a clause excludes one of these nodes now."""
-        if not shape.kinds:
-            return any(self.cluster.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
         return any(self.cluster.lack[each.row, f] & EXCLUDED for each, f, _ in shape.copies(nodes))
 
     def caps(self, shape: Shape) -> Ints:
@@ -254,13 +254,6 @@ class Fit:
         caps = self.caps(shape)
         return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
 
-    def _holds_together(self, shape: Shape, copies: Ints, *, clauses: bool) -> bool:
-        """Return True if a unit of the shape fits into ``copies`` per node; ``clauses``: its rules for racks and
-        domains count.
-        """
-        rules = shape.match.rules() if clauses and shape.match is not None and by_domains(shape) else NO_RULES
-        return holds_together(rules, shape.size, copies)
-
     def within_reach(self, shape: Shape) -> bool:
         """Return True if the shape could fit once tasks end: its clauses allow nodes that are large enough when empty.
 
@@ -290,12 +283,8 @@ class Fit:
         now = (cluster.usable_changes, cluster.loosened * clauses, cluster.stamp * (clauses and shape.size > 1))
         then, f = shape.closed
         if then != now or (clauses and f >= 0 and cluster.lack[shape.row, f] & EXCLUDED):
-            copies = self.room_when_empty(shape)
-            if shape.kinds:
-                holds = places_in(self.kinds_when_empty(shape)) is not None
-            else:
-                holds = self._holds_together(shape, copies, clauses=clauses)
-            f = int(np.argmax(copies > 0)) if holds else NONE
+            room = self.when_empty(shape)
+            f = int(np.argmax(room.copies(0) > 0)) if holds(room) else NONE
             shape.closed = now, f
         if not clauses and f != NONE:
             shape.open_at = cluster.usable_changes
@@ -315,28 +304,20 @@ class Fit:
         NONE without one, or if all of them together are too small for a gang. ``clauses``: only nodes that clauses
         allow.
         """
-        if shape.kinds:
-            return self._kinds_would_do(shape, clauses=clauses)
-        copies = self._copies_that_would_do(shape, clauses=clauses)
-        holds = self._holds_together(shape, copies, clauses=clauses)
-        return int(np.argmax(copies > 0)) if holds else NONE
+        alone = [self._copies_that_would_do(kind, clauses=clauses) for kind in shape.every_kind]
+        asked = [each if clauses else each._replace(caps=NO_CAPS) for each in asked_of(shape)]
+        room = Levels(asked, alone, self.cluster.capacities(), rules_of_unit(shape) if clauses else NO_RULES)
+        return int(np.argmax(alone[0] > 0)) if holds(room) else NONE
 
-    def _kinds_would_do(self, shape: Shape, *, clauses: bool) -> int:
-        alone = [self._copies_that_would_do(kind, clauses=clauses) for kind in shape.kinds]
-        asked = asked_of(shape.kinds) if clauses else [each._replace(caps=NO_CAPS) for each in asked_of(shape.kinds)]
-        rules = rules_of_all(shape.kinds) if clauses else NO_RULES
-        holds = places_in(Levels(asked, alone, self.cluster.capacities(), rules)) is not None
-        return int(np.argmax(alone[0] > 0)) if holds else NONE
-
-    def kinds_when_empty(self, shape: Shape, closed: Bools | None = None) -> Levels:
-        """Return the room for the kinds of a gang on empty nodes, except the ``closed`` ones.
+    def when_empty(self, shape: Shape, closed: Bools | None = None) -> Levels:
+        """Return the room for a unit on empty nodes, except the ``closed`` ones.
 
         Only open nodes that the clauses allow now are included.
         """
-        alone = [self.room_when_empty(kind) for kind in shape.kinds]
+        alone = [self.room_when_empty(kind) for kind in shape.every_kind]
         for copies in alone if closed is not None else ():
             copies[closed] = 0
-        return Levels(asked_of(shape.kinds), alone, self.cluster.capacities(), rules_of_all(shape.kinds))
+        return Levels(asked_of(shape), alone, self.cluster.capacities(), rules_of_unit(shape))
 
     def _copies_that_would_do(self, shape: Shape, *, clauses: bool) -> Ints:
         copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
@@ -348,12 +329,11 @@ class Fit:
 
     def copies_free(self, shape: Shape) -> int:
         """Return the number of copies of ``shape`` that fit on the usable nodes that no clause excludes."""
-        if shape.kinds:
-            return shape.size if places_in(self.kinds_free(shape)) is not None else 0
-        copies = self.free_copies(shape)
-        if by_domains(shape) and gang_room(shape, copies) is None:
-            return 0
-        return int(copies.sum())
+        if not shape.kinds and not by_domains(shape):
+            return int(self.free_copies(shape).sum())
+        room = self.free(shape)
+        total = max(shape.size, sum(int(room.copies(i).sum()) for i in range(len(room.kinds))))
+        return total if holds(room) else 0
 
     def free_copies(self, shape: Shape) -> Ints:
         """Return the copies of ``shape`` that fit on each node now, within its limits.
@@ -374,63 +354,47 @@ class Fit:
         """Return True if each of these nodes has free amounts for its copies of ``shape``, and no clause excludes
         one.
         """
-        if shape.kinds:
-            return self._kinds_have_room(shape, nodes)
-        caps = self.caps_now(shape)
-        return all(
-            self.cluster.nodes[f, USABLE]
-            and not self.cluster.lack[shape.row, f] & EXCLUDED
-            and (not len(caps) or caps[f] >= count)
-            and bool(np.all(self.cluster.nodes[f, FREE : FREE + self.cluster.k_count] >= shape.request_array * count))
-            for f, count in nodes
-        )
-
-    def _kinds_have_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
-        cluster = self.cluster
+        free = self.cluster.nodes[:, FREE : FREE + self.cluster.k_count]
         needs: dict[int, Ints] = {}
         number: dict[int, int] = {}
         places = list(shape.copies(nodes))
         for kind, f, count in places:
             needs[f] = needs.get(f, 0) + kind.request_array * count
             number[f] = number.get(f, 0) + count
-        for kind, f, count in places:
-            caps = match_caps(kind)
-            if not self.has_room(kind, [(f, count)]) or (len(caps) and caps[f] < number[f]):
-                return False
-        return all(np.all(cluster.nodes[f, FREE : FREE + cluster.k_count] >= needed) for f, needed in needs.items())
+        return all(bool(np.all(free[f] >= needed)) for f, needed in needs.items()) and all(
+            self._takes(kind, f, count, number[f]) for kind, f, count in places
+        )
 
-    def kinds_free(self, shape: Shape) -> Levels:
-        """Return the free room for the kinds of a gang on usable nodes that no clause excludes."""
+    def _takes(self, shape: Shape, f: int, count: int, together: int) -> bool:
+        """Return True if a node is open to copies of a shape, and to ``together`` tasks of its unit."""
+        cluster = self.cluster
+        if not cluster.nodes[f, USABLE] or cluster.lack[shape.row, f] & EXCLUDED:
+            return False
+        now, caps = self.caps_now(shape), match_caps(shape)
+        return not ((len(now) and now[f] < count) or (len(caps) and caps[f] < together))
+
+    def free(self, shape: Shape) -> Levels:
+        """Return the free room for a unit on usable nodes that no clause excludes."""
         free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count]
-        alone = [self.free_copies(kind) for kind in shape.kinds]
-        return Levels(asked_of(shape.kinds), alone, free, rules_of_all(shape.kinds))
+        alone = [self.free_copies(kind) for kind in shape.every_kind]
+        return Levels(asked_of(shape), alone, free, rules_of_unit(shape))
 
     def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
         """Return True if the present nodes that satisfy ``wants`` hold ``size`` copies together when empty."""
-        if wants.kinds:
-            return self._kinds_ever_hold(wants.kinds)
-        copies = self._copies_when_empty(np.array(request, np.int64), ask_of(request, wants), size)
-        if wants is not NO_WANTS:
-            copies[~self.matching.ever(wants)] = 0
-            caps = self.matching.caps_when_empty(wants)
-            copies = np.minimum(copies, caps) if len(caps) else copies
-        rules = self.matching.rules_when_empty(wants) if size > 1 and wants is not NO_WANTS else NO_RULES
-        return holds_together(rules, size, copies)
-
-    def _kinds_ever_hold(self, kinds: tuple[KindWants, ...]) -> bool:
-        asked, alone = [], []
-        for kind in kinds:
-            request = np.array(kind.request, np.int64)
-            copies = self._copies_when_empty(request, ask_of(kind.request, kind.wants), kind.size)
+        asked, alone, rules = [], [], []
+        for kind in wants.kinds or (KindWants(0, request, size, wants),):
+            array = np.array(kind.request, np.int64)
+            copies = self._copies_when_empty(array, ask_of(kind.request, kind.wants), kind.size)
             caps = NO_CAPS
             if kind.wants is not NO_WANTS:
                 copies[~self.matching.ever(kind.wants)] = 0
                 caps = self.matching.caps_when_empty(kind.wants)
                 copies = np.minimum(copies, caps) if len(caps) else copies
-            asked.append(Asked(request, kind.size, caps))
+                rules.append(kind.wants)
+            asked.append(Asked(array, kind.size, caps))
             alone.append(copies)
-        rules = self.matching.rules_when_empty(kinds[0].wants)
-        return places_in(Levels(asked, alone, self.cluster.capacities(), rules)) is not None
+        together = self.matching.rules_when_empty(rules) if size > 1 and rules else NO_RULES
+        return holds(Levels(asked, alone, self.cluster.capacities(), together))
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Return True if some usable node has free amounts for one copy of ``request``."""

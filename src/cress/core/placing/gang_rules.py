@@ -7,7 +7,7 @@ the first open domain in the order. With one rule this finds a solution if there
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
@@ -18,6 +18,8 @@ import numpy.typing as npt
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tables.domains import Domains
 
+# The number of choices of domains tried for a gang that needs preemption.
+MOST_CHOICES = 8
 # More tasks than any domain has.
 _MANY = 2**62
 
@@ -161,16 +163,19 @@ class Within(NamedTuple):
         for d in holding[order].tolist():
             yield [np.where(domains.of[: len(each)] == d, each, 0) for each in copies]
 
-    def ways(self, size: int, copies: Ints, limits: Sequence[Limit]) -> Iterator[Ints]:
-        """Yield the copies per node for each choice of domains that holds a gang of ``size``, best choice first."""
+    def ways(self, sizes: Sequence[int], copies: Sequence[Ints], limits: Sequence[Limit]) -> Iterator[list[Ints]]:
+        """Yield the copies per node of each kind for each choice of domains that holds every kind by itself, best
+        choice first.
+        """
         found = False
-        for (way,) in self.single([size], [copies], limits):
+        for way in self.single(sizes, copies, limits):
             found = True
             yield way
-        if self.adjacent and not found:
-            chosen = self.domains.adjacent(room_in(self.domains, copies, limits).tolist(), size, self.used)
-            if chosen is not None:
-                yield within(self.domains, copies, chosen)
+        # Several kinds may fit into one domain each by itself and still not together.
+        if self.adjacent and (not found or len(sizes) > 1):
+            rooms = [room_in(self.domains, each, limits).tolist() for each in copies]
+            for chosen in self.domains.adjacent_sets(rooms, sizes, self.used):
+                yield [within(self.domains, each, chosen) for each in copies]
 
     def tightest(self, size: int, copies: Ints, limits: Sequence[Limit]) -> tuple[tuple[int, int, int], Ints]:
         """Return key and copies for the fewest and nearest domains that hold a gang of ``size``; all copies if none do.
@@ -187,6 +192,16 @@ class Within(NamedTuple):
 
 
 Rule: TypeAlias = Filling | Limit | Within
+
+
+def either(one: Rule, other: Rule) -> Rule:
+    """Return the same rule of two kinds of tasks; domains that one of them may use are eligible."""
+    if isinstance(one, Filling) and isinstance(other, Filling):
+        weights = (
+            one.weights if one.weights is None or other.weights is None else np.maximum(one.weights, other.weights)
+        )
+        return one._replace(eligible=one.eligible | other.eligible, weights=weights)
+    return one
 
 
 def room_in(domains: Domains, copies: Ints, limits: Sequence[Limit]) -> Ints:
@@ -212,8 +227,61 @@ class GangRules(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.hard or self.soft)
 
+    @property
+    def counting(self) -> bool:
+        """True if some rules count the tasks in domains."""
+        return not all(isinstance(rule, Within) for rule in (*self.hard, *self.soft))
+
+    def counters(self, size: int) -> tuple[list[Counter], list[Counter]]:
+        """Return counters for a gang of ``size``: those of the hard rules that count, and of such preferences."""
+        hard = [rule.counter(size) for rule in self.hard if not isinstance(rule, Within)]
+        return hard, [rule.counter(size) for rule in self.soft if not isinstance(rule, Within)]
+
 
 NO_RULES = GangRules()
+
+
+def choices(rules: GangRules, sizes: Sequence[int], copies: Sequence[Ints]) -> Iterator[list[Ints]]:
+    """Yield the copies per node of each kind of tasks in the domains to which the gang is restricted, best choice
+    first; preferred ones precede the rest.
+
+    Each choice has enough room for every kind by itself. Without rules all copies are the only choice.
+    """
+    if any(int(each.sum()) < size for each, size in zip(copies, sizes, strict=True)):
+        return
+    limits = [rule for rule in rules.hard if isinstance(rule, Limit)]
+    # Single domains come first, because near ones are looked for inside them.
+    asked = sorted((rule for rule in rules.hard if isinstance(rule, Within)), key=lambda rule: rule.adjacent)
+    preferred = sorted((rule for rule in rules.soft if isinstance(rule, Within)), key=lambda rule: rule.adjacent)
+    ways: Iterable[list[Ints]] = [list(copies)]
+    for rule in asked:
+        ways = _narrowed(ways, rule, sizes, limits)
+    if preferred:
+        ways = list(ways)
+        if len(sizes) > 1:
+            for rule in preferred:
+                for way in ways:
+                    yield from rule.ways(sizes, way, limits)
+        else:
+            yield from _tightest(ways[:MOST_CHOICES], preferred, sizes[0], limits)
+    yield from ways
+
+
+def _narrowed(
+    ways: Iterable[list[Ints]], rule: Within, sizes: Sequence[int], limits: list[Limit]
+) -> Iterator[list[Ints]]:
+    for copies in ways:
+        yield from rule.ways(sizes, copies, limits)
+
+
+def _tightest(ways: list[list[Ints]], preferred: list[Within], size: int, limits: list[Limit]) -> Iterator[list[Ints]]:
+    """Yield the tightest domains that are preferred inside each of these choices for tasks that are all alike."""
+    found = [(*preferred[0].tightest(size, way, limits), i) for i, (way,) in enumerate(ways)]
+    for _, inside, _ in sorted(found, key=lambda each: (each[0], each[2])):
+        tight = inside
+        for other in preferred[1:]:
+            tight = other.tightest(size, tight, limits)[1]
+        yield [tight]
 
 
 def share_bound(weights: Ints, total: int, skew: int) -> Ints:
@@ -227,6 +295,22 @@ def share_bound(weights: Ints, total: int, skew: int) -> Ints:
     return bound
 
 
+def alike(copies: Ints, counters: Sequence[Counter]) -> tuple[Ints, Ints]:
+    """Return a number for each node, equal for nodes in the same domains, and the first node with each number.
+
+    The last number is for nodes without copies.
+    """
+    places = np.flatnonzero(copies)
+    domains = np.stack([each.of[places] for each in counters]) if counters else np.zeros((1, len(places)), np.int64)
+    _, first, numbers = np.unique(domains, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    of = np.full(len(copies), len(first), np.int64)
+    of[places] = rank[numbers.ravel()]
+    return of, places[first[order]]
+
+
 def fill(copies: Ints, size: int, hard: list[Counter], soft: list[Counter]) -> tuple[Ints, list[int]] | None:
     """Assign ``size`` tasks to nodes with ``copies`` each; ``None`` if the rules or the greedy choice leave no way.
 
@@ -234,22 +318,12 @@ def fill(copies: Ints, size: int, hard: list[Counter], soft: list[Counter]) -> t
     the last number is for nodes that take none. Among open domains, the least full by all rules comes first, then the
     roomiest, then that of the first node.
     """
-    places = np.flatnonzero(copies)
-    of = np.zeros(len(copies), np.int64)
-    if not len(places):
+    if not copies.any():
         return None
     counters = [*hard, *soft]
-    alike = np.stack([each.of[places] for each in counters]) if counters else np.zeros((1, len(places)), np.int64)
-    _, first, numbers = np.unique(alike, axis=1, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    numbers = rank[numbers.ravel()]
-    first = first[order]
-    of[:] = len(first)
-    of[places] = numbers
-    room = np.bincount(numbers, copies[places], len(first)).astype(np.int64)
-    where = [each.of[places[first]] for each in counters]
+    of, first = alike(copies, counters)
+    room = np.bincount(of, copies, len(first) + 1)[:-1].astype(np.int64)
+    where = [each.of[first] for each in counters]
     taken = np.zeros(len(first), np.int64)
     left = size
     while left:

@@ -8,17 +8,13 @@ each set of nodes with the same domains is fixed before, which is a nested limit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 
 import numpy as np
 
-from cress.core.placing.gang_rules import NO_RULES, GangRules, Limit, Within, fill, room_in
+from cress.core.placing.gang_rules import GangRules, Limit, choices, fill, room_in
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Bools, Ints
-
-# The number of choices of domains tried for a gang that needs preemption.
-MOST_CHOICES = 8
 
 
 class GangRoom:
@@ -74,38 +70,12 @@ class GangRoom:
 
 def by_domains(shape: Shape) -> bool:
     """Return True if it is a gang with hard rules for domains."""
-    return shape.size > 1 and shape.match is not None and shape.match.has_rules
-
-
-def gang_room(shape: Shape, copies: Ints) -> GangRoom | None:
-    """Return the room for a gang within these copies per node, which respect its limits; ``None`` if it does not fit.
-
-    A gang gets what it prefers if possible.
-    """
-    return next(gang_rooms(shape, copies), None)
-
-
-def gang_rooms(shape: Shape, copies: Ints) -> Iterator[GangRoom]:
-    """Yield the room for a gang within these copies per node in each choice of domains that holds it, best first.
-
-    At most ``MOST_CHOICES`` are yielded.
-    """
-    rules = shape.match.rules() if shape.match is not None else NO_RULES
-    return islice(ruled_rooms(rules, shape.size, np.minimum(copies, shape.size)), MOST_CHOICES)
-
-
-def holds_together(rules: GangRules, size: int, copies: Ints) -> bool:
-    """Return True if a gang of ``size`` fits into ``copies`` per node, with its hard rules."""
-    if not rules.hard:
-        return int(copies.sum()) >= size
-    return next(ruled_rooms(GangRules(rules.hard), size, np.minimum(copies, size)), None) is not None
+    return shape.size > 1 and any(kind.match is not None and kind.match.has_rules for kind in shape.every_kind)
 
 
 def ruled_rooms(rules: GangRules, size: int, copies: Ints) -> Iterator[GangRoom]:
     """Yield the rooms of a gang with rules, best first: one for each choice of domains that holds it."""
-    if int(copies.sum()) < size:
-        return
-    for among in _chosen(rules, size, copies):
+    for (among,) in choices(rules, [size], [copies]):
         room = _room(rules, size, among)
         if room is not None:
             yield room
@@ -113,11 +83,10 @@ def ruled_rooms(rules: GangRules, size: int, copies: Ints) -> Iterator[GangRoom]
 
 def _room(rules: GangRules, size: int, copies: Ints) -> GangRoom | None:
     """Return the room within these copies by the rules that count; ``None`` if it is too small."""
-    hard = [rule for rule in rules.hard if not isinstance(rule, Within)]
-    soft = [rule for rule in rules.soft if not isinstance(rule, Within)]
-    limits = [rule for rule in hard if isinstance(rule, Limit)]
+    hard, soft = rules.counters(size)
+    limits = [rule for rule in rules.hard if isinstance(rule, Limit)]
     if soft or len(limits) < len(hard) or any(rule.domains is not limits[0].domains for rule in limits):
-        filled = fill(copies, size, [rule.counter(size) for rule in hard], [rule.counter(size) for rule in soft])
+        filled = fill(copies, size, hard, soft)
         return None if filled is None else GangRoom(filled[0], copies, np.array(filled[1], np.int64))
     if limits:
         domains = limits[0].domains
@@ -125,30 +94,3 @@ def _room(rules: GangRules, size: int, copies: Ints) -> GangRoom | None:
     else:
         room = GangRoom(np.zeros(len(copies), np.int64), copies, copies.sum(keepdims=True))
     return room if room.total >= size else None
-
-
-def _chosen(rules: GangRules, size: int, copies: Ints) -> Iterator[Ints]:
-    """Yield the copies in the domains to which the gang is restricted, best choice first; preferred ones precede the
-    rest.
-    """
-    limits = [rule for rule in rules.hard if isinstance(rule, Limit)]
-    # Single domains come first, because near ones are looked for inside them.
-    asked = sorted((rule for rule in rules.hard if isinstance(rule, Within)), key=lambda rule: rule.adjacent)
-    preferred = sorted((rule for rule in rules.soft if isinstance(rule, Within)), key=lambda rule: rule.adjacent)
-    ways: Iterable[Ints] = [copies]
-    for rule in asked:
-        ways = _narrowed(ways, rule, size, limits)
-    if preferred:
-        ways = list(ways)
-        found = [(*preferred[0].tightest(size, way, limits), i) for i, way in enumerate(ways[:MOST_CHOICES])]
-        for _, inside, _ in sorted(found, key=lambda each: (each[0], each[2])):
-            tight = inside
-            for other in preferred[1:]:
-                tight = other.tightest(size, tight, limits)[1]
-            yield tight
-    yield from ways
-
-
-def _narrowed(ways: Iterable[Ints], rule: Within, size: int, limits: list[Limit]) -> Iterator[Ints]:
-    for copies in ways:
-        yield from rule.ways(size, copies, limits)

@@ -14,7 +14,6 @@ import msgspec
 from cress.core.placing.constraints import (
     FOR_ALL,
     NO_WANTS,
-    NOT_OF_PARTS,
     Constraints,
     KindWants,
     Wants,
@@ -94,13 +93,14 @@ class KindsConstraints(Constraints):
     def of_tasks(self, tasks: Iterable[int] | None, soft: int, owner: int, group: str) -> tuple[KindWants, ...]:
         """Return the wants of these tasks by kind, with these clauses ``soft``; ``None`` means all tasks."""
         numbers = None if tasks is None else list(tasks)
+        together = sum(kind.tasks for kind in self.kinds) if numbers is None else len(numbers)
         found: list[KindWants] = []
         for number, kind in enumerate(self.kinds):
             size = kind.tasks if numbers is None else sum(map(kind.has, numbers))
             wants = NO_WANTS
             if kind.constraints is not None:
                 clauses = len(kind.constraints.requirement.clauses)
-                wants = kind.constraints.wants(soft & (1 << clauses) - 1, owner, group, size)
+                wants = kind.constraints.wants(soft & (1 << clauses) - 1, owner, group, size, together)
                 soft >>= clauses
             if size:
                 found.append(KindWants(number, kind.job.request, size, wants))
@@ -176,12 +176,6 @@ def check_parts(job: Job) -> None:
         if part.tasks < 1:
             raise InputError(f"{part.tasks} tasks in part {part.name}", hint="at least 1", field="parts")
         check_constraints(part.requirement, part.rank)
-        wrong = [
-            clause for clause in parse_requirement(part.requirement, stored=True).clauses if clause.kind in NOT_OF_PARTS
-        ]
-        if wrong:
-            hint = "without it, or as a gang of tasks that are all alike"
-            raise InputError(f"{wrong[0]} is about all tasks of a gang, not of one part", hint=hint, field="parts")
     for clause in said_of_some(parse_requirement(part.requirement, stored=True) for part in job.parts):
         raise InputError(
             f"{clause} is about all tasks of a gang, and only some parts have it", hint=FOR_ALL, field="parts"
@@ -193,5 +187,5 @@ def check_parts(job: Job) -> None:
     if tasks != job.tasks or job.request != least_request(job.parts):
         what = f"{tasks} tasks in parts, {job.tasks} in the job"
         raise InputError(what, hint="those of the parts together, and the least of each amount", field="parts")
-    if not job.gang or job.max_per_rack or job.is_lease:
-        raise InputError("only a gang that is no lease has parts", hint="gang: true, no max_per_rack", field="parts")
+    if not job.gang or job.is_lease:
+        raise InputError("only a gang that is no lease has parts", hint="gang: true", field="parts")

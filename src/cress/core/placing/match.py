@@ -13,7 +13,7 @@ from cress.core.placing.clause_kinds import CLAUSES, EXTRAS
 from cress.core.placing.constraints import BY_EXPRESSION, Wants
 from cress.core.placing.context import ClauseContext
 from cress.core.placing.domain_answers import Closures, DomainScores
-from cress.core.placing.gang_rules import GangRules
+from cress.core.placing.gang_rules import GangRules, Rule, either
 from cress.core.placing.predicates import NodeCondition, Predicate
 from cress.core.tables.arrays import Floats, Ints
 from cress.language.clauses import Clause
@@ -182,7 +182,12 @@ class Match:
 
     def rules(self) -> GangRules:
         """Return the rules for all tasks of a gang together; terms with a positive weight are preferences."""
-        return rules_of(self.predicates, (term for weight, term in self._terms if weight > 0))
+        return rules_of(self.predicates, self.preferences)
+
+    @property
+    def preferences(self) -> list[Predicate]:
+        """The terms of the rank with a positive weight that are clauses."""
+        return [term for weight, term in self._terms if weight > 0]
 
     @property
     def has_rules(self) -> bool:
@@ -208,6 +213,31 @@ def rules_of(hard: Iterable[Predicate], soft: Iterable[Predicate], *, empty: boo
         tuple(rule for each in hard for rule in each.rules(empty=empty)),
         tuple(rule for each in soft for rule in each.rules(empty=empty)),
     )
+
+
+def rules_of_kinds(matches: Iterable[Match | None]) -> GangRules:
+    """Return the rules for all tasks of a unit of several kinds together, each once."""
+    found = [match for match in matches if match is not None]
+    return GangRules(
+        merged(each for match in found for each in match.predicates),
+        merged(each for match in found for each in match.preferences),
+    )
+
+
+def merged(asked: Iterable[Predicate], *, empty: bool = False) -> tuple[Rule, ...]:
+    """Return the rules of predicates of several kinds of tasks: each constraint once, since it is about all tasks.
+
+    A domain is eligible if some kind may use it.
+    """
+    found: dict[tuple[type[Predicate], str], list[Rule]] = {}
+    for each in asked:
+        for i, rule in enumerate(each.rules(empty=empty)):
+            same = found.setdefault((type(each), each.text), [])
+            if i == len(same):
+                same.append(rule)
+            else:
+                same[i] = either(same[i], rule)
+    return tuple(rule for rules in found.values() for rule in rules)
 
 
 def least(bounds: Iterable[Ints | None]) -> Ints:

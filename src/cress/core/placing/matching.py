@@ -8,7 +8,7 @@ all of them are placed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from cress.core.kernels.holding import exclude
 from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.placing.context import ClauseContext
 from cress.core.placing.gang_rules import GangRules
-from cress.core.placing.match import Firsts, Match, least, predicates, rules_of
+from cress.core.placing.match import Firsts, Match, least, merged, predicates, rules_of
 from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import Own, RelatedJob, Whose
 from cress.core.placing.shape import Shape
@@ -323,9 +323,11 @@ class Matching(NodeWatcher):
         found = (each.detail() for each in shape.match.predicates) if shape.match is not None else ()
         return tuple(dict.fromkeys(each for each in found if each))
 
-    def rules_when_empty(self, wants: Wants) -> GangRules:
-        """Return the rules of a gang with these wants, as if no task ran."""
-        return rules_of(predicates(self.context, wants), (), empty=True)
+    def rules_when_empty(self, kinds: Sequence[Wants]) -> GangRules:
+        """Return the rules of a gang whose kinds of tasks have these wants, as if no task ran."""
+        if len(kinds) == 1:
+            return rules_of(predicates(self.context, kinds[0]), (), empty=True)
+        return GangRules(merged((each for wants in kinds for each in predicates(self.context, wants)), empty=True))
 
     def binding(self, wants: Wants) -> tuple[str, ...]:
         """Return the constraints on all tasks of a gang together: spread and adjacency."""

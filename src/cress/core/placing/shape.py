@@ -67,6 +67,11 @@ class Shape:
         self.least_cores = (-1, 0)
         self.kinds: tuple[Shape, ...] = ()
 
+    @property
+    def every_kind(self) -> tuple[Shape, ...]:
+        """The shapes of its kinds of tasks: ``kinds``, or itself if all tasks are alike."""
+        return self.kinds or (self,)
+
     def by_kind(self, nodes: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
         """Split the places of a unit (nodes and numbers of tasks) by kind; a shape without kinds counts as one."""
         if not self.kinds:

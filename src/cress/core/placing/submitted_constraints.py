@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cress.core.placing.constraints import FOR_ALL, KINDS, NOT_OF_PARTS, said_of_some
+from cress.core.placing.constraints import FOR_ALL, KINDS, said_of_some
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Requirement
 from cress.language.names import DATA_LOCALITY
 from cress.language.parser import check_names_of_jobs, parse_rank, parse_requirement
@@ -59,15 +59,6 @@ def _parts(spec: JobSpec, dimensions: Dimensions | None, mistakes: list[InputErr
     for part, texts, ranks in zip(spec.job.parts, spec.part_clauses, spec.part_ranks, strict=True):
         requirement, wrong = _requirement(texts, dimensions)
         rank = _rank(ranks, dimensions, wrong)
-        wrong += (
-            InputError(
-                f"{clause} is about all tasks of a gang, and cannot be asked of parts",
-                hint="without it, or as a gang of tasks that are all alike",
-                field=texts[0].field,
-            )
-            for clause in requirement.clauses
-            if clause.kind in NOT_OF_PARTS
-        )
         # A mistake that parts inherit from the job is reported once.
         mistakes += (mistake for mistake in wrong if (mistake.field, mistake.what) not in told)
         told.update((mistake.field, mistake.what) for mistake in wrong)

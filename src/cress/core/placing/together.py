@@ -1,9 +1,9 @@
-"""Places for a gang of several kinds of tasks: all of them at once, or none (design note 0035).
+"""Places for all tasks of a unit together, or none, whether they are alike or of several kinds (design notes 0035 and
+0046).
 
-The kinds get nodes one after the other in a *room*, which knows the copies of a kind that each node takes beside the
-earlier kinds. Packing different requests is hard in general: some orders of kinds and nodes are tried, and a solution
-that all of them miss is not found. A gang that must be within one domain of an attribute is tried in each domain with
-enough room for every kind by itself.
+The question "where does it fit" is asked of a *unit room*: the copies of each kind that nodes take beside the places
+already taken, now, at a later time or on empty nodes. Packing different requests is hard in general: some orders of
+kinds and nodes are tried, and a solution that all of them miss is not found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from cress.core.placing.gang_rules import NO_RULES, GangRules, Within
+from cress.core.placing.gang_rules import MOST_CHOICES, NO_RULES, GangRules, alike, choices, fill
+from cress.core.placing.gangs import GangRoom, ruled_rooms
 from cress.core.tables.arrays import Ints
 
 # The number of orders of kinds that are tried in each choice of domains, each with two orders of nodes.
@@ -27,7 +28,7 @@ Places: TypeAlias = "list[tuple[int, int]]"
 
 
 class Asked(NamedTuple):
-    """One kind: its request (int64, K amounts), its number of tasks, and the limit of all tasks of the gang per node
+    """One kind: its request (int64, K amounts), its number of tasks, and the limit of all tasks of the unit per node
     (empty: none).
     """
 
@@ -36,8 +37,8 @@ class Asked(NamedTuple):
     caps: Ints
 
 
-class KindsRoom(ABC):
-    """Room on nodes for the kinds of one gang: ``kinds`` in order, and ``rules`` for all of them together."""
+class UnitRoom(ABC):
+    """Room on nodes for one unit: its ``kinds`` in order, and ``rules`` for all its tasks together."""
 
     def __init__(self, kinds: Sequence[Asked], rules: GangRules = NO_RULES) -> None:
         self.kinds = kinds
@@ -46,6 +47,10 @@ class KindsRoom(ABC):
     @abstractmethod
     def copies(self, i: int) -> Ints:
         """Return the copies of kind ``i`` per node beside the places taken, at most its size."""
+
+    @abstractmethod
+    def copies_on(self, i: int, f: int) -> int:
+        """Return the copies of kind ``i`` on node ``f`` beside the places taken, at most its size."""
 
     @abstractmethod
     def take(self, i: int, places: Places) -> None:
@@ -63,8 +68,13 @@ class KindsRoom(ABC):
         """Return True if the places found, by kind, hold all tasks; there may be conditions besides amounts."""
         return True
 
+    @property
+    def sizes(self) -> list[int]:
+        """The numbers of tasks by kind."""
+        return [kind.size for kind in self.kinds]
 
-class Levels(KindsRoom):
+
+class Levels(UnitRoom):
     """Nodes with these amounts (int64, K per node); ``alone``: the copies of each kind that nodes take of it alone."""
 
     def __init__(
@@ -73,34 +83,29 @@ class Levels(KindsRoom):
         super().__init__(kinds, rules)
         self._alone = alone
         self._all = levels
-        self._levels = levels.copy()
-        self._some = False
+        # What is left of the amounts; ``None`` while no place is taken.
+        self._left: Ints | None = None
 
     def copies(self, i: int) -> Ints:
         """Return the copies of kind ``i`` per node beside the places taken, at most its size."""
-        return np.minimum(self._alone[i], copies_of(self._levels, self.kinds[i])) if self._some else self._alone[i]
+        alone = self._alone[i]
+        return alone if self._left is None else np.minimum(alone, copies_of(self._left, self.kinds[i]))
+
+    def copies_on(self, i: int, f: int) -> int:
+        """Return the copies of kind ``i`` on node ``f`` beside the places taken, at most its size."""
+        alone = int(self._alone[i][f])
+        return alone if self._left is None else min(alone, int(copies_of(self._left[f][None], self.kinds[i])[0]))
 
     def take(self, i: int, places: Places) -> None:
         """Take the places for kind ``i``."""
-        self._some = True
+        if self._left is None:
+            self._left = self._all.copy()
         for f, count in places:
-            self._levels[f] -= self.kinds[i].request * count
-
-    def hold(self, ways: Sequence[Places]) -> bool:
-        """Return True if these places, by kind, have room."""
-        found = True
-        for i, places in enumerate(ways):
-            copies = self.copies(i)
-            found = found and all(copies[f] >= count for f, count in places)
-            self.take(i, places)
-        self.clear()
-        return found
+            self._left[f] -= self.kinds[i].request * count
 
     def clear(self) -> None:
         """Give back all places."""
-        if self._some:
-            self._levels[:] = self._all
-            self._some = False
+        self._left = None
 
 
 def copies_of(levels: Ints, kind: Asked) -> Ints:
@@ -112,37 +117,102 @@ def copies_of(levels: Ints, kind: Asked) -> Ints:
     return np.clip(found, 0, kind.size)
 
 
-def places_in(room: KindsRoom) -> list[Places] | None:
-    """Return places by kind for all kinds; ``None`` if no solution was found. No place stays taken."""
+# --- questions ---------------------------------------------------------------------------------------------------
+
+
+def holds(room: UnitRoom) -> bool:
+    """Return True if a unit fits into a room, its preferences left out."""
+    if len(room.kinds) == 1 and not room.rules.hard:
+        return int(room.copies(0).sum()) >= room.kinds[0].size
+    room.rules = GangRules(room.rules.hard)
+    return places_in(room) is not None
+
+
+def has_places(room: UnitRoom, ways: Sequence[Places]) -> bool:
+    """Return True if these places, by kind, have room; no place stays taken."""
+    try:
+        for i, places in enumerate(ways):
+            if any(room.copies_on(i, f) < count for f, count in places):
+                return False
+            if i + 1 < len(ways):
+                room.take(i, places)
+    finally:
+        room.clear()
+    return True
+
+
+def places_in(room: UnitRoom) -> list[Places] | None:
+    """Return places by kind for a unit; ``None`` if no solution was found. No place stays taken."""
+    if len(room.kinds) == 1:
+        one = next(ruled_rooms(room.rules, room.kinds[0].size, room.copies(0)), None)
+        found = None if one is None else one.first(room.kinds[0].size)
+        return None if found is None else [found]
     alone = [room.copies(i) for i in range(len(room.kinds))]
-    for among in islice(domains_of(room.rules, [kind.size for kind in room.kinds], alone), MOST_DOMAINS):
-        others = _use_to_others(among)
-        for order in _orders(room.kinds, among):
-            for spare in (False, True):
-                found = _one_way(room, order, among, others if spare else None)
-                room.clear()
-                if found is not None and room.holds(found):
-                    return found
+    for among in islice(choices(room.rules, room.sizes, alone), MOST_DOMAINS):
+        for ways in _tries(room, among):
+            room.clear()
+            if ways is not None and room.holds(ways):
+                return ways
     return None
 
 
-def domains_of(rules: GangRules, sizes: Sequence[int], alone: list[Ints]) -> Iterator[list[Ints]]:
-    """Yield the copies by kind in each choice of domains for the gang, preferred ones first; without rules all copies.
+def rooms_in(room: UnitRoom) -> Iterator[list[GangRoom]]:
+    """Yield, for each choice of domains that holds a unit, best first, the nodes that stay open to each kind for any
+    order of tasks.
 
-    Each choice has enough room for every kind by itself.
+    At most ``MOST_CHOICES`` are yielded. With several kinds and rules that count, the tasks of each kind in each set of
+    nodes with the same domains are those of one solution.
     """
-    ways = [alone] if _enough(sizes, alone) else []
-    for rule in (each for each in rules.hard if isinstance(each, Within)):
-        ways = [way for before in ways for way in rule.single(sizes, before)]
-    preferred = [each for each in rules.soft if isinstance(each, Within)]
-    for rule in preferred:
-        for way in ways:
-            yield from rule.single(sizes, way)
-    yield from ways
+    alone = [room.copies(i) for i in range(len(room.kinds))]
+    if len(alone) == 1:
+        for one in islice(ruled_rooms(room.rules, room.kinds[0].size, alone[0]), MOST_CHOICES):
+            yield [one]
+        return
+    size = sum(room.sizes)
+    for among in islice(choices(room.rules, room.sizes, alone), MOST_CHOICES):
+        if not room.rules.counting:
+            none = np.zeros(len(among[0]), np.int64)
+            yield [GangRoom(none, copies, copies.sum(keepdims=True)) for copies in among]
+            continue
+        ways = next((ways for ways in _tries(room, among) if ways is not None), None)
+        room.clear()
+        if ways is None:
+            continue
+        hard, soft = room.rules.counters(size)
+        of, first = alike(np.sum(among, axis=0), [*hard, *soft])
+        rooms = []
+        for copies, places in zip(among, ways, strict=True):
+            left = np.zeros(len(first) + 1, np.int64)
+            for f, count in places:
+                left[of[f]] += count
+            rooms.append(GangRoom(of, copies, left))
+        yield rooms
 
 
-def _enough(sizes: Sequence[int], alone: Sequence[Ints]) -> bool:
-    return all(int(copies.sum()) >= size for copies, size in zip(alone, sizes, strict=True))
+def joined(ways: Sequence[Places]) -> Places:
+    """Return places by kind as one list, kind after kind."""
+    return [place for places in ways for place in places]
+
+
+# --- several kinds -------------------------------------------------------------------------------------------------
+
+
+def _tries(room: UnitRoom, among: list[Ints]) -> Iterator[list[Places] | None]:
+    """Yield ways to give nodes among these copies to the kinds, or ``None`` for a try that failed.
+
+    The caller gives the places back.
+    """
+    others = _use_to_others(among)
+    if room.rules.counting:
+        if _may_fit(room, among):
+            for scarce_first in (False, True):
+                for spare in (False, True):
+                    room.clear()
+                    yield _Assignment(room, among, others if spare else None).run(scarce_first=scarce_first)
+        return
+    for order in _orders(room.kinds, among):
+        for spare in (False, True):
+            yield _one_way(room, order, among, others if spare else None)
 
 
 def _orders(kinds: Sequence[Asked], alone: Sequence[Ints]) -> Iterator[tuple[int, ...]]:
@@ -160,7 +230,7 @@ def _use_to_others(alone: Sequence[Ints]) -> list[Ints]:
 
 
 def _one_way(
-    room: KindsRoom, order: tuple[int, ...], alone: Sequence[Ints], others: list[Ints] | None
+    room: UnitRoom, order: tuple[int, ...], alone: Sequence[Ints], others: list[Ints] | None
 ) -> list[Places] | None:
     """Assign nodes to the kinds in this order; ``others``: first the nodes that suit the fewest other kinds."""
     found: list[Places] = [[] for _ in order]
@@ -172,15 +242,17 @@ def _one_way(
             copies = np.minimum(copies, np.maximum(kind.caps[: len(copies)] - placed, 0))
         if int(copies.sum()) < kind.size:
             return None
-        nodes = room.order(i)
-        if others is not None:
-            nodes = nodes[np.argsort(others[i][nodes], kind="stable")]
-        found[i] = _fill(nodes, copies, kind.size)
+        found[i] = _fill(_nodes(room, i, others), copies, kind.size)
         for f, count in found[i]:
             placed[f] += count
         if number < len(order) - 1:
             room.take(i, found[i])
     return found
+
+
+def _nodes(room: UnitRoom, i: int, others: list[Ints] | None) -> Ints:
+    nodes = room.order(i)
+    return nodes if others is None else nodes[np.argsort(others[i][nodes], kind="stable")]
 
 
 def _fill(nodes: Ints, copies: Ints, size: int) -> Places:
@@ -194,6 +266,85 @@ def _fill(nodes: Ints, copies: Ints, size: int) -> Places:
     return places
 
 
-def joined(ways: Sequence[Places]) -> Places:
-    """Return places by kind as one list, kind after kind."""
-    return [place for places in ways for place in places]
+def _may_fit(room: UnitRoom, among: list[Ints]) -> bool:
+    """Return False if the tasks of all kinds together could not keep a rule, even if all were alike."""
+    size, total = sum(room.sizes), np.sum(among, axis=0)
+    return all(fill(total, size, [counter], []) is not None for counter in room.rules.counters(size)[0])
+
+
+class _Assignment:
+    """Tasks of several kinds that get nodes one by one, while counters keep the rules of the whole unit.
+
+    Nodes in the same domains have one number, as in ``fill``.
+    """
+
+    def __init__(self, room: UnitRoom, among: list[Ints], others: list[Ints] | None) -> None:
+        self.room = room
+        self._copies = [copies.copy() for copies in among]
+        self._limits = [kind.caps for kind in room.kinds]
+        for copies, limit in zip(self._copies, self._limits, strict=True):
+            if len(limit):
+                np.minimum(copies, limit[: len(copies)], out=copies)
+        self._hard, self._soft = room.rules.counters(sum(room.sizes))
+        counters = [*self._hard, *self._soft]
+        self._of, first = alike(np.sum(among, axis=0), counters)
+        self._where = [each.of[first] for each in counters]
+        # Copies by kind in the nodes of each number.
+        count = len(first)
+        self._by_number = np.array(
+            [np.bincount(self._of, copies, count + 1)[:count] for copies in self._copies]
+        ).astype(np.int64)
+        self._nodes = [_nodes(room, i, others) for i in range(len(among))]
+        self._placed = np.zeros(len(among[0]), np.int64)
+        self._left = np.array(room.sizes, np.int64)
+
+    def run(self, *, scarce_first: bool) -> list[Places] | None:
+        """Return the places by kind; ``None`` if some task finds none.
+
+        The least full domains come first and take the kind with the least room to spare; ``scarce_first``: that kind
+        comes first, and takes the least full domain.
+        """
+        found: list[dict[int, int]] = [{} for _ in self._left]
+        while self._left.any():
+            chosen = self._next(scarce_first=scarce_first)
+            if chosen is None:
+                return None
+            i, number = chosen
+            nodes = self._nodes[i]
+            f = int(nodes[np.argmax((self._of[nodes] == number) & (self._copies[i][nodes] > 0))])
+            found[i][f] = found[i].get(f, 0) + 1
+            self._take(i, f, number)
+        return [list(places.items()) for places in found]
+
+    def _next(self, *, scarce_first: bool) -> tuple[int, int] | None:
+        """Return the kind of the next task, and the number of its nodes."""
+        may = np.ones(self._by_number.shape[1], np.bool_)
+        level = np.zeros(len(may))
+        for counter, domain in zip((*self._hard, *self._soft), self._where, strict=True):
+            level += counter.level()[domain]
+        for counter, domain in zip(self._hard, self._where, strict=False):
+            may &= counter.open()[domain]
+        room = self._by_number * may
+        fits = (room > 0) & (self._left > 0)[:, None]
+        kinds, numbers = np.nonzero(fits)
+        if not len(kinds):
+            return None
+        slack = room.sum(axis=1) - self._left
+        keys = (slack[kinds], level[numbers]) if scarce_first else (level[numbers], slack[kinds])
+        best = np.lexsort((numbers, kinds, -room[kinds, numbers], keys[1], keys[0]))[0]
+        return int(kinds[best]), int(numbers[best])
+
+    def _take(self, i: int, f: int, number: int) -> None:
+        self.room.take(i, [(f, 1)])
+        self._left[i] -= 1
+        self._placed[f] += 1
+        for counter, domain in zip((*self._hard, *self._soft), self._where, strict=True):
+            counter.take(int(domain[number]))
+        for j, copies in enumerate(self._copies):
+            left = min(int(copies[f]), self.room.copies_on(j, f))
+            if len(self._limits[j]):
+                left = min(left, max(0, int(self._limits[j][f] - self._placed[f])))
+            if j == i:
+                left = min(left, int(copies[f]) - 1)
+            self._by_number[j, number] += left - copies[f]
+            copies[f] = left

@@ -91,13 +91,7 @@ class Claims:
                 # Its victims took so long that the unit would run into a reservation.
                 self._give_up(claim)
             return False
-        basis = Basis(kept=why_kept(claim), claim=claim)
-        if claim.shape.kinds:
-            self._starts.start_at(claim.job, nodes, basis)
-            return True
-        places = [f for f, count in nodes for _ in range(count)]
-        for task, f in zip(tuple(claim.tasks), places, strict=True):
-            self._starts.start_on(claim.job, task, f, basis)
+        self._starts.start_at(claim.job, nodes, Basis(kept=why_kept(claim), claim=claim))
         return True
 
     def _give_up(self, claim: ClaimEntry) -> None:
@@ -167,7 +161,7 @@ class Claims:
         """Return True if the victims have ended and other tasks got their devices, since bookings keep amounts only."""
         shape, cluster = claim.shape, self._cluster
         return (
-            any(devices.cares(cluster, kind.ask) for kind in shape.kinds or (shape,))
+            any(devices.cares(cluster, kind.ask) for kind in shape.every_kind)
             and not self._waits(claim)
             and any(
                 devices.copies_on(cluster, kind.ask, f) < count

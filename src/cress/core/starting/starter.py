@@ -6,13 +6,14 @@ from itertools import islice
 
 import numpy as np
 
-from cress.core.advance.inside import copies_inside
+from cress.core.advance.inside import room_inside
 from cress.core.books import Books
 from cress.core.future.together import RoomAt
 from cress.core.gates.pending import Pending
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.passes import Decided, Pass
-from cress.core.placing.gangs import gang_room
+from cress.core.placing.fit import rules_of_unit
+from cress.core.placing.gangs import by_domains, ruled_rooms
 from cress.core.placing.together import joined, places_in
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import NOWHERE, Basis, TaskStarts
@@ -58,7 +59,7 @@ class Starter:
         if shape.match is not None:
             copies = timeline.all_copies_now(shape, job.duration, now, asker)
             devices.cap_exclusive(self._books.cluster, shape.request_array, shape.ask, copies)
-            room = gang_room(shape, copies)
+            room = next(ruled_rooms(rules_of_unit(shape), shape.size, np.minimum(copies, shape.size)), None)
             if room is None:
                 return False
             self._starts.place_in(job, room, now, due=due)
@@ -84,26 +85,34 @@ class Starter:
         for job in islice(group.policy, LOOKED_AT):
             if (self._rejoining and job.moving) or current.refuses(job):
                 continue
-            copies = copies_inside(self._books, job)
-            if copies and self._starts.place_on(job, copies):
+            if self._place_inside(job):
                 group.verdict = Verdict.PLACED
                 return True
             if not group.policy.offers_more and not group.policy.plans:
                 return False
         return False
 
+    def _place_inside(self, job: JobEntry) -> bool:
+        """Start the next unit of a job inside the advance reservations of its group; return True if it started."""
+        room = room_inside(self._books, job)
+        if room is None:
+            return False
+        if not job.shape.kinds and not by_domains(job.shape):
+            copies = room.copies(0)
+            open_to = {int(f): int(copies[f]) for f in np.flatnonzero(copies)}
+            return self._starts.place_on(job, open_to)
+        found = places_in(room)
+        if found is not None:
+            self._starts.start_at(job, joined(found), Basis())
+        return found is not None
+
     def start_planned(self, unit: Reservation) -> None:
         """Start a unit on the nodes of its plan."""
         job, basis = unit.job, Basis(kept=("planned", 0))
-        if job.shape.kinds:
-            self._starts.start_at(job, unit.nodes, basis)
+        if job.unit():
+            self._starts.start_unit(job, unit.nodes[0][0], basis)
         else:
-            for f, count in unit.nodes:
-                for _ in range(count):
-                    if job.unit():
-                        self._starts.start_unit(job, f, basis)
-                    else:
-                        self._starts.start_on(job, job.upcoming, f, basis)
+            self._starts.start_at(job, unit.nodes, basis)
         job.group.verdict = Verdict.PLACED
 
     def gather(self, job: JobEntry, now: int) -> bool:

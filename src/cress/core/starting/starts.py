@@ -105,12 +105,11 @@ class TaskStarts:
         return placed
 
     def start_at(self, job: JobEntry, nodes: list[tuple[int, int]], basis: Basis) -> None:
-        """Start the tasks of a claim, or all tasks of a gang of several kinds, at these places, by task number."""
+        """Start the tasks of a claim, or of the next unit, at these places, by task number."""
         claim = basis.claim
         end = end_of(self._books, job)
-        asked = tuple(claim.tasks) if claim is not None else job.next_unit()
-        tasks = job.by_kind(range(job.job.tasks) if asked is None else asked)
         shape = job.shape if claim is None else claim.shape
+        tasks = job.by_kind(job.next_tasks(shape.size) if claim is None else claim.tasks)
         places = [(kind, f) for kind, f, count in shape.copies(nodes) for _ in range(count)]
         slots = [NONE] * len(places)
         for i in devices.in_turn([kind.ask for kind, _ in places]):
@@ -118,12 +117,6 @@ class TaskStarts:
             slots[i] = self._leases.hold(f, kind.row, end)
         for task, (_, f), slot in sorted(zip(tasks, places, slots, strict=True), key=lambda start: start[0]):
             self.start(job, task, f, slot, basis)
-
-    def start_on(self, job: JobEntry, task: int, f: int, basis: Basis) -> None:
-        """Start a task on a chosen node."""
-        shape = job.shape if basis.claim is None else basis.claim.shape
-        slot = self._leases.hold(f, shape.row, end_of(self._books, job))
-        self.start(job, task, f, slot, basis)
 
     def start_in(self, job: JobEntry, room: FragmentPlace, *, due: bool = False) -> None:
         """Start the next task of a job in parts of leases."""

@@ -7,7 +7,7 @@ in no domain; its number is ``len(domains)``, the last one in all amounts per do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -173,6 +173,38 @@ class Domains:
             or self._greedy(candidates, room, size)
             or self._search(candidates, room, size)
         )
+
+    def adjacent_sets(
+        self, rooms: Sequence[Sequence[int]], sizes: Sequence[int], used: Iterable[int] = ()
+    ) -> Iterator[list[int]]:
+        """Yield sets of domains near each other, and near all ``used`` ones, with enough room for each of several kinds
+        of copies by itself; ``rooms`` are the copies of each kind per domain.
+
+        For one kind the only set is that of ``adjacent``. For several, each possible first domain is extended by the
+        one near all chosen that takes most of what is missing, and then by the roomiest, since the kinds may need more
+        room beside each other. Small sets come first, then those with the least room.
+        """
+        if len(sizes) == 1:
+            chosen = self.adjacent(rooms[0], sizes[0], used)
+            if chosen is not None:
+                yield chosen
+            return
+        total = [sum(room[d] for room in rooms) for d in range(len(self) + 1)]
+        candidates = {d for d in self.near_all(set(used)) if total[d] > 0}
+        found: set[tuple[int, ...]] = set()
+        for first in sorted(candidates):
+            chosen, near = [first], self.near[first] & candidates - {first}
+            while True:
+                left = [size - sum(room[d] for d in chosen) for room, size in zip(rooms, sizes, strict=True)]
+                missing = [(room, size) for room, size in zip(rooms, left, strict=True) if size > 0]
+                if not missing:
+                    found.add(tuple(sorted(chosen)))
+                if not near:
+                    break
+                d = min(near, key=lambda d: (-sum(min(room[d], size) for room, size in missing), -total[d], d))
+                chosen.append(d)
+                near &= self.near[d] - {d}
+        yield from map(list, sorted(found, key=lambda each: (len(each), sum(total[d] for d in each), each)))
 
     def _two(self, candidates: list[int], room: Sequence[int], size: int, used: set[int]) -> list[int] | None:
         among = set(candidates)

@@ -222,9 +222,6 @@ def _texts(reader: Reader, into: tuple[str, ...]) -> tuple[ClauseText, ...]:
 def _whole(reader: Reader, tasks: int) -> Texts:
     """Return the clause of a gang that may start in part."""
     whole = reader.texts("gang", issue_as_whole) if reader.has("gang") else ()
-    if whole and "parts" in reader.given:
-        reader.wrong("gang", "cannot start in part: it has parts", "true, or leave it out")
-        return ()
     least = re.match(r"IssueAsWhole = (\d+)", whole[0].text) if whole else None
     if least is not None and not 1 <= int(least[1]) <= tasks:
         reader.wrong("gang", f"starts with at least {least[1]} of {tasks} tasks", f"1 to {tasks} && f(x) = (…)")

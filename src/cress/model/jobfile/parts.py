@@ -16,9 +16,6 @@ from cress.model.run import RunPart
 MAX_PARTS = 16
 PART_KEYS = ("tasks", "resource", "command", "requirement", "rank")
 
-# Keys of jobs about all tasks of one part together.
-NOT_WITH_PARTS = ("network_adjacent", "spread", "away_from", "near", "max_per_rack", "max_running")
-
 _HINT = "parts: {driver: {tasks: 1, command: …}, workers: {tasks: 8, resource: …, command: …}}"
 _NO_COMMAND: tuple[str, ...] = ()
 
@@ -86,11 +83,8 @@ def check_beside(reader: Reader, *, gang: bool) -> None:
         reader.wrong("tasks", "cannot be combined with parts, which have their own", "tasks: in each part")
     if not gang:
         reader.wrong("gang", "is false, and parts start together or not at all", "leave it out")
-    for key in NOT_WITH_PARTS:
-        if key in reader.given:
-            reader.wrong(
-                key, "cannot be asked for all parts together", "without it, or as a gang of tasks that are all alike"
-            )
+    if "max_running" in reader.given:
+        reader.wrong("max_running", "is a limit of running tasks, and parts start all at once", "leave it out")
 
 
 def _part(
