@@ -32,6 +32,16 @@ def test_it_starts_with_a_least_number_later_and_goes_on_one_by_one() -> None:
     assert made.ids["gang"] not in made.core.jobs
 
 
+def test_the_tasks_that_start_first_are_placed_as_a_gang() -> None:
+    """For a single task zone b would be closed once the first one runs in a; for all three it is open."""
+    made = World(nodes=[node("a").cpu(1).where(Zone="a"), node("b").cpu(2).where(Zone="b")])
+    made.submit(GANG.requires(f'near("self", Zone) && {LATER}')).decide()
+    made.wake()
+    assert made.running == {}
+    made.change_node(node("b").cpu(3).where(Zone="b")).decide()
+    assert made.nodes_of("gang") == ["b"] * 3
+
+
 def test_fewer_than_the_least_number_never_start() -> None:
     made = World(nodes=nodes(1, cpu=2))
     made.run(job("other")).submit(GANG).decide()

@@ -554,12 +554,12 @@ class _VictimSearch:
         shape = self.job.shape
         rules = rules_of_unit(shape) if shape.kinds or by_domains(shape) else NO_RULES
         if not rules.hard:
-            yield [self.fit.caps(each) for each in shape.every_kind], None
+            yield [self.fit.caps(kind) for kind in shape.every_kind], None
             return
         room = self.fit.when_empty(shape)
         room.rules = GangRules(rules.hard) if shape.kinds else rules
         for rooms in rooms_in(room):
-            yield [each.open_copies() for each in rooms], rooms
+            yield [room.open_copies() for room in rooms], rooms
 
     def _plan_within(self, among: list[Ints], beyond: bool, rooms: list[GangRoom] | None) -> Eviction | None:
         """Place one copy after the other at the smallest cost, then spare the victims that are not needed."""

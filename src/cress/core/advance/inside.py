@@ -27,10 +27,10 @@ def room_inside(core: Books, job: JobEntry) -> Levels | None:
         if cluster.nodes[f, USABLE] and first_blocked(core, job, f) is None:
             levels[f] = np.maximum(0, np.minimum(left, cluster.nodes[f, FREE : FREE + k] - _claimed(core, f)))
     asked, alone = asked_of(shape), []
-    for kind, each in zip(asked, shape.every_kind, strict=True):
+    for kind, own in zip(asked, shape.every_kind, strict=True):
         copies = np.where(levels.any(axis=1), copies_of(levels, kind), 0)
-        copies[cluster.lack[each.row, : len(copies)] & OUT != 0] = 0
-        caps = core.fit.caps_now(each)
+        copies[cluster.lack[own.row, : len(copies)] & OUT != 0] = 0
+        caps = core.fit.caps_now(own)
         alone.append(np.minimum(copies, np.maximum(0, caps[: len(copies)])) if len(caps) else copies)
     enough = all(int(copies.sum()) >= kind.size for copies, kind in zip(alone, asked, strict=True))
     return Levels(asked, alone, levels, rules_of_unit(shape)) if enough else None

@@ -22,14 +22,14 @@ def smallest_change(core: Books, job: JobEntry) -> tuple[str, ...]:
     """
     kinds = [kind.match.predicates if kind.match is not None else [] for kind in job.shape.every_kind]
     # Clauses about all tasks of a gang are the same in each kind.
-    comparing = {each.text: each for predicates in kinds for each in predicates if each.compares}
-    for text, each in comparing.items():
+    comparing = {clause.text: clause for predicates in kinds for clause in predicates if clause.compares}
+    for text, clause in comparing.items():
         rest = [[other for other in predicates if not other.compares or other.text != text] for predicates in kinds]
         if job.shape.size > 1:
             told = f"without {text} it would start" if _fits(core, job.shape, rest) else ""
         else:
             places = _places(core, job.shape, rest[0])
-            told = each.change(places) if len(places) else ""
+            told = clause.change(places) if len(places) else ""
         if told:
             # The clause to which a number belongs, if there are several.
             return (told if len(comparing) == 1 or text in told else f"{told} ({text})",)
@@ -55,7 +55,7 @@ def _fits(core: Books, shape: Shape, predicates: list[list[Predicate]]) -> bool:
     free = cluster.nodes[: cluster.node_count, FREE : FREE + cluster.k_count]
     asked, alone = [], []
     for kind, those in zip(shape.every_kind, predicates, strict=True):
-        caps = least(each.caps() for each in those)
+        caps = least(predicate.caps() for predicate in those)
         asked.append(Asked(kind.request_array, kind.size, caps))
         copies = np.zeros(cluster.node_count, np.int64)
         places = _places(core, kind, those)
@@ -63,5 +63,5 @@ def _fits(core: Books, shape: Shape, predicates: list[list[Predicate]]) -> bool:
         if devices.cares(cluster, kind.ask):
             copies = np.minimum(copies, devices.copies(cluster, kind.ask, empty=False)[: len(copies)])
         alone.append(np.minimum(copies, caps[: len(copies)]) if len(caps) else copies)
-    rules = GangRules(merged(each for those in predicates for each in those))
+    rules = GangRules(merged(predicate for those in predicates for predicate in those))
     return places_in(Levels(asked, alone, free, rules)) is not None

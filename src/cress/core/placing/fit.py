@@ -305,7 +305,7 @@ class Fit:
         allow.
         """
         alone = [self._copies_that_would_do(kind, clauses=clauses) for kind in shape.every_kind]
-        asked = [each if clauses else each._replace(caps=NO_CAPS) for each in asked_of(shape)]
+        asked = [kind if clauses else kind._replace(caps=NO_CAPS) for kind in asked_of(shape)]
         room = Levels(asked, alone, self.cluster.capacities(), rules_of_unit(shape) if clauses else NO_RULES)
         return int(np.argmax(alone[0] > 0)) if holds(room) else NONE
 

@@ -173,9 +173,9 @@ class Within(NamedTuple):
             yield way
         # Several kinds may fit into one domain each by itself and still not together.
         if self.adjacent and (not found or len(sizes) > 1):
-            rooms = [room_in(self.domains, each, limits).tolist() for each in copies]
+            rooms = [room_in(self.domains, kind, limits).tolist() for kind in copies]
             for chosen in self.domains.adjacent_sets(rooms, sizes, self.used):
-                yield [within(self.domains, each, chosen) for each in copies]
+                yield [within(self.domains, kind, chosen) for kind in copies]
 
     def tightest(self, size: int, copies: Ints, limits: Sequence[Limit]) -> tuple[tuple[int, int, int], Ints]:
         """Return key and copies for the fewest and nearest domains that hold a gang of ``size``; all copies if none do.
@@ -247,7 +247,7 @@ def choices(rules: GangRules, sizes: Sequence[int], copies: Sequence[Ints]) -> I
 
     Each choice has enough room for every kind by itself. Without rules all copies are the only choice.
     """
-    if any(int(each.sum()) < size for each, size in zip(copies, sizes, strict=True)):
+    if any(int(kind.sum()) < size for kind, size in zip(copies, sizes, strict=True)):
         return
     limits = [rule for rule in rules.hard if isinstance(rule, Limit)]
     # Single domains come first, because near ones are looked for inside them.
@@ -301,7 +301,9 @@ def alike(copies: Ints, counters: Sequence[Counter]) -> tuple[Ints, Ints]:
     The last number is for nodes without copies.
     """
     places = np.flatnonzero(copies)
-    domains = np.stack([each.of[places] for each in counters]) if counters else np.zeros((1, len(places)), np.int64)
+    domains = (
+        np.stack([counter.of[places] for counter in counters]) if counters else np.zeros((1, len(places)), np.int64)
+    )
     _, first, numbers = np.unique(domains, axis=1, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
@@ -323,7 +325,7 @@ def fill(copies: Ints, size: int, hard: list[Counter], soft: list[Counter]) -> t
     counters = [*hard, *soft]
     of, first = alike(copies, counters)
     room = np.bincount(of, copies, len(first) + 1)[:-1].astype(np.int64)
-    where = [each.of[first] for each in counters]
+    where = [counter.of[first] for counter in counters]
     taken = np.zeros(len(first), np.int64)
     left = size
     while left:

@@ -219,8 +219,8 @@ def rules_of_kinds(matches: Iterable[Match | None]) -> GangRules:
     """Return the rules for all tasks of a unit of several kinds together, each once."""
     found = [match for match in matches if match is not None]
     return GangRules(
-        merged(each for match in found for each in match.predicates),
-        merged(each for match in found for each in match.preferences),
+        merged(predicate for match in found for predicate in match.predicates),
+        merged(term for match in found for term in match.preferences),
     )
 
 
@@ -230,9 +230,9 @@ def merged(asked: Iterable[Predicate], *, empty: bool = False) -> tuple[Rule, ..
     A domain is eligible if some kind may use it.
     """
     found: dict[tuple[type[Predicate], str], list[Rule]] = {}
-    for each in asked:
-        for i, rule in enumerate(each.rules(empty=empty)):
-            same = found.setdefault((type(each), each.text), [])
+    for predicate in asked:
+        for i, rule in enumerate(predicate.rules(empty=empty)):
+            same = found.setdefault((type(predicate), predicate.text), [])
             if i == len(same):
                 same.append(rule)
             else:

@@ -327,7 +327,7 @@ class Matching(NodeWatcher):
         """Return the rules of a gang whose kinds of tasks have these wants, as if no task ran."""
         if len(kinds) == 1:
             return rules_of(predicates(self.context, kinds[0]), (), empty=True)
-        return GangRules(merged((each for wants in kinds for each in predicates(self.context, wants)), empty=True))
+        return GangRules(merged((made for wants in kinds for made in predicates(self.context, wants)), empty=True))
 
     def binding(self, wants: Wants) -> tuple[str, ...]:
         """Return the constraints on all tasks of a gang together: spread and adjacency."""

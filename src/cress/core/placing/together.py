@@ -288,7 +288,7 @@ class _Assignment:
         self._hard, self._soft = room.rules.counters(sum(room.sizes))
         counters = [*self._hard, *self._soft]
         self._of, first = alike(np.sum(among, axis=0), counters)
-        self._where = [each.of[first] for each in counters]
+        self._where = [counter.of[first] for counter in counters]
         # Copies by kind in the nodes of each number.
         count = len(first)
         self._by_number = np.array(

@@ -62,7 +62,11 @@ class Starter:
             room = next(ruled_rooms(rules_of_unit(shape), shape.size, np.minimum(copies, shape.size)), None)
             if room is None:
                 return False
-            self._starts.place_in(job, room, now, due=due)
+            if job.constraints is not None and job.constraints.whole:
+                # As soon as its first task runs, the rest may start in part, and then its clauses mean something else.
+                self._starts.start_at(job, room.first(shape.size) or [], Basis(due=due))
+            else:
+                self._starts.place_in(job, room, now, due=due)
         elif timeline.copies_now(shape, job.duration, shape.size, now, asker).sum() < shape.size:
             return False
         elif timeline.any_booked:
