@@ -2,8 +2,8 @@
 the plot of docs/packing.md.
 
 The recipe of "Beware of Fragmentation" (USENIX ATC'23): no departures; the pods of a list, sorted by name and shuffled,
-then random ones of them, until requests reach 130 % of the GPUs; a pod that fits nowhere is skipped. Another generator's
-shuffle moves a result by some 0.3 points: means over seeds. Every list in the folder is measured.
+then random ones of them, until requests reach 130 % of the GPUs; a pod that fits nowhere is skipped. Another
+generator's shuffle moves a result by some 0.3 points: means over seeds. Every list in the folder is measured.
 """
 
 from __future__ import annotations
