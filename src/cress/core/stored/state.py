@@ -65,8 +65,8 @@ class StoredAttempt(KeptAttempt, kw_only=True, omit_defaults=True, eq=True):
     devices: tuple[int, int]
     end: int
     held: tuple[int, ...] | None = None
-    parts: list[tuple[int, int, ResourceVector, int]] = []
-    inside: list[tuple[int, int, ResourceVector]] = []
+    parts: tuple[tuple[int, int, ResourceVector, int], ...] = ()
+    inside: tuple[tuple[int, int, ResourceVector], ...] = ()
 
 
 class StoredStranger(KeptStranger, kw_only=True, omit_defaults=True, eq=True):
