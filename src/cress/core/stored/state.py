@@ -53,7 +53,7 @@ class StoredJob(KeptJob, kw_only=True, omit_defaults=True, eq=True):
     companions: list[tuple[int, list[tuple[int, int]]]] = []
 
 
-class StoredAttempt(KeptAttempt, kw_only=True, omit_defaults=True, eq=True):
+class StoredAttempt(KeptAttempt, kw_only=True, omit_defaults=True, eq=True, gc=False):
     """An attempt.
 
     ``devices`` are a mask of its node's devices, and 1 if its disks are exclusive; ``held`` are the amounts of its
