@@ -5,7 +5,7 @@ and of time as ``BUDGET`` says. Its own fixtures count, those that it shares wit
 other programs run beside it. So the budget of a test that is above it becomes wider: by what a fixed piece of work
 takes more than ``REFERENCE``, and its time by what the processors were asked for. Stories that are drawn differ from
 commit to commit, and so does what they take: a file with properties has ``DRAWN`` budgets for each test. What is
-measured may be ``NOISE`` times what it was.
+measured may be ``NOISE`` times what it was. A long run has no budgets.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.examples import usual
 
 REFERENCE = 0.010  # seconds of the piece of work, on the machine for which the budget is meant
 EXCEPTIONS = Path(__file__).with_name("over_budget.txt")
@@ -56,8 +58,8 @@ DRAWN = 3
 NOISE = 1.5
 
 
-def budget_now() -> Spent:
-    """Return the budget on a machine that is as slow, and as busy, as this one is at this moment."""
+def slowness_now() -> Spent:
+    """Return how many times as long work takes on this machine at this moment: 1 or more, of processor and of time."""
     took = []
     for _ in range(5):
         before, total = Spent.so_far(), 0
@@ -67,7 +69,13 @@ def budget_now() -> Spent:
     slower, later = (sorted(each)[len(took) // 2] / REFERENCE for each in zip(*took, strict=True))
     asked = os.getloadavg()[0] / (os.cpu_count() or 1)
     # Two programs on one core with two threads take longer, each of them.
-    return Spent(BUDGET.processor * max(1.0, slower, min(1.5, asked)), BUDGET.wall * max(1.0, later, asked))
+    return Spent(max(1.0, slower, min(1.5, asked)), max(1.0, later, asked))
+
+
+def budget_now() -> Spent:
+    """Return the budget on a machine that is as slow, and as busy, as this one is at this moment."""
+    slowness = slowness_now()
+    return Spent(BUDGET.processor * slowness.processor, BUDGET.wall * slowness.wall)
 
 
 def exceptions() -> frozenset[str]:
@@ -124,7 +132,8 @@ class Budget:
         report = yield
         if call.when == "call":
             report.user_properties.append((_PROPERTY, tuple(self._spent)))
-            bound = item.get_closest_marker("long") is None and item.nodeid not in self.excepted
+            # A long run tries more of everything.
+            bound = usual(item.get_closest_marker("long") is None and item.nodeid not in self.excepted, False)
             times = DRAWN if hasattr(getattr(item, "module", None), "given") else 1
             if report.passed and bound and _is_above(self._spent, BUDGET, times):
                 budget = budget_now()

@@ -97,7 +97,7 @@ def test_a_round_that_was_just_begun_ends_after_its_step(center: Center, capsys:
 def test_a_job_that_was_just_submitted_is_named(
     center: Center, file: str, wait: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert code(lambda: submit.submit([file], wait=wait)) == INTERRUPTED
+    assert (code(lambda: submit.submit([file], wait=wait)), center.calls) == (INTERRUPTED, ["submit"])
     assert capsys.readouterr() == (
         "job 3 (long) submitted\n",
         "cress submit: interrupted; the job goes on (stop: cress cancel 3)\n",
@@ -105,7 +105,7 @@ def test_a_job_that_was_just_submitted_is_named(
 
 
 def test_a_dry_run_says_nothing_of_jobs(center: Center, file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert code(lambda: submit.submit([file], dry_run=True)) == INTERRUPTED
+    assert (code(lambda: submit.submit([file], dry_run=True)), center.calls) == (INTERRUPTED, ["submit"])
     assert capsys.readouterr().err == "cress submit: interrupted\n"
 
 
@@ -113,7 +113,7 @@ def test_a_dry_run_says_nothing_of_jobs(center: Center, file: str, capsys: pytes
 def test_a_service_that_was_just_applied_is_named(
     center: Center, file: str, wait: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert code(lambda: apply.apply([file], wait=wait)) == INTERRUPTED
+    assert (code(lambda: apply.apply([file], wait=wait)), center.calls) == (INTERRUPTED, ["apply"])
     assert capsys.readouterr().err == "cress apply: interrupted; the applied changes go on (see: cress job 5)\n"
 
 
