@@ -56,8 +56,8 @@ DRAWN = 3
 NOISE = 1.5
 
 
-def budget_now() -> Spent:
-    """Return the budget on a machine that is as slow, and as busy, as this one is at this moment."""
+def slowness_now() -> Spent:
+    """Return how many times as long work takes on this machine at this moment: 1 or more, of processor and of time."""
     took = []
     for _ in range(5):
         before, total = Spent.so_far(), 0
@@ -67,7 +67,13 @@ def budget_now() -> Spent:
     slower, later = (sorted(each)[len(took) // 2] / REFERENCE for each in zip(*took, strict=True))
     asked = os.getloadavg()[0] / (os.cpu_count() or 1)
     # Two programs on one core with two threads take longer, each of them.
-    return Spent(BUDGET.processor * max(1.0, slower, min(1.5, asked)), BUDGET.wall * max(1.0, later, asked))
+    return Spent(max(1.0, slower, min(1.5, asked)), max(1.0, later, asked))
+
+
+def budget_now() -> Spent:
+    """Return the budget on a machine that is as slow, and as busy, as this one is at this moment."""
+    slowness = slowness_now()
+    return Spent(BUDGET.processor * slowness.processor, BUDGET.wall * slowness.wall)
 
 
 def exceptions() -> frozenset[str]:

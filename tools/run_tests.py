@@ -4,7 +4,9 @@ Each pool collects its own folders only, and the processors are busy while the o
 
     python tools/run_tests.py -m 'not long' -k backfill
 
-Everything is handed to both. ``WORKERS`` is the number of processes of the second pool; 0 runs all in one process.
+Everything is handed to both. ``WORKERS`` is the number of processes of the second pool; 0 runs all in one process. The
+first pool has one process for two processors. A long run (``--hypothesis-profile=long``) computes long after the other
+pool has ended, so that its first pool has one for each processor.
 
 Tests that wait start real programs, and one in thousands fails because others held the processors just then. Up to
 ``AGAIN`` of these that failed run once more, alone, when both pools are done. A test that passes alone is named on the
@@ -22,7 +24,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -45,6 +48,8 @@ COMPUTING = (
 NONE_CHOSEN = 5
 FAILED = 1
 AGAIN = 3
+# The argument of a long run.
+PROFILE = "--hypothesis-profile=long"
 _BAD = ("failed", "error", "errors")
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
 _LAST = re.compile(r"^(=+ )?.*\b(\d+ (passed|failed|errors?|skipped|deselected)|no tests ran)\b.* in [\d.]+s")
@@ -60,9 +65,12 @@ def main(arguments: list[str]) -> int:
         return subprocess.call(_command(0, arguments), cwd=ROOT)
     others = sorted(each.name for each in (ROOT / "tests").iterdir() if each.name not in COMPUTING and _has_tests(each))
     begun = time.monotonic()
-    computing = max(1, (os.cpu_count() or 1) // 2)
     pools = [
-        _Pool("computing", computing, [*arguments, *(f"tests/{name}" for name in COMPUTING)]),
+        _Pool(
+            "computing",
+            computing_workers(arguments, os.cpu_count() or 1),
+            [*arguments, *(f"tests/{name}" for name in COMPUTING)],
+        ),
         _Pool("waiting", workers, [*arguments, *(f"tests/{name}" for name in others)]),
     ]
     codes = [pool.wait() for pool in pools]
@@ -85,6 +93,12 @@ def main(arguments: list[str]) -> int:
     if all(code == NONE_CHOSEN for code in codes):
         return NONE_CHOSEN
     return max((code for code in codes if code != NONE_CHOSEN), key=abs)
+
+
+def computing_workers(arguments: Sequence[str], processors: int) -> int:
+    """Return the number of processes of the pool that computes."""
+    is_long = PROFILE in arguments or PROFILE in map("=".join, pairwise(arguments))
+    return processors if is_long else max(1, processors // 2)
 
 
 def _has_tests(place: Path) -> bool:

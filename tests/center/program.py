@@ -341,6 +341,8 @@ def open_wire(
         compression=None,
         proxy=None,
         open_timeout=PATIENCE,
+        # Their thread would draw random numbers while strategies of properties draw theirs.
+        ping_interval=None,
     )
     return opened
 

@@ -58,8 +58,6 @@ MESSAGES: list[Any] = [
     HELLO,
 ]
 START = {"command": ["cat"], "environment": {"A": "b"}, "terminal": [24, 80]}
-# The threads of connections use random numbers.
-pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=CHECKS)
 MANY = settings(max_examples=500, deadline=None, suppress_health_check=CHECKS)

@@ -59,6 +59,8 @@ class Cluster:
         self.data = self.folder / "d"
         self.center: subprocess.Popen[bytes] | ForkedCress | None = None
         self.executors: dict[str, subprocess.Popen[bytes]] = {}
+        # Every program that `start` has started.
+        self._programs: list[subprocess.Popen[bytes]] = []
         self._ports = (0, 0)
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("CRESS_", "NO_COLOR"))
@@ -129,7 +131,7 @@ class Cluster:
     def start(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
         """Start ``cress`` with these arguments; what it says goes into a file."""
         with (self.folder / log).open("ab") as place:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "cress", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=place,
@@ -137,6 +139,8 @@ class Cluster:
                 env=self.environment,
                 start_new_session=True,
             )
+        self._programs.append(process)
+        return process
 
     def supervisor(self, name: str = "n1") -> int:
         """The process id of an executor's supervisor."""
@@ -235,7 +239,8 @@ class Cluster:
 
     def stop(self) -> None:
         """End everything, whatever state it is in, and remove the folder."""
-        for process in (*self.executors.values(), self.center):
+        # Executors before the center. A test that failed may have left any of them.
+        for process in (*reversed(self._programs), self.center):
             if process is not None and process.poll() is None:
                 process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):

@@ -45,7 +45,7 @@ def test_what_a_worker_does_not_use_is_lent_and_taken_back_although_the_center_i
         )
         lease = held(client)
         assert lease.uses == lease.holds == {"cpu": "4", "memory": "512M"}
-        batch = client.submit({"command": STUBBORN, "resource": "<3, 64M>", "time_limit": "60s", "stop_grace": "30s"})
+        batch = client.submit({"command": STUBBORN, "resource": "<3, 64M>", "time_limit": "60s", "stop_grace": "10min"})
         assert wait_until(batch.reason, "why it waits")
 
         lease = client.leases.use(lease.id, "<1, 64M>")
@@ -59,14 +59,12 @@ def test_what_a_worker_does_not_use_is_lent_and_taken_back_although_the_center_i
         (table,) = [line for line in bare.cress("leases").stdout.splitlines() if "dask" in line]
         assert f"{batch.id}.0" in table
 
-        before = time.monotonic()
         lease = client.leases.use(lease.id, "<4, 512M>")
         assert (lease.uses["cpu"], lease.wants["cpu"]) == ("1", "4")
         bare.kill_center()
         bare.start_center()
-        wait_until(lambda: one(client, lease.id).uses == lease.holds, "what was lent is back")
         # Its own grace is much longer than that of loans.
-        assert time.monotonic() - before < 20
+        wait_until(lambda: one(client, lease.id).uses == lease.holds, "what was lent is back")
         assert wait_until(lambda: batch.state() == "waiting", "the borrower waits again")
         (attempt,) = batch.task().attempts
         assert (attempt.outcome, attempt.error) == (

@@ -103,6 +103,11 @@ def steps() -> list[tuple[str, str]]:
     return found
 
 
+def heads(output: str) -> set[tuple[str, ...]]:
+    """The heads of the tables of an output."""
+    return {tuple(line.split()) for line in output.splitlines() if re.fullmatch(r"[A-Z/]{2,}(?: +[A-Z/]{2,})+", line)}
+
+
 @pytest.mark.long
 def test_the_tour_runs_from_top_to_bottom(bare: Cluster) -> None:
     tourist = Tourist(bare)
@@ -116,9 +121,10 @@ def test_the_tour_runs_from_top_to_bottom(bare: Cluster) -> None:
             tourist.start(command)
         elif not command.startswith("echo $?"):
             said = tourist.type(command)
-            # Numbers of jobs and what was done; places, times and loads are those of another machine.
-            for line in re.findall(r"^job \d+ \(.*", output, re.MULTILINE):
+            # Numbers of jobs, what was done, and heads of tables; places, times and loads are those of another machine.
+            for line in re.findall(r"^(?:job \d+ \(|cress ).*", output, re.MULTILINE):
                 assert line in said.splitlines(), (command, said)
+            assert heads(output) <= heads(said), (command, said)
         seen.append(command.split()[1] if command.startswith("cress") else command.split()[0])
     tourist.stop()
     assert {"up", "run", "seq", "groups", "submit", "apply", "scale", "exec", "cancel", "python"} <= set(seen)

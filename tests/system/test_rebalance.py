@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from cress.client import Client
-from tests.system.cluster import Cluster, wait_until
+from tests.system.cluster import PATIENCE, Cluster, wait_until
 
 # Goes two seconds after the signal; says if it ever runs beside itself.
 SLOW = """
@@ -20,6 +20,8 @@ echo up >> said
 trap 'sleep 2; rmdir lock; exit 1' TERM
 while :; do sleep 0.05; done
 """
+# Goes as soon as the test lets it go.
+HELD = "trap 'until [ -e go ]; do sleep 0.05; done; exit' TERM; while :; do sleep 0.05; done"
 WEB = """
 - name: web
   type: service
@@ -130,10 +132,8 @@ def test_a_center_that_is_killed_goes_on_and_no_task_runs_twice(bare: Cluster) -
 def test_ctrl_c_ends_a_round_after_the_step_under_way(bare: Cluster) -> None:
     bare.start_center()
     bare.start_executor("n1", "<4, 1G>")
-    bare.cress(
-        "apply",
-        bare.file("web.yaml", WEB.replace("exec sleep 600", "trap 'sleep 2; exit' TERM; while :; do sleep 0.05; done")),
-    )
+    held = WEB.replace("exec sleep 600", HELD) + f"  stop_grace: 5min\n  directory: {bare.folder}\n"
+    bare.cress("apply", bare.file("web.yaml", held))
     with bare.client() as client:
         wait_until(lambda: len(nodes_of(client, 1)) == 3, "web on n1")
         bare.start_executor("n2", "<4, 1G>")
@@ -141,7 +141,9 @@ def test_ctrl_c_ends_a_round_after_the_step_under_way(bare: Cluster) -> None:
         with bare.running("rebalance", "--apply") as process:
             wait_until(lambda: client.last_round().under_way, "the first step")
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            wait_until(lambda: "DELETE /v1/rebalance" in bare.cress("audit", "--wide").stdout, "the request to stop")
+            (bare.folder / "go").touch()
+            out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130, err
         assert "1 of 2 tasks moved" in out
         assert "interrupted; 1 of 2 tasks moved" in err

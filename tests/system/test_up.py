@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from cress.client import Client, Refused
+from tests.budget import slowness_now
 from tests.system.cluster import PATIENCE, Cluster, wait_until
 
 SMALL = ("up", "--port", "0", "--executors", "2", "--node-resource", "<2, 2G>")
@@ -66,7 +67,7 @@ def test_a_cluster_starts_works_and_stops_within_ten_seconds(home: Cluster) -> N
     assert (home.folder / "said").read_text() == "hello\n"
     code, seconds = up.stop()
     assert code == 0
-    assert seconds < 10
+    assert seconds < 10 * slowness_now().wall
     wait_until(lambda: not home._left(), "the end of every process")
 
 

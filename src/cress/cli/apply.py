@@ -9,6 +9,7 @@ import typer
 
 from cress.cli.common import PATIENCE, Data, Json, connect, duration_of, print_json
 from cress.cli.errors import Interrupted, told
+from cress.cli.interrupts import delayed_interrupt
 from cress.cli.tables import clean
 from cress.model.errors import InputError
 from cress.model.times import SECOND
@@ -65,23 +66,28 @@ def apply(
         with connect(data) as client:
             from cress.client import Refused
 
-            try:
-                page = client.apply([in_directory_of(entry) for entry in entries], dry_run=dry_run)
-            except Refused as error:
-                raise placed(error, entries) from None
+            jobs = [in_directory_of(entry) for entry in entries]
+            applied: Sequence[AppliedJob] = ()
             ended: dict[int, Progress] = {}
             try:
+                with delayed_interrupt("the changes may have been applied (see: cress jobs)") as interrupt:
+                    try:
+                        page = client.apply(jobs, dry_run=dry_run)
+                    except Refused as error:
+                        raise placed(error, entries) from None
+                    applied = page.jobs
                 if not as_json:
                     for job in page.jobs:
                         print(_line(job, dry_run=dry_run, wait=wait), flush=True)
                 elif not wait:
                     print_json(page)
+                interrupt.deliver()
                 if wait:
                     _wait(client, page.jobs, longest, ended, as_json=as_json)
             except KeyboardInterrupt:
-                if dry_run:
+                if dry_run or not applied:
                     raise
-                left = [job.id for job in page.jobs if job.id not in ended and job.version is not None]
+                left = [job.id for job in applied if job.id not in ended and job.version is not None]
                 see = f"cress job {left[0]}" if len(left) == 1 else "cress jobs"
                 raise Interrupted(f"interrupted; the applied changes go on (see: {see})") from None
 

@@ -9,6 +9,7 @@ import typer
 
 from cress.cli.common import Data, Json, connect, count, print_json
 from cress.cli.errors import NOT_ACCEPTED, Interrupted, told
+from cress.cli.interrupts import delayed_interrupt
 from cress.cli.tables import Cell, TableColumn, clean, show
 from cress.model.errors import InputError
 
@@ -128,11 +129,16 @@ def _carry_out(client: Client, found: PlanView, *, as_json: bool) -> None:
     """Begin a round and follow it; Ctrl-C ends it after its present step."""
     if not as_json:
         _tell_plan(found)
-    first = client.begin_moves(found)
+    first: RoundView | None = None
     interrupted = False
     try:
+        with delayed_interrupt("the round may have begun (see: cress rebalance --status)") as interrupt:
+            first = client.begin_moves(found)
+        interrupt.deliver()
         last = _follow(client, first, quiet=as_json)
     except KeyboardInterrupt:
+        if first is None:
+            raise
         interrupted = True
         typer.echo("finishing the current step; no more tasks are moved", err=True)
         last = _stopped(client, first, quiet=as_json)

@@ -12,6 +12,7 @@ import typer
 
 from cress.cli.common import Data, Deadline, Licence, Workload, connect, pairs
 from cress.cli.errors import INTERRUPTED, told
+from cress.cli.interrupts import DelayedInterrupt, delayed_interrupt
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
 
@@ -150,7 +151,7 @@ class _Interrupts:
     The first Ctrl-C is passed on and the second one cancels; SIGTERM and a lost terminal cancel at once.
     """
 
-    def __init__(self, client: Client, job: int, relay: Relay) -> None:
+    def __init__(self, client: Client, job: int, relay: Relay, submission: DelayedInterrupt) -> None:
         self._client = client
         self._job = job
         self._relay = relay
@@ -158,6 +159,8 @@ class _Interrupts:
         self._done = 0
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._note)
+        # Ctrl-C during the submission counts as well.
+        self.asked += submission.came
 
     def _note(self, number: int, _: FrameType | None) -> None:
         # A handler must do nothing else, since the main thread may hold any lock.
@@ -194,19 +197,20 @@ def _run(client: Client, mapping: dict[str, object], source: StandardInput | Non
         source.refuse()
     elif source is not None:
         mapping = with_input(mapping)
-    try:
-        (submitted,) = client.submit([mapping]).jobs
-    except Refused as error:
-        raise _by_option(error) from None
-    job = submitted.id
+    with delayed_interrupt("the job may have been submitted (see: cress jobs)") as submission:
+        try:
+            (submitted,) = client.submit([mapping]).jobs
+        except Refused as error:
+            raise _by_option(error) from None
+        job = submitted.id
+        relay = Relay(client, job, standard(several), ("stdout", "stderr"))
+        interrupts = _Interrupts(client, job, relay, submission)
     if submitted.deadline is not None and submitted.deadline.forecast in ("at_risk", "cannot_be_met"):
         from cress.cli.deadlines import forecast
 
         typer.echo(f"cress run: deadline: {forecast(submitted.deadline)}", err=True)
     if submitted.note:
         typer.echo(f"cress run: note: {clean(submitted.note)}", err=True)
-    relay = Relay(client, job, standard(several), ("stdout", "stderr"))
-    interrupts = _Interrupts(client, job, relay)
     waiting = Waits(client, job, "run")
     feeder = Feeder(client, job, source, relay.bell.ring) if source is not None and not several else None
 

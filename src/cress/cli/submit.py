@@ -12,6 +12,7 @@ import typer
 
 from cress.cli.common import STANDARD_INPUT, Data, Deadline, Json, Licence, Workload, connect, print_json
 from cress.cli.errors import Interrupted, told
+from cress.cli.interrupts import delayed_interrupt
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.jobfile.directory import in_folder, needs_folder
@@ -72,23 +73,27 @@ def submit(
         with connect(data) as client:
             from cress.client import Refused
 
+            ids: list[int] = []
             try:
-                page = client.submit(mappings, dry_run=dry_run, strict=strict)
-            except Refused as error:
-                raise placed(error, entries) from None
-            if dry_run:
-                _tell_tried(page, as_json)
-                return
-            ids = [job.id for job in page.jobs]
-            try:
-                if not as_json:
+                with delayed_interrupt("the jobs may have been submitted (see: cress jobs)") as interrupt:
+                    try:
+                        page = client.submit(mappings, dry_run=dry_run, strict=strict)
+                    except Refused as error:
+                        raise placed(error, entries) from None
+                    ids = [job.id for job in page.jobs if not dry_run]
+                if dry_run:
+                    _tell_tried(page, as_json)
+                elif not as_json:
                     for job in page.jobs:
-                        print(f"job {job.id} ({clean(job.name)}) submitted{_remarks(job)}")
+                        print(f"job {job.id} ({clean(job.name)}) submitted{_remarks(job)}", flush=True)
                 elif not wait:
                     print_json(page)
-                if wait:
+                interrupt.deliver()
+                if wait and not dry_run:
                     _wait(client, ids, as_json)
             except KeyboardInterrupt:
+                if not ids:
+                    raise
                 listed = " ".join(map(str, ids[:10])) + (" …" if len(ids) > 10 else "")
                 goes = "the job goes on" if len(ids) == 1 else "the jobs go on"
                 raise Interrupted(f"interrupted; {goes} (stop: cress cancel {listed})") from None

@@ -1,0 +1,58 @@
+"""How the tests run: the processes of the two pools, and budgets of tests."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.budget import Budget, Spent
+from tools.run_tests import computing_workers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "processors", "workers"),
+    [
+        (["-m", "not long"], 2, 1),
+        (["-m", "not long"], 8, 4),
+        (["-m", "not long"], 1, 1),
+        (["--hypothesis-profile=long", "--timeout=1200"], 2, 2),
+        (["-k", "backfill", "--hypothesis-profile", "long"], 8, 8),
+        (["--hypothesis-profile=shrink"], 2, 1),
+        (["-k", "long"], 2, 1),
+    ],
+)
+def test_a_long_run_computes_on_all_processors(arguments: list[str], processors: int, workers: int) -> None:
+    assert computing_workers(arguments, processors) == workers
+
+
+def outcome(profile: str, marks: tuple[str, ...], spent: Spent) -> str:
+    """Return the outcome of a test that passed and took this, in a run with this profile of hypothesis."""
+    budget = Budget()
+    budget._spent = spent
+    config = SimpleNamespace(getoption={"--hypothesis-profile": profile}.get)
+    marker = {mark: mark for mark in marks}.get
+    item: Any = SimpleNamespace(nodeid="tests/x.py::test", get_closest_marker=marker, config=config)
+    call: Any = SimpleNamespace(when="call")
+    report: Any = SimpleNamespace(outcome="passed", passed=True, user_properties=[])
+    hook = budget.pytest_runtest_makereport(item, call)
+    next(hook)
+    with pytest.raises(StopIteration):
+        hook.send(report)
+    return str(report.outcome)
+
+
+@pytest.mark.parametrize(
+    ("profile", "marks", "expected"),
+    [
+        ("", (), "failed"),
+        ("shrink", (), "failed"),
+        ("", ("long",), "passed"),
+        ("long", (), "passed"),
+        ("long", ("long",), "passed"),
+    ],
+)
+def test_only_a_push_has_budgets(profile: str, marks: tuple[str, ...], expected: str) -> None:
+    assert outcome(profile, marks, Spent(1e6, 1e6)) == expected
+    assert outcome(profile, marks, Spent(0.1, 0.1)) == "passed"
