@@ -207,7 +207,7 @@ class Cycle:
     def _start_due(self, current: Pass) -> bool:
         """Start the due unit if it fits, else put it ahead of all others; return True if it started."""
         books, gates = self._books, self._gates
-        for job in self._turns.due(books.jobs, current.now):
+        for job in self._turns.due(books.jobs, current.now, gates.passed_over):
             group = job.group
             if current.refuses(job) or gates.guarantees.find(job) is not None:
                 continue

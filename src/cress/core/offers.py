@@ -103,7 +103,7 @@ class Offers:
         beside = ahead.beside(head)
         # The balance gate changes its answer with time, so no failure is remembered.
         memo = None if self._gates.timed else (self._cluster.loosened, beside.sign)
-        for job in policy.later(head, memo):
+        for job in policy.later(head, memo, self._gates.passed_over):
             if job is due or job is head or current.refuses(job):
                 continue
             if self.try_unit(job, beside, current):
@@ -219,7 +219,10 @@ class Offers:
         # A delayed start may run into an advance reservation.
         beside_others = bool(self._reservations.kept) or bool(books.advance_reservations)
         unit = books.plans.due(
-            group, now, beside_others=beside_others, passes=lambda job: self._is_planned(job, current)
+            group,
+            now,
+            [job for job in group.policy.looked_at(self._gates.passed_over) if self._is_planned(job, current)],
+            beside_others=beside_others,
         )
         if unit is not None and current.owed and self._evictions.taken_back_by(unit.job, current) is not None:
             group.offered = unit.job
@@ -232,7 +235,7 @@ class Offers:
                 return True
         if unit is None:
             # A unit without a plan, because too many wait before it, must not delay others either.
-            jobs = within(group, group.policy.looked_at())
+            jobs = within(group, group.policy.looked_at(self._gates.passed_over))
             group.offered = next((job for job in jobs if self._is_planned(job, current)), None)
             group.verdict = Verdict.PLANNED
             return False

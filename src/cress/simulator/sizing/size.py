@@ -18,7 +18,7 @@ from cress.model.groups.measures import total_of
 from cress.model.groups.tree import inner_names
 from cress.model.node import Node
 from cress.model.resources import Dimensions
-from cress.model.units import format_duration, parse_duration, parse_share
+from cress.model.units import parse_duration, parse_share, rounded_duration
 from cress.model.vectors import describe_vector, names_in, parse_vector
 from cress.simulator import run
 from cress.simulator.attempts import JobEnd
@@ -346,7 +346,7 @@ def _out_of_reach(found: SizePlan, label: str, last: Trial, result: Result) -> I
         )
         hint = "`cress simulate` shows details; use a trace without it"
     elif "waits" in last.unmet:
-        what.append(f"the 95th percentile of the waits is {format_duration(figures.wait_p95)}")
+        what.append(f"the 95th percentile of the waits is {rounded_duration(figures.wait_p95)}")
     if "deadlines missed" in last.unmet and not figures.unfinished:
         what.append(f"{figures.missed:.2%} of the deadlines are missed")
     if "services short of tasks" in last.unmet and not figures.unfinished:
