@@ -122,7 +122,7 @@ WHY = {
     "shares": (
         "aab", (of("it", 12, 'spread(Zone, "a=40%")'),),
         ('no node that satisfies spread(Zone, "a=40%") has enough free (2 of 3 nodes do not satisfy it; 1 '
-            'lack cpu); Zone a has 4 of its 8 tasks, and its share is 40 %; '
+            'lacks cpu); Zone a has 4 of its 8 tasks, and its share is 40 %; '
          "with most_skew 2 one more would start"),
     ),
     "away": (
@@ -142,7 +142,7 @@ WHY = {
     ),
     "near what is full": (
         "ab", (of("db", 1, 'Zone = "b"').cpu(4), of("it", 1, 'near("db", Zone)')),
-        ('no node that satisfies near("db", Zone) has enough free (1 of 2 nodes does not satisfy it; 1 lack '
+        ('no node that satisfies near("db", Zone) has enough free (1 of 2 nodes does not satisfy it; 1 lacks '
             'cpu); tasks of db run in Zone b; without near("db", Zone), 1 node would do'),
     ),
     "no node has it": (

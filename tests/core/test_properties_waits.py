@@ -139,8 +139,14 @@ def started_without(world: World, owner: GroupState, jobs: Iterable[int], latest
     if any(isinstance(fact, Preempt) for fact in decided):
         return []
     starts = [core.jobs[fact.job] for fact in decided if isinstance(fact, Start)]
-    mine = [entry for entry in starts if entry.group.name == owner.name]
+    mine = [entry for entry in starts if entry.group.name == owner.name and not _is_late(world, entry.job.id)]
     return [world.names[entry.job.id] for entry in mine if world.now + entry.duration <= latest]
+
+
+def _is_late(world: World, number: int) -> bool:
+    """A planned start whose room others took: it is planned again at the next end."""
+    veto = world.core.veto(number)
+    return veto is not None and veto.kind is Verdict.PLANNED and veto.until is not None and veto.until <= world.now
 
 
 @examples(40)

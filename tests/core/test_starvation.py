@@ -147,7 +147,7 @@ WAITS_FOR_SOMETHING_ELSE = {
 
 
 @pytest.mark.parametrize("policy", ["FIFO", "Priority", "Capacity", "BackFill", "Urgency", "EDF"])
-@pytest.mark.parametrize("head", (*WAITS_FOR_SOMETHING_ELSE.values(), None), ids=(*WAITS_FOR_SOMETHING_ELSE, "none"))
+@pytest.mark.parametrize("head", [*WAITS_FOR_SOMETHING_ELSE.values(), None], ids=[*WAITS_FOR_SOMETHING_ELSE, "none"])
 def test_a_gang_behind_one_that_waits_for_something_else_has_its_turn_beside_a_stream(
     head: JobBuilder | None, policy: str
 ) -> None:
@@ -226,8 +226,8 @@ def test_every_unit_within_its_quota_starts_within_the_bound(
     """Streams of small jobs in every group for a long time, and wide units in some, of any priority; before all of
     these, jobs that wait for something other than room.
 
-    The bound holds for units that are not first in their queues as well. One that yields to higher priorities of its group comes back to its place,
-    and those behind it are not offered.
+    The bound holds for units that are not first in their queues as well. One that yields to higher priorities of its
+    group comes back to its place, and those behind it are not offered.
     """
     priorities = st.integers(0, 2)
     cores = data.draw(st.lists(st.integers(2, 6), min_size=1, max_size=4), "nodes")
