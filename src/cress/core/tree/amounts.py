@@ -272,10 +272,11 @@ class Amounts(Account):
         names = without_kinds(amounts) if self.kinds else tuple(amounts)
         kinds = self.kinds.names if self.kinds else ()
         self.quota = _quota_in(quota, names, kinds)
-        # Every quota of the timetable names the same dimensions.
-        week = [_quota_in(window.quota, names, kinds) for window in self.spec.windows]
-        week.append(_quota_in(self.spec.quota, names, kinds) if week else self.quota)
-        self.week = [(min(amounts), max(amounts)) for amounts in zip(*week, strict=True)]
+        # A group may have no quota of its own outside the windows of its timetable.
+        others = (self.spec.quota, *(window.quota for window in self.spec.windows)) if self.spec.windows else ()
+        alike = (other for other in others if bool(other.amounts) == bool(amounts) and (amounts or other.scalar))
+        week = [self.quota, *(_quota_in(other, names, kinds) for other in alike)]
+        self.week = [(min(found), max(found)) for found in zip(*week, strict=True)]
         dims = tuple(dimensions.index[name] for name in names)
         vector = bool(amounts)
         self.most = _in_measures(self.spec.max_quota, names if vector else None, kinds, UNBOUNDED)
@@ -307,7 +308,7 @@ class InnerGroup(Amounts):
 def _quota_in(quota: Quota, names: tuple[str, ...], kinds: tuple[str, ...]) -> list[int]:
     """Return a quota in these dimensions, or as one number without any, and in the measures of these kinds."""
     amounts = dict(quota.amounts)
-    base = [amounts[name] for name in names] if amounts else [max(1, quota.scalar)]
+    base = [amounts.get(name, 0) for name in names] if amounts else [max(1, quota.scalar)]
     return base + [amounts.get(name, 0) for name in kinds]
 
 
