@@ -61,9 +61,7 @@ class Offers:
         current.blocked.append(offered)
         if self._room_maker.make_room(offered, current):
             return True
-        # Only units of other groups must check whether they would be stopped for this one.
-        if current.several and offered not in current.owed and self._evictions.is_owed(offered, current):
-            current.owed.append(offered)
+        self._note_owed(offered, current)
         if self._may_be_ahead(offered, current):
             current.ahead.append(offered)
             if self._books.leases.endless:
@@ -75,7 +73,9 @@ class Offers:
 
         Else ``group.offered`` is the blocked unit, or ``None`` if every unit was passed over.
         """
-        if group.claims and self._claims.start_first(group):
+        if group.claims and self._claims.start_first(
+            group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
+        ):
             return True
         group.offered = None
         policy, ahead = group.policy, current.ahead
@@ -94,6 +94,7 @@ class Offers:
         if self._waits_for_no_room(head, current):
             if self._room_maker.make_room(head, current):
                 return True
+            self._note_owed(head, current)
             started, head = self._offer_behind(head, free or _free(group, head, current), due, current)
             if started or head is None:
                 return started
@@ -149,6 +150,13 @@ class Offers:
             group.verdict = Verdict.NO_ROOM_TOGETHER
         group.tried.start.note(situation)
         return False
+
+    def _note_owed(self, job: JobEntry, current: Pass) -> None:
+        """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for
+        it.
+        """
+        if current.several and job not in current.owed and self._evictions.is_owed(job, current):
+            current.owed.append(job)
 
     def _may_be_ahead(self, blocked: JobEntry, current: Pass) -> bool:
         """Return True if a blocked unit may delay others; note the turn of the first such unit, where units take
