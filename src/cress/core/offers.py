@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from cress.core.books import Books
 from cress.core.future.reservations import Ahead, drain_due
@@ -263,4 +264,9 @@ class Offers:
 
 def _free(group: GroupState, first: JobEntry, current: Pass) -> Iterator[JobEntry]:
     """Yield the jobs of a group behind its ``first`` one that no gate refuses, in the order of its policy."""
-    return (job for job in group.policy if job is not first and not current.refuses(job))
+    # With several users, the next unit of the same user comes before the first ones of users with a larger share.
+    policy = group.policy
+    offered = policy.looked_at(current.gates.passed_over) if policy.overtakes else []
+    seen = {job.job.id for job in offered}
+    jobs = chain(offered, (job for job in policy if job.job.id not in seen))
+    return (job for job in jobs if job is not first and not current.refuses(job))
