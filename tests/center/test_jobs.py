@@ -61,7 +61,7 @@ def test_what_waits_says_why(center: Center) -> None:
     with center.executor(resource="<1, 1G>") as executor:
         executor.launches()
         second = center.submit()
-        assert "no node has enough free; of 1 nodes 1 lack cpu" in center.get(f"/v1/jobs/{second}")["reason"]
+        assert "no node has enough free; of 1 node 1 lacks cpu" in center.get(f"/v1/jobs/{second}")["reason"]
         assert center.get(f"/v1/jobs/{id}")["reason"] == ""
 
 

@@ -372,7 +372,7 @@ def busy(own: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[cress.Client
         yield client
 
 
-NO_ROOM = "waits: no node has enough free; of 1 nodes 1 lack cpu"
+NO_ROOM = "waits: no node has enough free; of 1 node 1 lacks cpu"
 BEHIND = "waits: the policy of group default puts job {} of group default first"
 
 

@@ -115,14 +115,14 @@ def test_all_versions_of_a_service_are_spread_together() -> None:
 WHY = {
     "spread": (
         "aab", (of("it", 12, "spread(Zone)"),),
-        ("no node that satisfies spread(Zone) has enough free (2 of 3 nodes do not satisfy it; 1 lack cpu); "
+        ("no node that satisfies spread(Zone) has enough free (2 of 3 nodes do not satisfy it; 1 lacks cpu); "
             "Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
          "with most_skew 2 one more would start"),
     ),
     "shares": (
         "aab", (of("it", 12, 'spread(Zone, "a=40%")'),),
         ('no node that satisfies spread(Zone, "a=40%") has enough free (2 of 3 nodes do not satisfy it; 1 '
-            'lack cpu); Zone a has 4 of its 8 tasks, and its share is 40 %; '
+            'lacks cpu); Zone a has 4 of its 8 tasks, and its share is 40 %; '
          "with most_skew 2 one more would start"),
     ),
     "away": (
@@ -142,7 +142,7 @@ WHY = {
     ),
     "near what is full": (
         "ab", (of("db", 1, 'Zone = "b"').cpu(4), of("it", 1, 'near("db", Zone)')),
-        ('no node that satisfies near("db", Zone) has enough free (1 of 2 nodes do not satisfy it; 1 lack '
+        ('no node that satisfies near("db", Zone) has enough free (1 of 2 nodes does not satisfy it; 1 lacks '
             'cpu); tasks of db run in Zone b; without near("db", Zone), 1 node would do'),
     ),
     "no node has it": (
@@ -169,7 +169,7 @@ WHY = {
     ),
     "one of two spreads": (
         "aab", (of("it", 12, "spread(Zone)", "spread(Name, 9)"),),
-        ("no node that satisfies spread(Zone) has enough free (2 of 3 nodes do not satisfy it; 1 lack cpu); "
+        ("no node that satisfies spread(Zone) has enough free (2 of 3 nodes do not satisfy it; 1 lacks cpu); "
             "Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
          "with most_skew 2 one more would start (spread(Zone))"),
     ),

@@ -382,11 +382,11 @@ SITUATIONS = [
     (behind_another, Verdict.BEHIND, "the policy of group g puts job 3 of group g first"),
     (planned, Verdict.PLANNED, "job 3 is planned to start later; starting now would delay a job planned before job 3"),
     (drained, Verdict.DRAINING, "no running task is due to end in time; n2 is being kept free for job 2"),
-    (no_room, Verdict.NO_ROOM, "no node has enough free; of 2 nodes 1 lack cpu, 1 lack memory"),
+    (no_room, Verdict.NO_ROOM, "no node has enough free; of 2 nodes 1 lacks cpu, 1 lacks memory"),
     (
         no_room_together,
         Verdict.NO_ROOM_TOGETHER,
-        "not enough nodes have enough free for all tasks of the gang; of 2 nodes 1 lack cpu",
+        "not enough nodes have enough free for all tasks of the gang; of 2 nodes 1 lacks cpu",
     ),
     (
         room_for_some_of_a_gang,
@@ -397,24 +397,34 @@ SITUATIONS = [
     (
         no_node_is_as_it_asks,
         Verdict.NEVER_SATISFIED,
-        "no node of this cluster could ever satisfy GPU = True (1 of 1 nodes do not); no node has an attribute GPU",
+        "no node of this cluster could ever satisfy GPU = True (1 of 1 node does not); no node has an attribute GPU",
     ),
     (
         its_group_is_at_its_ceiling,
         Verdict.MAX_QUOTA,
-        "group g is at its MaxQuota of 4 cores: 3 cores used, job 2 asks for 2 cores",
+        (
+            "group g is at its MaxQuota of 4 cores: 3 cores used, job 2 asks for 2 cores; "
+            "nothing is reserved for it meanwhile, and jobs behind it may start first; "
+            "to start earlier, ask for at most 1 core or raise MaxQuota to 5 cores"
+        ),
     ),
     (
         one_above_its_group_is_at_its_ceiling,
         Verdict.MAX_QUOTA,
-        "group all is at its MaxQuota of 4 cores: 4 cores used, job 2 asks for 1 core",
+        (
+            "group all is at its MaxQuota of 4 cores: 4 cores used, job 2 asks for 1 core; "
+            "nothing is reserved for it meanwhile, and jobs behind it may start first; "
+            "to start earlier, raise MaxQuota to 5 cores"
+        ),
     ),
     (
         others_keep_what_is_free,
         Verdict.KEPT,
         (
-            "job 2 asks for 1 core beyond the quota of group g, and other groups do not lend what is "
-            "free (Lendable): group lab 5 cores"
+            "job 2 asks for 1 core beyond the quota of group g (2 cores), and other groups do not lend what is "
+            "free (Lendable): group lab 5 cores; nothing is reserved for it meanwhile, "
+            "and jobs behind it may start first; "
+            "to start earlier, raise Lendable of group lab by 1 core"
         ),
     ),
     (
@@ -422,8 +432,9 @@ SITUATIONS = [
         Verdict.FORBIDDEN,
         (
             "job 2 asks for 6 cores at once, beyond the quota of group g (3 cores), and the "
-            "guarantees of other groups leave 4 cores now; it starts when they leave enough, and jobs"
-            " behind it go first until then; to start earlier, ask for less or raise ResourceQuota"
+            "demand of other groups up to their quotas leaves 4 cores now; it starts when they leave enough; "
+            "nothing is reserved for it meanwhile, and jobs behind it may start first; "
+            "to start earlier, ask for at most 4 cores or raise ResourceQuota to 6 cores"
         ),
     ),
     (
@@ -441,7 +452,7 @@ SITUATIONS = [
     (
         no_node_is_free_as_it_asks,
         Verdict.UNSATISFIED,
-        "no node satisfies Port = 80 (1 of 1 nodes do not); port 80 is in use: by a task on n1",
+        "no node satisfies Port = 80 (1 of 1 node does not); port 80 is in use: by a task on n1",
     ),
     (
         others_listen_on_its_port,

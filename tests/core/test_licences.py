@@ -99,7 +99,7 @@ def test_what_else_keeps_it_waiting_is_told_too() -> None:
     w = World(group("g", 9), nodes=nodes(2, cpu=9)).licences(matlab=1)
     w.run(job("a").ports(http=80).licences(matlab=1).group("g"))
     w.submit(job("b").ports(http=80).licences(matlab=1).group("g")).decide()
-    told = "waiting for licence matlab: 1 of 1 in use (of 2 nodes 1 do not satisfy Port = 80)"
+    told = "waiting for licence matlab: 1 of 1 in use (of 2 nodes 1 does not satisfy Port = 80)"
     assert w.why("b") == told
 
 

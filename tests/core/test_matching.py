@@ -136,7 +136,7 @@ def test_idle_amounts_are_those_of_the_moment() -> None:
     core = world(node("a").cpu(8))
     core.run(lab("big").cpu(6))
     core.submit(lab("it").requires("IdleCPU >= 4")).decide()
-    assert core.why("it") == "no node satisfies IdleCPU >= 4 (1 of 1 nodes do not)"
+    assert core.why("it") == "no node satisfies IdleCPU >= 4 (1 of 1 node does not)"
     core.finish("big")
     assert placed(core, "it") == "a"
 
@@ -367,7 +367,7 @@ WHY = {
     "GCC >= 5": "no node of this cluster could ever satisfy GCC >= 5 (3 of 3 nodes do not)",
     "IdleCPU >= 8 && GCC < 5": "no node satisfies IdleCPU >= 8 and GCC < 5 "
     "(of 3 nodes 3 do not satisfy the first, 1 the second)",
-    "GCC < 5": "no node that satisfies GCC < 5 has enough free (1 of 3 nodes do not satisfy it; 2 lack cpu)",
+    "GCC < 5": "no node that satisfies GCC < 5 has enough free (1 of 3 nodes does not satisfy it; 2 lack cpu)",
     "": "no node has enough free; of 3 nodes 3 lack cpu",
 }
 

@@ -113,7 +113,7 @@ def test_an_overloaded_node_takes_no_new_tasks_until_it_is_not_any_more() -> Non
     world.run(*(job(f"j{i}").cpu(1) for i in range(4)))
     assert {world.nodes_of(f"j{i}")[0] for i in range(4)} == {"n2"}
     world.submit(job("more").cpu(1)).decide()
-    assert world.why("more") == ("no node has enough free; of 1 nodes 1 lack cpu; n1 is overloaded (cpu 95%)")
+    assert world.why("more") == ("no node has enough free; of 1 node 1 lacks cpu; n1 is overloaded (cpu 95%)")
     world.load("n1", cpu=85).decide()
     assert world.nodes_of("more") == []
     world.load("n1", cpu=80).decide()
@@ -275,5 +275,5 @@ def test_that_nobody_measures_is_said() -> None:
     world = World(nodes=nodes(1, cpu=4)).submit(job("a").requires("NetworkLoad < 50%"))
     world.decide()
     assert world.why("a") == (
-        "no node satisfies NetworkLoad < 50% (1 of 1 nodes do not); NetworkLoad is not measured on any node"
+        "no node satisfies NetworkLoad < 50% (1 of 1 node does not); NetworkLoad is not measured on any node"
     )

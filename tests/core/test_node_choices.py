@@ -44,7 +44,7 @@ def test_a_node_takes_only_jobs_that_it_accepts() -> None:
     assert "n1" not in where(core, "b")
     assert core.why("b") == (
         f"no node that satisfies the condition of n1: {LAB}"
-        f" has enough free (1 of 3 nodes do not satisfy it; 2 lack cpu)"
+        f" has enough free (1 of 3 nodes does not satisfy it; 2 lack cpu)"
     )
 
 
@@ -74,7 +74,7 @@ WHY = {
         (
             f"no node of this cluster could ever satisfy the condition of n2: {LAB}"
             f" and tolerates: gpu, by which n1 repels "
-            "(of 2 nodes 1 do not satisfy the first, 1 the second)"
+            "(of 2 nodes 1 does not satisfy the first, 1 the second)"
         ),
     ),
     "only nodes that satisfy the rest matter": (
@@ -100,15 +100,15 @@ WHY = {
             "no node of this cluster could ever satisfy the condition of n0: Job.Tasks > 1 and the condition of n1: "
             "Job.Tasks > 2 and "
             "the condition of n2: Job.Tasks > 3 and the conditions of 3 more nodes "
-            "(of 6 nodes 1 do not satisfy the condition of n0: Job.Tasks > 1, 1 do not satisfy the condition of n1: "
-            "Job.Tasks > 2, "
-            "1 do not satisfy the condition of n2: Job.Tasks > 3, 3 do not satisfy the conditions of 3 more nodes)"
+            "(of 6 nodes 1 does not satisfy the condition of n0: Job.Tasks > 1, "
+            "1 does not satisfy the condition of n1: Job.Tasks > 2, "
+            "1 does not satisfy the condition of n2: Job.Tasks > 3, 3 do not satisfy the conditions of 3 more nodes)"
         ),
     ),
     "an unknown user is not accepted": (
         [node("n1").accepts('Job.User != "eve"')],
         job("it").group("web").user(""),
-        'no node of this cluster could ever satisfy the condition of n1: Job.User != "eve" (1 of 1 nodes do not)',
+        'no node of this cluster could ever satisfy the condition of n1: Job.User != "eve" (1 of 1 node does not)',
     ),
 }
 
@@ -155,7 +155,7 @@ def test_a_gang_and_reservations_heed_it() -> None:
     core.submit(gang).decide()
     assert core.why("gang") == (
         "all nodes of this cluster together are too small for all tasks of the gang at once (of 3 nodes "
-        f"1 do not satisfy the condition of n1: {LAB}, 1 do not satisfy tolerates: x, by which n3 repels)"
+        f"1 does not satisfy the condition of n1: {LAB}, 1 does not satisfy tolerates: x, by which n3 repels)"
     )
     core.run(gang.named("again").tolerates("x"))
     assert set(where(core, "again")) == {"n2", "n3"}

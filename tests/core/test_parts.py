@@ -154,7 +154,7 @@ WAITING = [
         [job("driver").cpu(1), job("workers").cpu(3).tasks(3)],
         [job("other").cpu(4)],
         (
-            "not enough nodes have enough free for all tasks of the gang; of 3 nodes 1 lack cpu; "
+            "not enough nodes have enough free for all tasks of the gang; of 3 nodes 1 lacks cpu; "
             "part workers: 2 of 3 places"
         ),
     ),

@@ -244,6 +244,39 @@ def test_behind_one_that_waits_for_the_end_of_a_reservation_who_ends_before_it_g
     assert made.nodes_of("long") == ([] if busy and cores > 1 else ["n1"])
 
 
+LONG = {
+    "a gang": plain("long").tasks(3).gang(),
+    "a gang with parts": plain("long").parts(job("driver").cpu(1), job("worker").cpu(1).tasks(2)),
+    "a gang in one rack": plain("long").tasks(2).gang().requires("within(Rack)"),
+}
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "Urgency", "EDF"])
+@pytest.mark.parametrize("amounts", [(), (3_000,)], ids=["all of the node", "three cores"])
+@pytest.mark.parametrize("long", LONG.values(), ids=LONG)
+def test_behind_any_unit_that_waits_for_the_end_of_a_reservation_who_ends_before_it_goes_on(
+    long: JobBuilder, amounts: tuple[int, ...], policy: str
+) -> None:
+    own = group("g", 9, "BackFill" if policy == "conservative" else policy)
+    own = own.with_options(backfill=policy) if policy == "conservative" else own
+    made = World(own, nodes=[node("n1").cpu(4).rack("r1")]).set_clock("2026-12-01T12:00+00:00")
+    start = round(datetime.fromisoformat("2026-12-01T14:00+00:00").timestamp()) * SECOND
+    kept = (*amounts, *(0 for _ in range(len(made.dimensions) - len(amounts)))) if amounts else ()
+    made.observe(
+        [
+            AdvanceReserved(
+                AdvanceReservation(name="patch", start=start, end=start + HOUR, places=(("n1", 1),), amounts=kept)
+            )
+        ]
+    )
+    made.submit(long.limit("5h"), plain("short").limit("1h"), plain("late", 2).limit("3h")).decide()
+    assert made.jobs_running() == ["short"]
+    assert made.veto("long").kind in (Verdict.RESERVED_AHEAD, Verdict.PLANNED)
+    made.finish("short")
+    made.wait(3 * 3600).decide()
+    assert "long" in made.jobs_running()
+
+
 def test_one_that_waits_for_room_beside_a_reservation_keeps_its_place() -> None:
     """The head could start on n2 once that has room, before the reservation of n1."""
     made = World(group("g", 9), nodes=[node("n1").cpu(4), node("n2").cpu(4)]).set_clock("2026-12-01T12:00+00:00")
@@ -256,3 +289,34 @@ def test_one_that_waits_for_room_beside_a_reservation_keeps_its_place() -> None:
     )
     made.submit(plain("head", 4).limit("5h")).submit(plain("behind").limit("1h")).decide()
     assert made.nodes_of("behind") == []
+
+
+# --- several users, and several that wait for something else ---------------------------------------------------------
+
+
+ELSEWHERE = {
+    "a job that nobody submitted": plain("first").requires("JobDependency = ghost"),
+    "a gang that guarantees forbid": plain("first").tasks(8).gang(),
+}
+
+
+@pytest.mark.parametrize("first", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_behind_the_first_job_of_a_user_the_second_starts_while_another_user_waits_for_room(first: JobBuilder) -> None:
+    made = World(
+        group("g", 5, "Capacity"), group("other", 3), nodes=[node("n1").cpu(4), node("n2").cpu(4)],
+        preemption="off",
+    )  # fmt: skip
+    made.run(plain("old", 3).requires("Nodes in (n1)").limit(3600).user("zoe"))
+    made.run(job("theirs").group("other").cpu(2).requires("Nodes in (n2)").limit(3600))
+    made.submit(plain("wide", 3).user("ann").limit(7200), first.user("bob").limit(60)).decide()
+    made.submit(plain("second").user("bob").limit(60)).decide()
+    assert made.jobs_running() == ["old", "second", "theirs"]
+    assert made.veto("wide").kind in (Verdict.NO_ROOM, Verdict.DRAINING)
+
+
+def test_a_job_within_a_limit_is_planned_behind_one_that_waits_for_something_else() -> None:
+    """The first would take the only place that MaxRunningJobs leaves."""
+    own = group("g", 9, "BackFill").with_options(backfill="conservative").limits(running=1)
+    made = World(own, nodes=[node("n1").cpu(4)])
+    made.submit(plain("first").requires("JobDependency = ghost"), plain("second").limit(60)).decide()
+    assert made.jobs_running() == ["second"]

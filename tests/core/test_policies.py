@@ -374,14 +374,29 @@ def test_conservative_lets_a_job_delay_nobody_planned_before_it() -> None:
 
 
 def test_conservative_keeps_no_room_for_a_job_behind_those_that_it_looks_at() -> None:
-    options = {"backfill": "conservative", "backfill_depth": "1"}
-    world = World(group("g", 4, "BackFill").most(4).with_options(**options), group("h", 1), nodes=[node("n1").cpu(6)])
-    world.run(job("runs").cpu(3).group("g"), job("own").group("h"))
-    # The first two would break the MaxQuota of g. The third would not, but it is not looked at.
-    first = job("first").cpu(2).group("g")
-    world.submit(first, first.named("second"), first.named("third").cpu(1), job("other").cpu(2).group("h")).decide()
+    own = group("g", 4, "BackFill").with_options(backfill="conservative", backfill_depth="1")
+    world = World(own, group("h", 1), nodes=[node("n1").cpu(6)], preemption="off")
+    world.run(job("runs").cpu(3).group("g").limit(100), job("own").group("h").limit(200))
+    first = job("first").cpu(4).group("g").limit(100)
+    world.submit(first, first.named("second"), first.named("third").cpu(1).limit(10))
+    world.submit(job("other").cpu(2).group("h").limit(100)).decide()
     assert world.jobs_running() == ["other", "own", "runs"]
     assert world.why("third") == "the policy of group g puts job 3 of group g first"
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+def test_jobs_that_a_bound_keeps_waiting_do_not_count_among_those_that_backfill_looks_at(backfill: str) -> None:
+    own = group("g", 5, "BackFill").most(5).with_options(backfill=backfill, backfill_depth="1")
+    world = World(own, nodes=[node("n1").cpu(5)])
+    world.run(job("runs").cpu(2).group("g").limit(100), job("other").group("default").cpu(1).limit(100))
+    # The first two would exceed the MaxQuota of g; the third and fourth wait for room.
+    bound = job("first").cpu(4).group("g").limit(100)
+    wide = bound.named("third").cpu(3)
+    world.submit(bound, bound.named("second"), wide, wide.named("fourth"), bound.named("fifth").cpu(1)).decide()
+    assert world.jobs_running() == ["other", "runs"]
+    assert world.why("fifth") == "the policy of group g puts job 5 of group g first"
+    world.cancel("fourth").decide()
+    assert world.jobs_running() == ["fifth", "other", "runs"]
 
 
 def test_conservative_keeps_its_plan_as_long_as_everything_ends_as_predicted() -> None:

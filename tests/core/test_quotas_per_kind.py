@@ -238,7 +238,9 @@ def test_max_quota_of_a_kind() -> None:
     assert held(world, "g") == {"gpu(A100)": 3}
     assert len(world.running) == 11, "other kinds are not bounded"
     assert world.veto("a").kind is Verdict.MAX_QUOTA
-    assert world.why("a") == ("group g is at its MaxQuota of 3 gpu(A100): 3 gpu(A100) used, job 1 asks for 1 gpu(A100)")
+    assert world.why("a").startswith(
+        "group g is at its MaxQuota of 3 gpu(A100): 3 gpu(A100) used, job 1 asks for 1 gpu(A100); "
+    )
 
 
 def test_a_unit_that_may_go_to_a_bounded_kind_counts_as_there() -> None:
@@ -259,7 +261,8 @@ def test_what_is_not_lent_of_a_kind_stays_free_for_all_others() -> None:
     world.submit(wants("a", "A100", 8).group("other"), wants("t", "T4", 8).group("other")).decide()
     assert held(world, "other") == {"gpu(A100)": 3}
     assert world.veto("a").kind is Verdict.KEPT
-    assert world.why("a").endswith("other groups do not lend what is free (Lendable): group own 5 gpu(A100)")
+    assert "other groups do not lend what is free (Lendable): group own 5 gpu(A100); " in world.why("a")
+    assert world.why("a").endswith("to start earlier, raise Lendable of group own by 1 gpu(A100)")
     world.run(wants("own", "A100", 5).group("own"))
     assert held(world, "own") == {"gpu(A100)": 5}
 
@@ -291,8 +294,8 @@ def test_within_the_max_quota_of_a_kind_siblings_take_back_what_they_are_guarant
     world.submit(wants("more", "A100", 3).group("vision")).decide()
     assert taken_back(world) == {"s": 2}
     assert (held(world, "vision")["gpu(A100)"], held(world, "speech")["gpu(A100)"]) == (4, 4)
-    assert (
-        world.why("more") == "group ml is at its MaxQuota of 8 gpu(A100): 8 gpu(A100) used, job 3 asks for 1 gpu(A100)"
+    assert world.why("more").startswith(
+        "group ml is at its MaxQuota of 8 gpu(A100): 8 gpu(A100) used, job 3 asks for 1 gpu(A100); "
     )
 
 

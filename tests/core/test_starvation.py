@@ -138,6 +138,34 @@ def test_nothing_is_drained_for_a_gang_that_guarantees_forbid(names: tuple[str, 
     assert story.makespan <= 300 * 100 / 10 + 100 + 150
 
 
+# What may be first in the queue of a group with a quota of 5, on two nodes of 5 cores, without waiting for room.
+WAITS_FOR_SOMETHING_ELSE = {
+    "a job that nobody submitted": job("head").requires("JobDependency = ghost"),
+    "a label that no node has": job("head").requires('Zone = "eu"'),
+    "a gang that guarantees forbid": job("head").cpu(5).tasks(2).gang().limit(100),
+}
+
+
+@pytest.mark.parametrize("policy", ["FIFO", "Priority", "Capacity", "BackFill", "Urgency", "EDF"])
+@pytest.mark.parametrize("head", [*WAITS_FOR_SOMETHING_ELSE.values(), None], ids=[*WAITS_FOR_SOMETHING_ELSE, "none"])
+def test_a_gang_behind_one_that_waits_for_something_else_has_its_turn_beside_a_stream(
+    head: JobBuilder | None, policy: str
+) -> None:
+    """The group of the stream has a smaller part of its quota, so it comes first whenever one of its jobs waits."""
+    first, then = nodes(2, cpu=5)
+    world = World(
+        group("alpha", 20), group("beta", 9, policy), nodes=[first, then], check=False, drain_after=FAST, backfill="off"
+    )
+    own = [
+        (0, job(f"own-{i}").cpu(2).group("beta").user("zoe").requires(f"Nodes in (n{i})").limit(9000), 9000)
+        for i in (1, 2)
+    ]
+    gang = job("gang").cpu(2.5).tasks(2).gang().limit(100).group("beta").user("zoe")
+    idle = [] if head is None else [(499, head.group("beta").user("zoe").priority(9), 100)]
+    story = play(world, [*own, *stream("alpha", 200, 18, 100, limited=True), *idle, (500, gang, 100)])
+    assert story.started["gang"] <= 500 + 60 + 200
+
+
 @pytest.mark.parametrize("users", [("ann", "zoe"), ("zoe", "ann")])
 @LIMITED
 def test_a_wide_gang_starts_beside_the_stream_of_another_user(users: tuple[str, str], limited: bool) -> None:
@@ -195,10 +223,11 @@ def test_ties_between_groups_go_to_the_unit_that_has_waited_longest() -> None:
 def test_every_unit_within_its_quota_starts_within_the_bound(
     data: st.DataObject, limited: bool, behind: str, within: str
 ) -> None:
-    """Streams of small jobs in every group for a long time, and wide units in some, of any priority.
+    """Streams of small jobs in every group for a long time, and wide units in some, of any priority; before all of
+    these, jobs that wait for something other than room.
 
-    The bound begins when a unit is offered. One that yields to higher priorities of its group comes back to its place,
-    and those behind it are not offered.
+    The bound holds for units that are not first in their queues as well. One that yields to higher priorities of its
+    group comes back to its place, and those behind it are not offered.
     """
     priorities = st.integers(0, 2)
     cores = data.draw(st.lists(st.integers(2, 6), min_size=1, max_size=4), "nodes")
@@ -215,6 +244,12 @@ def test_every_unit_within_its_quota_starts_within_the_bound(
         preempt_within=within,
         drain_after=20 * SECOND,
     )
+    first = []
+    for name in names:
+        head = data.draw(st.sampled_from((None, *WAITS_FOR_SOMETHING_ELSE.values())), "head")
+        if head is not None:
+            head = head.tasks(sum(cores)).cpu(1) if "gang" in dict(head.rest) else head
+            first.append((0, head.named(f"head-{name}").group(name).user("zoe").priority(2).limit(longest), longest))
     wide = []
     group_of: dict[str, str] = {}
     for i in range(data.draw(st.integers(1, 3), "wide units")):
@@ -232,8 +267,8 @@ def test_every_unit_within_its_quota_starts_within_the_bound(
             every = data.draw(st.integers(2, 12), "every")
             lasts, priority = data.draw(st.integers(5, longest), "lasts"), data.draw(priorities, "priority")
             arrivals += stream(name, 1_200 // every, every, lasts, priority=priority, limited=limited)
-    story = play(world, [*arrivals, *wide])
-    ahead = len(wide) + len(names)
+    story = play(world, [*first, *arrivals, *wide])
+    ahead = len(first) + len(wide) + len(names)
     before: dict[str, set[str]] = {name: set() for name in names}
     for at, unit, _ in sorted(wide, key=lambda each: each[0]):
         behind_a_victim = within == "lower_priority" and before[group_of[unit.name]] & story.victims

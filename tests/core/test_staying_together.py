@@ -98,7 +98,7 @@ def test_both_wait_and_say_why_if_no_node_could_ever_hold_them() -> None:
     made = world(A, B)
     made.add_node(OLD).lose_node("n1").decide()
     assert made.running == {}
-    never = "no node of this cluster could ever satisfy GCC >= 4.5 (1 of 1 nodes do not)"
+    never = "no node of this cluster could ever satisfy GCC >= 4.5 (1 of 1 node does not)"
     assert made.why("a") == f"together with job 2, which depends on job 1: {never}"
     assert made.why("b") == (
         f"job 2 starts again on one node with job 1 of group g: together with job 2, which depends on job 1: {never}"

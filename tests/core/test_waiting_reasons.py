@@ -8,7 +8,7 @@ from cress.core.placing.vetoes import Verdict
 from cress.model.errors import InputError
 from cress.model.events import JobAfter, JobHeld, Outcome, TaskEnded
 from cress.model.times import SECOND
-from tests.core.builders import World, group, job, nodes
+from tests.core.builders import JobBuilder, World, group, job, node, nodes
 
 
 def one_node(cores: int = 4) -> World:
@@ -151,3 +151,118 @@ def test_a_time_before_the_end_is_refused() -> None:
     world = one_node()
     with pytest.raises(InputError, match="0 or more"):
         world.core.observe(0, [TaskEnded(1, Outcome.FAILED, again=True, after=-1)])
+
+
+# --- bounds that never allow a job ------------------------------------------------------------------------------------
+
+
+def wide(tasks: int = 61) -> JobBuilder:
+    return job("wide").group("b").tasks(tasks).gang()
+
+
+NEVER_LENT = (
+    "job 1 can never start, even on the empty cluster: it asks for 61 cores, and at most 43 cores may be used at once "
+    "in group b: the cluster has 72 cores, of which {whose} (Lendable); "
+    "to let it start, ask for at most 43 cores, or raise Lendable of {raised} by 18 cores"
+)
+KEEPERS = {
+    "one group": ((group("a", 30).lends(1), group("b", 20)), "group a keeps 29 cores for itself", "group a"),
+    "two groups": (
+        (group("a", 15).lends(1), group("c", 16).lends(1), group("b", 20)),
+        "group c keeps 15 cores and group a keeps 14 cores for themselves",
+        "groups c and a together",
+    ),
+    "its sibling": (
+        (group("top", 0), group("a", 30).inside("top").lends(1), group("b", 20).inside("top")),
+        "group a keeps 29 cores for itself",
+        "group a",
+    ),
+    "a group with groups in it": (
+        (group("top", 30).lends(1), group("a", 30).inside("top"), group("b", 20)),
+        "group top keeps 29 cores for itself",
+        "group top",
+    ),
+    "at all times of the week": (
+        (group("a", 30).windows("07:30-09:00 = 40").lends(1), group("b", 20).windows("07:30-09:00 = 25")),
+        "group a keeps 29 cores for itself",
+        "group a",
+    ),
+}
+
+
+@pytest.mark.parametrize("story", KEEPERS)
+def test_who_asks_for_more_than_others_ever_lend_is_told_the_most_and_the_smallest_change(story: str) -> None:
+    groups, whose, raised = KEEPERS[story]
+    made = World(*groups, nodes=nodes(9, cpu=8)).submit(wide())
+    made.decide()
+    veto = made.veto("wide")
+    assert (veto.kind, veto.never) == (Verdict.KEPT, True)
+    assert made.why("wide") == NEVER_LENT.format(whose=whose, raised=raised)
+    for tasks in (43, 44):
+        bound = made.core.never_within_bounds(wide(tasks).build(9, made.dimensions))
+        assert (bound is None) == (tasks == 43)
+
+
+def test_who_fits_at_some_time_of_the_week_only_waits_for_it() -> None:
+    made = World(group("a", 30).windows("07:30-09:00 = 10").lends(1), group("b", 20), nodes=nodes(9, cpu=8))
+    made.submit(wide()).decide()
+    assert (made.veto("wide").kind, made.veto("wide").never) == (Verdict.KEPT, False)
+    assert made.core.never_within_bounds(wide(63).build(9, made.dimensions)) is None
+    assert made.core.never_within_bounds(wide(64).build(9, made.dimensions)) is not None
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_bound_that_comes_later_and_never_allows_a_job_is_its_reason_until_it_goes(*, busy: bool) -> None:
+    made = World(group("a", 30), group("b", 20), nodes=nodes(9, cpu=8), preemption="off")
+    made.run(job("old").group("a").tasks(30))
+    made.submit(wide()).decide()
+    assert made.veto("wide").kind is Verdict.FORBIDDEN
+    made.apply(group("a", 30).lends(1), group("b", 20)).decide()
+    assert made.veto("wide").never
+    if not busy:
+        made.finish("old")
+        assert made.veto("wide").never
+    made.apply(group("a", 30), group("b", 20).most(40)).decide()
+    assert made.why("wide") == (
+        "job 2 can never start, even on the empty cluster: it asks for 61 cores, and at most 40 cores may be used at "
+        "once in group b, by the MaxQuota of group b; "
+        "to let it start, ask for at most 40 cores, or raise MaxQuota of group b to 61 cores"
+    )
+    made.apply(group("a", 30), group("b", 20)).decide()
+    if not busy:
+        assert len(made.nodes_of("wide")) == 61
+    else:
+        assert made.veto("wide").kind is Verdict.FORBIDDEN
+
+
+def test_who_would_fit_once_absent_nodes_are_back_may_run_later() -> None:
+    made = World(group("a", 30).lends(1), group("b", 20), nodes=nodes(10, cpu=8))
+    made.submit(wide(51)).lose_node("n1").lose_node("n2").decide()
+    assert not made.veto("wide").never
+
+
+# --- clauses that turn soft later -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("clock", "when"), [("", "in 5m"), ("2026-12-01T12:00+00:00", "at 12:05")])
+def test_a_clause_that_turns_soft_later_is_told_with_the_moment(clock: str, when: str) -> None:
+    made = World(group("g", 9), nodes=[node("n1").cpu(4).where(Zone="a"), node("n2").cpu(4).where(Zone="b")])
+    if clock:
+        made.set_clock(clock)
+    made.run(job("full").group("g").cpu(4).requires("Nodes in (n2)"))
+    later = job("later").group("g").requires('Zone = "b" && f(x) = (Waittime > 5min)')
+    never = job("never").group("g").requires('Zone = "c" && f(x) = (Waittime > 5min)')
+    made.submit(never, later).decide()
+    assert made.why("later").endswith(f'; Zone = "b" turns soft {when}')
+    assert made.why("never") == f'no node satisfies Zone = "c" (2 of 2 nodes do not); Zone = "c" turns soft {when}'
+    made.wait(0, 5 * 60 * SECOND + 1).decide()
+    assert made.nodes_of("later") == made.nodes_of("never") == ["n1"]
+
+
+def test_a_gang_that_may_start_in_part_later_is_told_when() -> None:
+    made = World(group("g", 9), nodes=nodes(2, cpu=2)).set_clock("2026-12-01T12:00+00:00")
+    made.run(job("full").group("g").cpu(1))
+    made.submit(
+        job("gang").group("g").tasks(4).gang().requires("IssueAsWhole = 2 && f(x) = (Waittime > 5min)")
+    ).decide()
+    assert made.why("gang").endswith("; at 12:05 it may start with 2 tasks")

@@ -98,7 +98,7 @@ def test_what_broke_together_starts_again_together_and_says_so_meanwhile() -> No
     world.step(NodeDead(name="n1"))
     # There is room for one of them, not for both.
     assert [each.job for each in world.machine.attempts.values()] == [other]
-    why = "together with job 2, which depends on job 1: no node has enough free; of 1 nodes 1 lack cpu"
+    why = "together with job 2, which depends on job 1: no node has enough free; of 1 node 1 lacks cpu"
     assert world.machine.reason(1) == why
     assert world.machine.reason(2) == f"job 2 starts again on one node with job 1 of group default: {why}"
     world.finish(other)

@@ -397,7 +397,7 @@ def test_a_gang_for_which_others_keep_too_much_even_on_the_empty_cluster_is_refu
         made.submit(in_lab(tasks, gang=gang))
         return
     assert made.refuse(Submit(jobs=(in_lab(tasks, gang=gang),))) == (
-        "resource: all tasks of the gang ask for 6 cores, more than the quota of its group; the cluster has "
-        "8 cores, of which "
-        "other groups keep a part for themselves (Lendable): group keeps 3 cores (a smaller job, or another group)"
+        "resource: all tasks of the gang ask for 6 cores, and at most 5 cores may be used at once in group lab: "
+        "the cluster has 8 cores, of which group keeps keeps 3 cores for itself (Lendable) "
+        "(ask for at most 5 cores, raise Lendable of group keeps by 1 core, or choose another group)"
     )

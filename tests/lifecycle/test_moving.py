@@ -416,7 +416,7 @@ def test_room_is_made_on_the_only_node_that_a_requirement_allows() -> None:
     site, (one, _) = half_full(2, 1)
     (number,) = site.submit(job(1, cpus=4, requirement='Nodes in ("n1")'))
     assert site.machine.reason(number) == (
-        'no node that satisfies Nodes in ("n1") has enough free (1 of 2 nodes do not satisfy it; 1 lack cpu)'
+        'no node that satisfies Nodes in ("n1") has enough free (1 of 2 nodes does not satisfy it; 1 lacks cpu)'
     )
     begin(site, plan(site, job=number))
     site.obey()

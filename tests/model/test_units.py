@@ -24,6 +24,7 @@ from cress.model.units import (
     parse_dimension,
     parse_duration,
     parse_share,
+    rounded_duration,
 )
 
 DIMENSIONS = Dimensions(("gpu", "m"))
@@ -274,3 +275,20 @@ def test_counts_outside_their_range_are_refused(text: str) -> None:
 def test_the_closest_word_ignores_case_and_underscores() -> None:
     assert closest("PREEMPTBELOV", ["preempt_above", "preempt_below"]) == "preempt_below"
     assert closest("zebra", ["preempt_above"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("duration", "told"),
+    [
+        (18_862_119, "18s"),
+        (SECOND - 1, "999ms"),
+        (5 * MINUTE + 30 * SECOND + 17, "5m30s"),
+        (2 * HOUR - 1, "1h59m"),
+        (3 * DAY + 2 * HOUR + 59 * MINUTE, "3d2h"),
+        (122 * DAY + 23 * HOUR, "122d"),
+        (12, "0s"),
+    ],
+)
+def test_durations_for_people_are_rounded_down_to_few_digits(duration: int, told: str) -> None:
+    assert rounded_duration(duration) == told
+    assert parse_duration(told) <= duration

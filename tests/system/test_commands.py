@@ -212,7 +212,7 @@ def test_whoever_waits_is_told_why(shared: Cluster) -> None:
     assert shared.cress("submit", "all.yaml").returncode == 0
     blocker = newest(shared)
     wait_until(lambda: state_of(shared, blocker) == "running", "the blocker running")
-    reason = "no node has enough free; of 1 nodes 1 lack cpu"
+    reason = "no node has enough free; of 1 node 1 lacks cpu"
     with shared.running("submit", "--wait", "one.yaml") as first:
         id = wait_until(lambda: newest(shared) > blocker and newest(shared), "the job")
         with shared.running("logs", "-f", id) as second, shared.running("run", "--resource", "<2>", "true") as third:

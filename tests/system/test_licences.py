@@ -99,7 +99,7 @@ def slots_are_a_dimension_of_nodes(bare: Cluster) -> None:
         )
         wait_until(lambda: client.job(job).tasks.running == 2, "two of three run")
         assert wait_until(lambda: client.job(job).reason, "the reason") == (
-            "no node has enough free; of 1 nodes 1 lack slots"
+            "no node has enough free; of 1 node 1 lacks slots"
         )
         (bare.folder / "go").touch()
         wait_until(lambda: client.job(job).state == "succeeded", "its end")

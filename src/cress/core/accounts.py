@@ -47,7 +47,8 @@ class AtBound(msgspec.Struct, frozen=True):
 
     ``account`` is the name of a group or a licence, or "" for all groups together, of which those in ``keeping`` keep
     so much unused capacity for themselves. ``user`` is set if it is the bound of this user there. Amounts are raw
-    amounts of one ``measure``, a dimension or a kind of node; "" for the scalar one and for numbers.
+    amounts of one ``measure``, a dimension or a kind of node; "" for the scalar one and for numbers. ``room`` is the
+    most that a unit may ask for on the empty cluster, if the bound excludes the unit even there.
     """
 
     account: str
@@ -57,6 +58,7 @@ class AtBound(msgspec.Struct, frozen=True):
     user: str = ""
     measure: str = ""
     keeping: tuple[tuple[str, int], ...] = ()
+    room: int = 0
 
 
 class Numbers:

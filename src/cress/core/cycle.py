@@ -85,8 +85,10 @@ class Cycle:
         if not order:
             return False
         first = groups.first()
-        # A single queue keeps the turn of its first unit anyway, unless other units of the queue may take its room.
-        current.takes_turns = several or first.policy.overtakes or first.options.preempt_within != "off"
+        # A single queue keeps the turn of its first unit anyway, unless other units of the queue may take its room, or
+        # those of groups whose jobs all run at the moment.
+        others = several or len(books.jobs) > first.jobs
+        current.takes_turns = others or first.policy.overtakes or first.options.preempt_within != "off"
         if several and self._serve_owed(current):
             return True
         for group in self._groups_in_order(current) if several else (first,):
@@ -207,7 +209,7 @@ class Cycle:
     def _start_due(self, current: Pass) -> bool:
         """Start the due unit if it fits, else put it ahead of all others; return True if it started."""
         books, gates = self._books, self._gates
-        for job in self._turns.due(books.jobs, current.now):
+        for job in self._turns.due(books.jobs, current.now, gates.passed_over):
             group = job.group
             if current.refuses(job) or gates.guarantees.find(job) is not None:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from cress.core.books import Books
 from cress.core.future.reservations import Ahead, drain_due
@@ -104,7 +105,7 @@ class Offers:
         beside = ahead.beside(head)
         # The balance gate changes its answer with time, so no failure is remembered.
         memo = None if self._gates.timed else (self._cluster.loosened, beside.sign)
-        for job in policy.later(head, memo):
+        for job in policy.later(head, memo, self._gates.passed_over):
             if job is due or job is head or current.refuses(job):
                 continue
             if self.try_unit(job, beside, current):
@@ -227,7 +228,10 @@ class Offers:
         # A delayed start may run into an advance reservation.
         beside_others = bool(self._reservations.kept) or bool(books.advance_reservations)
         unit = books.plans.due(
-            group, now, beside_others=beside_others, passes=lambda job: self._is_planned(job, current)
+            group,
+            now,
+            [job for job in group.policy.looked_at(self._gates.passed_over) if self._is_planned(job, current)],
+            beside_others=beside_others,
         )
         if unit is not None and current.owed and self._evictions.taken_back_by(unit.job, current) is not None:
             group.offered = unit.job
@@ -240,7 +244,7 @@ class Offers:
                 return True
         if unit is None:
             # A unit without a plan, because too many wait before it, must not delay others either.
-            jobs = within(group, group.policy.looked_at())
+            jobs = within(group, group.policy.looked_at(self._gates.passed_over))
             group.offered = next((job for job in jobs if self._is_planned(job, current)), None)
             group.verdict = Verdict.PLANNED
             return False
@@ -260,4 +264,9 @@ class Offers:
 
 def _free(group: GroupState, first: JobEntry, current: Pass) -> Iterator[JobEntry]:
     """Yield the jobs of a group behind its ``first`` one that no gate refuses, in the order of its policy."""
-    return (job for job in group.policy if job is not first and not current.refuses(job))
+    # With several users, the next unit of the same user comes before the first ones of users with a larger share.
+    policy = group.policy
+    offered = policy.looked_at(current.gates.passed_over) if policy.overtakes else []
+    seen = {job.job.id for job in offered}
+    jobs = chain(offered, (job for job in policy if job.job.id not in seen))
+    return (job for job in jobs if job is not first and not current.refuses(job))

@@ -34,7 +34,16 @@ def never_within_bounds(core: Books, job: Job) -> AtBound | None:
     """
     constraints = constraints_of(job, core.dimensions)
     shape = core.shapes.first(job, constraints)
-    entry = JobEntry.of(job, core.groups.get(job.group), shape, core.now, constraints=constraints)
+    return bounds_never_allow(
+        core, JobEntry.of(job, core.groups.get(job.group), shape, core.now, constraints=constraints)
+    )
+
+
+def bounds_never_allow(core: Books, entry: JobEntry) -> AtBound | None:
+    """Return the bound that a job, or its gang, exceeds even when it runs alone; ``None`` if there is none."""
+    if not core.groups.bounded and not core.groups.tree.keeps:
+        return None
+    job, constraints = entry.job, entry.constraints
     tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
     wants = core.asking.as_asked((job,), lasting_wants(job, core.dimensions)) if core.groups.kinds else NO_WANTS
     asked = (core.groups, entry, tasks if job.gang else 1, core.cluster, wants)

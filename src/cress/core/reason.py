@@ -9,6 +9,7 @@ from cress.core.accounts import AtBound
 from cress.core.advance.telling import time_of_day
 from cress.core.books import Books
 from cress.core.cycle import Cycle
+from cress.core.diagnostics.amounts import say_never_allowed
 from cress.core.diagnostics.kinds_of_nodes import has_of_kinds
 from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.gates.advance import reserved_ahead
@@ -20,7 +21,7 @@ from cress.core.making_room.evictions import Evictions
 from cress.core.placing.constraints import Wants
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.vetoes import Verdict, Veto
-from cress.core.questions import never_fits
+from cress.core.questions import bounds_never_allow, never_fits
 from cress.core.queueing import out_of_queue
 from cress.core.tree.tree import below_quota_against, branches
 from cress.core.unit_constraints import combination
@@ -67,10 +68,11 @@ class Reasons:
             return veto
         if job.group.visited != core.pass_number or job.foreseen.arrived == core.pass_number:
             return self._unvisited(job)
-        if core.fit.copies_free(job.shape) < job.shape.size and (veto := gates.veto_without_room(job)) is not None:
+        without_room = core.fit.copies_free(job.shape) < job.shape.size or self._behind(job) is not None
+        if without_room and (veto := gates.veto_without_room(job)) is not None:
             return veto
         return (
-            _behind(job)
+            self._behind(job)
             or reserved_ahead(core, job)
             or self._owed(job)
             or later_start(core, job)
@@ -91,6 +93,12 @@ class Reasons:
             return msgspec.structs.replace(_veto(job, kind, leader), because=self.why_waiting(leader.job.id))
         if never_fits(core, job.job):
             return _beyond_cluster(core, job)
+        bound = bounds_never_allow(core, job)
+        # Absent nodes may come back, and then more is left beside what other groups keep.
+        if bound is not None and (bound.account or not any(core.cluster.lost)):
+            kind = Verdict.MAX_QUOTA if bound.account else Verdict.KEPT
+            told = say_never_allowed(core, job, bound)
+            return msgspec.structs.replace(_veto(job, kind), never=True, at_bound=(bound,), bounded=told)
         if job.has_claimed:
             claim = next(claim for claim in job.claims if claim.tasks)
             places = tuple(dict.fromkeys(core.cluster.names[f] for f, _ in claim.reservation.nodes))
@@ -114,6 +122,19 @@ class Reasons:
         if blocked is not None and not below_quota_against(job.group, blocked.group, shape):
             return _behind_blocked(self._books, job, blocked)
         return _veto(job, Verdict.UNVISITED)
+
+    def _behind(self, job: JobEntry) -> Veto | None:
+        """Return the veto of a job that the policy of its group does not offer, because another one comes first."""
+        group, passed_over = job.group, self._gates.passed_over
+        if group.policy.plans and group.counters:
+            planned = (other for other in group.policy.looked_at(passed_over) if other is job or not passed_over(other))
+            if job not in that_may_start(group, planned):
+                # The jobs before it will take the remaining places.
+                return _veto(job, Verdict.BEHIND, group.offered or head_of(group))
+        if job is group.offered or group.policy.looks_at(job, passed_over):
+            return None
+        first = group.offered or next((other for other in group.policy if not passed_over(other)), None)
+        return _veto(job, Verdict.BEHIND, first or head_of(group))
 
     def _owed(self, job: JobEntry) -> Veto | None:
         """Return the veto of a unit that has room which another group would take back at once."""
@@ -207,17 +228,6 @@ def _never_in_parts(core: Books, job: JobEntry) -> Veto:
     kind, wants = found
     veto = _never(core, job, kind.job.request, wants)
     return msgspec.structs.replace(veto, details=(f"this applies to {named(job.job, kind)}",))
-
-
-def _behind(job: JobEntry) -> Veto | None:
-    """Return the veto of a job that the policy of its group does not offer, because another one comes first."""
-    group = job.group
-    if group.policy.plans and group.counters and job not in that_may_start(group, group.policy.looked_at()):
-        # The jobs before it will take the remaining places.
-        return _veto(job, Verdict.BEHIND, head_of(group))
-    if job is group.offered or group.policy.looks_at(job):
-        return None
-    return _veto(job, Verdict.BEHIND, group.offered or head_of(group))
 
 
 def _behind_blocked(core: Books, job: JobEntry, blocked: JobEntry | None) -> Veto:

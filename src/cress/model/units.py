@@ -224,6 +224,21 @@ def format_duration(value: int) -> str:
     return min(candidates)[-1]
 
 
+def rounded_duration(value: int) -> str:
+    """Return a duration in µs as people would say it: rounded down to days, hours, minutes, seconds or milliseconds, so
+    that it has few digits. It is valid as a duration in job files.
+    """
+    if value < SECOND:
+        return format_duration(max(0, value) // MILLISECOND * MILLISECOND)
+    steps = ((10 * DAY, DAY), (2 * DAY, HOUR), (10 * MINUTE, MINUTE))
+    unit = next((unit for least, unit in steps if value >= least), SECOND)
+    left, told = min(value, DURATION_LIMIT) // unit * unit, ""
+    for size, letter in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s")):
+        number, left = divmod(left, size)
+        told += f"{number}{letter}" if number else ""
+    return told
+
+
 def parse_share(text: str) -> Decimal:
     """Parse ``0.9`` or ``90%`` into an exact decimal; not negative, not limited to 1."""
     digits, places, unit = _split(text, _SHARE_HINT)

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cress.core.advance.telling import first_blocked
+from cress.core.advance.telling import room_at_starts
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import JobEntry
+from cress.core.kernels.holding import FREE
+from cress.core.placing.together import holds
 from cress.core.tables.arrays import Ints
 from cress.model.times import NEVER
 
@@ -54,19 +56,8 @@ def _binds(core: Books, kept: Kept, job: JobEntry) -> bool:
 
 def _closes_all(core: Books, job: JobEntry, binding: list[Kept]) -> bool:
     """Return True if a unit fits on empty nodes, but not beside these reservations."""
-    copies = core.fit.room_when_empty(job.shape)
-    if copies.sum() < job.shape.size:
-        return False
-    request = job.shape.request_array
-    asked = request > 0
-    left: dict[int, Ints] = {}
-    for kept in binding:
-        for f, _ in kept.places:
-            before = left.get(f, np.array(core.cluster.specs[f].capacity, np.int64))
-            left[f] = before - core.advance_reservations.amounts_on(kept, f)
-    for f, room in left.items():
-        copies[f] = min(int(copies[f]), max(0, int(np.min(room[asked] // request[asked], initial=2**31))))
-    return int(copies.sum()) < job.shape.size
+    room = core.fit.when_empty(job.shape)
+    return holds(room) and not holds(room.at_most(_left_when_empty(core, binding)))
 
 
 def is_kept_off(core: Books, job: JobEntry) -> bool:
@@ -74,33 +65,47 @@ def is_kept_off(core: Books, job: JobEntry) -> bool:
 
     They keep it off the nodes with room for it or, without such nodes, off those that would hold it when empty.
     """
-    shape, reservations = job.shape, core.advance_reservations
+    binding = kept_before_end(core, job)
+    if not binding:
+        return False
+    if core.fit.copies_free(job.shape) >= job.shape.size:
+        return not holds(core.fit.free(job.shape).at_most(_left_now(core, job, binding)))
+    return _closes_all(core, job, binding)
+
+
+def kept_before_end(core: Books, job: JobEntry) -> list[Kept]:
+    """Return the reservations of others that begin before the end of a task that starts now."""
     until = min(core.now + job.duration, NEVER)
-    binding = [
-        kept
-        for kept in reservations.by_name.values()
-        if kept.times and kept.times[0][0] < until and not kept.is_of(job.group)
-    ]
-    if not binding or shape.kinds:
-        return False
-    has_room = core.fit.copies_free(shape) >= shape.size
-    copies = core.fit.free_copies(shape) if has_room else core.fit.room_when_empty(shape)
-    if copies.sum() < shape.size:
-        return False
-    asked = shape.request_array > 0
-    left: dict[int, Ints] = {}
+    reservations = core.advance_reservations.by_name.values()
+    return [kept for kept in reservations if kept.times and kept.times[0][0] < until and not kept.is_of(job.group)]
+
+
+def kept_off_until(core: Books, job: JobEntry) -> int | None:
+    """Return the time (µs) before which a unit that advance reservations keep from starting now will not start.
+
+    It is the begin of the first of them or, if they are in force, the first end. ``None`` for other units.
+    """
+    if not core.advance_reservations or not is_kept_off(core, job):
+        return None
+    times = [kept.times[0] for kept in kept_before_end(core, job)]
+    return min(end if start <= core.now else start for start, end in times)
+
+
+def _left_when_empty(core: Books, binding: list[Kept]) -> Ints:
+    """Return the amounts of each node (N, K) that these reservations leave when nothing runs."""
+    left = core.fit.cluster.capacities().copy()
     for kept in binding:
-        nodes = [f for f, _ in kept.places]
-        if not kept.spec.amounts:
-            copies[nodes] = 0
-            continue
-        for f in nodes:
-            if not copies[f]:
-                continue
-            if has_room:
-                copies[f] *= first_blocked(core, job, f) is None
-                continue
-            left[f] = left.get(f, np.array(core.cluster.specs[f].capacity, np.int64)) - reservations.amounts_on(kept, f)
-            most = np.min(left[f][asked] // shape.request_array[asked], initial=2**31)
-            copies[f] = min(int(copies[f]), max(0, int(most)))
-    return int(copies.sum()) < shape.size
+        for f, _ in kept.places:
+            left[f] -= core.advance_reservations.amounts_on(kept, f)
+    return np.maximum(left, 0)
+
+
+def _left_now(core: Books, job: JobEntry, binding: list[Kept]) -> Ints:
+    """Return the amounts of each node (N, K) that a unit may take now and hold until its end, beside these
+    reservations.
+    """
+    left = core.cluster.nodes[: core.cluster.node_count, FREE : FREE + core.cluster.k_count].copy()
+    for f in {f for kept in binding for f, _ in kept.places}:
+        for _, _, free in room_at_starts(core, job, f):
+            left[f] = np.minimum(left[f], np.maximum(free, 0))
+    return left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import numpy as np
@@ -13,9 +14,10 @@ from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import AMOUNTS, END, FREE, OUT
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
 from cress.core.placing.vetoes import Reserved
+from cress.core.tables.arrays import Ints
 from cress.model.advance import local
-from cress.model.times import DAY, HOUR, MINUTE, NEVER
-from cress.model.units import DURATION_LIMIT, format_duration
+from cress.model.times import DAY, NEVER
+from cress.model.units import rounded_duration
 
 # The number of nodes in a sentence.
 MOST_NAMED = 3
@@ -98,17 +100,29 @@ def first_blocked(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None
 
     ``None`` if that is not before the end of the task.
     """
+    request = job.shape.request_array
+    asked = request > 0
+    for start, kept, free in room_at_starts(core, job, f):
+        if np.any((free < request)[asked]):
+            return start, kept
+    return None
+
+
+def room_at_starts(core: Books, job: JobEntry, f: int) -> Iterator[tuple[int, Kept, Ints]]:
+    """Yield the starts (µs) of the reservations of others on node ``f`` before the end of a task that starts now.
+
+    Each comes with its reservation, and with the amounts that it leaves beside what then still runs.
+    """
     reservations, cluster, k = core.advance_reservations, core.cluster, core.cluster.k_count
     if f not in reservations.on:
-        return None
+        return
     reservations.refresh()
-    table, request = core.timeline.table, job.shape.request_array
-    asked = request > 0
+    table = core.timeline.table
     kept_by = [(row, kept) for kept in reservations.on[f] if not kept.is_of(job.group) for row in kept.rows.get(f, ())]
     for row, kept in sorted(kept_by, key=lambda pair: int(table[pair[0], B_START])):
         start = max(int(table[row, B_START]), core.now)
         if start >= core.now + job.duration:
-            break
+            return
         free = cluster.nodes[f, FREE : FREE + k].copy()
         for slot in cluster.slots_on(f):
             if cluster.leases[slot, END] <= start:
@@ -116,9 +130,7 @@ def first_blocked(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None
         for other, _ in kept_by:
             if max(int(table[other, B_START]), core.now) <= start < table[other, B_END]:
                 free -= table[other, B_AMOUNTS:]
-        if np.any((free < request)[asked]):
-            return start, kept
-    return None
+        yield start, kept, free
 
 
 def _when(core: Books, start: int, end: int) -> str:
@@ -180,16 +192,4 @@ def say_reserved(reserved: Reserved) -> str:
 
 def say_shorter(longest: int) -> str:
     """Return the sentence that a job could start now if it lasted at most ``longest`` µs."""
-    return f"with a time_limit of at most {readable(longest)} it could start now"
-
-
-def readable(span: int) -> str:
-    """Return a duration (µs) as a short text: in minutes, hours or days, rounded down."""
-    if span <= MINUTE:
-        return format_duration(span)
-    unit = DAY if span >= 10 * DAY else HOUR if span >= 2 * DAY else MINUTE
-    left, told = min(span, DURATION_LIMIT) // unit * unit, ""
-    for size, letter in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
-        number, left = divmod(left, size)
-        told += f"{number}{letter}" if number else ""
-    return told
+    return f"with a time_limit of at most {rounded_duration(longest)} it could start now"

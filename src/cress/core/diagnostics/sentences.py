@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from cress.core.accounts import AtBound
-from cress.core.advance.telling import readable, say_reserved
+from cress.core.advance.telling import say_reserved
 from cress.core.diagnostics.unresolved_names import say
 from cress.core.placing.vetoes import Verdict, Veto
 from cress.core.tables.measured_load import say_busy
+from cress.model.units import rounded_duration
 
 
 def sentence(veto: Veto) -> str:
@@ -44,8 +45,8 @@ def _sentence(veto: Veto) -> str:
         bounded=veto.bounded,
         blocker=blocker,
         places=", ".join(veto.places),
-        nodes=veto.nodes,
-        lacking=", ".join(f"{count} lack {name}" for name, count in veto.lacking) or "none lacks one dimension alone",
+        nodes=_nodes(veto.nodes),
+        lacking=_lacking(veto) or "none lacks one dimension alone",
         clauses=" and ".join(text for text, _ in veto.clauses),
         counts=counts,
         bound=" and ".join(veto.bound),
@@ -62,7 +63,7 @@ def _sentence(veto: Veto) -> str:
         reservations=f"reservation{'s' * (len(veto.places) > 1)} {', '.join(veto.places)}",
         closed=", ".join(f"{count} {why}" for why, count in veto.closed),
         reserved=say_reserved(veto.reserved) if veto.reserved is not None else "",
-        gap=readable(veto.gap),
+        gap=rounded_duration(veto.gap),
     )
     return "; ".join((told, *veto.details, *map(say, veto.missing), *say_busy(veto.overloaded)))
 
@@ -95,17 +96,33 @@ def too_few(licences: tuple[AtBound, ...], *, never: bool) -> str:
 
 def _counts(veto: Veto) -> str:
     """Return the numbers of nodes excluded by clauses, and of the other nodes that lack something."""
-    lacking = ", ".join(f"{count} lack {name}" for name, count in veto.lacking)
+    lacking = _lacking(veto)
     named = veto.kind in (Verdict.UNSATISFIED, Verdict.NEVER_SATISFIED, Verdict.NO_ROOM)
     if named and len(veto.clauses) == 1:
         it = " satisfy it" if veto.kind is Verdict.NO_ROOM else ""
-        unmet = f"{veto.clauses[0][1]} of {veto.nodes} nodes do not{it}"
+        count = veto.clauses[0][1]
+        unmet = f"{count} of {_nodes(veto.nodes)} {_do(count)} not{it}"
     elif named and len(veto.clauses) <= len(_ORDINALS):
         counts = [f"{count} the {word}" for (_, count), word in zip(veto.clauses, _ORDINALS, strict=False)]
-        unmet = f"of {veto.nodes} nodes " + ", ".join(counts).replace(" the", " do not satisfy the", 1)
+        do = _do(veto.clauses[0][1]) if veto.clauses else ""
+        unmet = f"of {_nodes(veto.nodes)} " + ", ".join(counts).replace(" the", f" {do} not satisfy the", 1)
     else:
-        unmet = f"of {veto.nodes} nodes " + ", ".join(f"{count} do not satisfy {text}" for text, count in veto.clauses)
+        unmet = f"of {_nodes(veto.nodes)} " + ", ".join(
+            f"{count} {_do(count)} not satisfy {text}" for text, count in veto.clauses
+        )
     return "; ".join(part for part in (unmet, lacking) if part)
+
+
+def _lacking(veto: Veto) -> str:
+    return ", ".join(f"{count} {'lacks' if count == 1 else 'lack'} {name}" for name, count in veto.lacking)
+
+
+def _do(count: int) -> str:
+    return "does" if count == 1 else "do"
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
 
 
 _ORDINALS = ("first", "second", "third")
@@ -148,9 +165,9 @@ _SENTENCES = {
     Verdict.DRAINING: "no running task is due to end in time; {kept_free} being kept free for job {job}",
     Verdict.LICENCE: "{licences}",
     Verdict.UNSATISFIED: "no node satisfies {clauses} ({counts})",
-    Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
+    Verdict.NO_ROOM: "no node has enough free; of {nodes} {lacking}",
     Verdict.NO_NODE: "every node that could run job {job} is closed to new tasks ({closed})",
-    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all tasks of the gang; of {nodes} nodes {lacking}",
+    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all tasks of the gang; of {nodes} {lacking}",
     Verdict.RESERVED_AHEAD: "{reserved}",
     Verdict.NO_GAP: "job {job} is longer than every gap between repetitions of {reservations} ({gap} at most)",
     Verdict.OWED: (

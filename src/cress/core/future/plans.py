@@ -6,7 +6,7 @@ can at least keep its place, so none moves later. Only changed nodes can allow a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -88,19 +88,15 @@ class Plans:
             plan = self.by_group[name] = GroupPlan(ALL + self._views)
         return plan
 
-    def due(
-        self, group: GroupState, now: int, *, beside_others: bool, passes: Callable[[JobEntry], bool]
-    ) -> Reservation | None:
-        """Update the group's plan; return the first unit with a due start and room.
+    def due(self, group: GroupState, now: int, jobs: list[JobEntry], *, beside_others: bool) -> Reservation | None:
+        """Update the group's plan for these jobs; return the first unit with a due start and room.
 
-        ``beside_others``: reservations of other groups are in force, perhaps newer than the plan. Only jobs that
-        ``passes`` accepts are planned.
+        ``beside_others``: reservations of other groups are in force, perhaps newer than the plan.
         """
         plan = self.plan_of(group.name)
         self.timeline.view = plan.view
         try:
-            jobs = [job for job in that_may_start(group, group.policy.looked_at()) if passes(job)]
-            return self._due(plan, jobs, now, beside_others)
+            return self._due(plan, list(that_may_start(group, jobs)), now, beside_others)
         finally:
             self.timeline.view = NO_PLAN
 

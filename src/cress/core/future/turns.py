@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cress.core.groups.policies.base import PassedOver, nobody
 from cress.core.jobs import JobEntry
 
 
@@ -26,9 +27,9 @@ class Turns:
         """Remove the turn of a job's unit."""
         self.since.pop(job.job.id, None)
 
-    def due(self, jobs: dict[int, JobEntry], now: int) -> Iterator[JobEntry]:
+    def due(self, jobs: dict[int, JobEntry], now: int, passed_over: PassedOver = nobody) -> Iterator[JobEntry]:
         """Yield the jobs whose units are due and offered by their policies, oldest turn first."""
         for number, since in self.since.items():
             job = jobs[number]
-            if now >= since + job.group.options.drain_after and job.group.policy.looks_at(job):
+            if now >= since + job.group.options.drain_after and job.group.policy.looks_at(job, passed_over):
                 yield job

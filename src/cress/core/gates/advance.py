@@ -58,7 +58,8 @@ class ReservedNodes(Gate[bool]):
 def reserved_ahead(core: Books, job: JobEntry) -> Veto | None:
     """Return the veto of a unit that only advance reservations keep off the nodes; ``None`` if another node is open."""
     reserved = reserved_from(core, job) if core.advance_reservations else None
-    if reserved is None:
+    # A gang with room for some of its tasks on reserved nodes may wait for room on others.
+    if reserved is None or (job.shape.size > 1 and not is_kept_off(core, job)):
         return None
     kept = core.reservations.of(job)
     start = kept.start if kept is not None and kept.rows else core.plans.planned_start(job)

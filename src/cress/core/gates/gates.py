@@ -133,6 +133,10 @@ class Gates:
                 return gate
         return None
 
+    def passed_over(self, job: JobEntry) -> bool:
+        """Return True if a unit waits for something other than room, so that it takes no place of another."""
+        return any(gate.find(job) is not None for gate in (*self._open, *self.open_without_room))
+
     def veto(self, job: JobEntry) -> Veto | None:
         """Return the first refusal as a reason; ``None`` if no gate refuses the unit."""
         return _first((*self.lasting, *self.passing), job)

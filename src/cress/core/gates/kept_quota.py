@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cress.core.advance.gaps import kept_off_until
 from cress.core.books import Books
 from cress.core.gates.gate import Gate
 from cress.core.groups.guarantees import charge_of_tasks
@@ -45,7 +46,9 @@ class KeptQuota(Gate[JobEntry]):
             used + claimed + more - quota
             for used, claimed, more, quota in zip(group.used, group.claimed, unit, group.quota, strict=True)
         ]
-        self._open_until, self._closed_from = self._core.now, 2 * NEVER
+        # While an advance reservation keeps the due unit off, what ends before it does not put the unit off.
+        self._open_until = kept_off_until(self._core, due) or self._core.now
+        self._closed_from = 2 * NEVER
 
     def find(self, job: JobEntry) -> JobEntry | None:
         """Return the due unit of the group if a job may not start because of it, else ``None``."""

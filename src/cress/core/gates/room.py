@@ -9,6 +9,7 @@ import numpy as np
 from cress.core.advance.telling import reserved_beside
 from cress.core.books import Books
 from cress.core.diagnostics.kinds_of_nodes import has_of_kinds
+from cress.core.diagnostics.relaxing import turns_soft
 from cress.core.diagnostics.short_parts import short_parts
 from cress.core.diagnostics.smallest_change import smallest_change
 from cress.core.diagnostics.taken_ports import taken_ports
@@ -59,6 +60,8 @@ def no_room(core: Books, job: JobEntry) -> Veto:
             start = job.relaxes_at
     if shape.kinds:
         return _short(core, job, start)
+    bound = bound_of_gang(core, job, shape.wants)
+    soft = turns_soft(core, job, (*(text for text, _ in clauses), *bound))
     return Veto(
         kind=kind,
         job=number,
@@ -68,9 +71,9 @@ def no_room(core: Books, job: JobEntry) -> Veto:
         clauses=clauses,
         nodes=nodes,
         missing=missing_names(core, job, shape.wants, clauses),
-        bound=bound_of_gang(core, job, shape.wants),
+        bound=bound,
         overloaded=busy(core, job),
-        details=(*core.matching.details(shape), *smallest_change(core, job), *has_of_kinds(core, job)),
+        details=(*core.matching.details(shape), *smallest_change(core, job), *soft, *has_of_kinds(core, job)),
     )
 
 
@@ -99,6 +102,8 @@ def _short(core: Books, job: JobEntry, start: int | None) -> Veto:
     short = short_parts(core, job)
     first = short.first
     clauses = core.matching.alone(first, _usable(core)) if first is not None and first.match is not None else ()
+    bound = bound_of_gang(core, job, job.shape.wants)
+    soft = turns_soft(core, job, (*(text for text, _ in clauses), *bound))
     return Veto(
         kind=Verdict.NO_ROOM_TOGETHER,
         job=job.job.id,
@@ -107,10 +112,10 @@ def _short(core: Books, job: JobEntry, start: int | None) -> Veto:
         lacking=() if first is None else _lacking(core, first),
         clauses=clauses,
         nodes=core.cluster.usable_count,
-        bound=bound_of_gang(core, job, job.shape.wants),
+        bound=bound,
         missing=() if first is None else missing_names(core, job, first.wants, clauses),
         overloaded=NO_OVERLOAD if first is None else busy(core, job),
-        details=(*short.told, *smallest_change(core, job)),
+        details=(*short.told, *smallest_change(core, job), *soft),
     )
 
 

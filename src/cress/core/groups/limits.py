@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import msgspec
 import numpy as np
 
 from cress.core.accounts import AtBound
@@ -16,6 +17,7 @@ from cress.core.placing.constraints import Wants
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, InnerGroup, add_amounts
 from cress.core.tree.tree import holds
+from cress.model.groups.tree import NO_QUOTA
 from cress.model.resources import ResourceVector
 
 # The most groups that one reason names.
@@ -65,16 +67,16 @@ def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster
     """
     charge = list(most_charge_of(job, tasks, cluster, wants))
     nodes = (node for node in job.group.path() if node.most is not None)
-    return next((found for node in nodes if (found := _beyond_most(groups, node, charge, alone=True))), None)
+    found = next((found for node in nodes if (found := _beyond_most(groups, node, charge, alone=True))), None)
+    return None if found is None else msgspec.structs.replace(found, room=found.most)
 
 
 def never_lent(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> AtBound | None:
     """Return the capacity kept by other groups that excludes ``tasks`` tasks of a job even on an empty cluster.
 
-    ``wants`` are the lasting clauses. ``None`` if there is room. Also ``None`` if quotas have a timetable, because
-    groups may keep less at another time of the week.
+    ``wants`` are the lasting clauses. ``None`` if there is room at some time of the week.
     """
-    if not groups.tree.keeps or any(node.spec.windows for node in (*groups, *groups.tree.upwards)):
+    if not groups.tree.keeps:
         return None
     # The kind of its node is still open, so only unavoidable kinds count.
     charge, least = most_charge_of(job, tasks, cluster, wants), charge_of_tasks(job, tasks, cluster)
@@ -87,27 +89,45 @@ def never_lent(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, want
 
 def _against_kept(groups: Groups, group: GroupState, more: int, i: int, cluster: Cluster) -> AtBound | None:
     node: Amounts = group
-    need = more
-    while need > node.quota[i]:
+    kept, room = 0, 0
+    while more + kept > (quota := _quota_of_week(node, i)[1]):
+        room = max(room, quota - kept)
         parent = node.parent
         if parent is None:
-            outermost = [each for each in (*groups, *groups.tree.upwards) if each.parent is None and each is not node]
-            kept = sum(_keeps(each)[at] for each in outermost if (at := place_in(each, node, i)) is not None)
+            outermost = [other for other in (*groups, *groups.tree.upwards) if other.parent is None]
+            others = [other for other in outermost if other is not node]
+            kept += sum(_keeps(other)[at] for other in others if (at := place_in(other, node, i)) is not None)
             capacity = capacity_in(group, cluster)[i]
-            if need + kept <= capacity:
+            if more + kept <= capacity:
                 return None
-            measure, keeping = measure_of(groups, node, i), _keeping(groups, group, i, idle=True)
-            return AtBound("", capacity, kept, more, measure=measure, keeping=keeping)
-        need += sum(_keeps(each)[i] for each in parent.children if each is not node)
+            keeping = _keeping(groups, group, i, idle=True)
+            if not keeping:
+                # The cluster is too small, whatever groups keep.
+                return None
+            measure, room = measure_of(groups, node, i), max(room, capacity - kept)
+            return AtBound("", capacity, kept, more, measure=measure, keeping=keeping, room=room)
+        kept += sum(_keeps(other)[i] for other in parent.children if other is not node)
         node = parent
     return None
 
 
+def _quota_of_week(node: Amounts, i: int) -> tuple[int, int]:
+    """Return the smallest and the largest quota of a group in a measure at any time of the week."""
+    if not isinstance(node, InnerGroup) or node.spec.quota != NO_QUOTA or node.spec.windows:
+        return node.week[i]
+    # Its quota is the sum of those below it.
+    places = [(child, at) for child in node.children if (at := place_in(child, node, i)) is not None]
+    below = [_quota_of_week(child, at) for child, at in places]
+    return sum(least for least, _ in below), sum(most for _, most in below)
+
+
 def _keeps(node: Amounts) -> list[int]:
-    """Return, per measure, the amount that a group, or the groups below it, keep for themselves when nothing runs."""
+    """Return, per measure, the amount that a group, or the groups below it, keep for themselves at any time of the week
+    when nothing runs.
+    """
     kept = [0] * len(node.quota)
     if node.lendable is not None:
-        kept = [max(0, quota - lent) for quota, lent in zip(node.quota, node.lendable, strict=True)]
+        kept = [max(0, _quota_of_week(node, i)[0] - lent) for i, lent in enumerate(node.lendable)]
     if isinstance(node, InnerGroup):
         below = [sum(amounts) for amounts in zip(*(_keeps(child) for child in node.children), strict=True)]
         kept = [max(own, inside) for own, inside in zip(kept, below, strict=True)]
@@ -199,7 +219,7 @@ def _keeping(groups: Groups, group: GroupState, i: int, *, idle: bool = False) -
         at = place_in(node, group, i)
         if node.lendable is not None and at is not None and node is not group:
             has = 0 if idle else node.used[at] + node.claimed[at]
-            kept = node.quota[at] - node.lendable[at] - has
+            kept = (_quota_of_week(node, at)[0] if idle else node.quota[at]) - node.lendable[at] - has
             if kept > 0:
                 found.append((node.name, kept))
     return tuple(sorted(found, key=lambda each: (-each[1], each[0]))[:_MOST_TOLD])

@@ -107,6 +107,11 @@ class Levels(UnitRoom):
         """Give back all places."""
         self._left = None
 
+    def at_most(self, levels: Ints) -> Levels:
+        """Return the same room with at most these amounts on each node."""
+        alone = [np.minimum(own, copies_of(levels, kind)) for own, kind in zip(self._alone, self.kinds, strict=True)]
+        return Levels(self.kinds, alone, np.minimum(self._all, levels), self.rules)
+
 
 def copies_of(levels: Ints, kind: Asked) -> Ints:
     """Return the copies of a kind that these amounts hold, per node, at most its size."""

@@ -92,7 +92,7 @@ class Starter:
             if self._place_inside(job):
                 group.verdict = Verdict.PLACED
                 return True
-            if not group.policy.offers_more and not group.policy.plans:
+            if not group.policy.offers_more and not group.policy.plans and not current.gates.passed_over(job):
                 return False
         return False
 

@@ -47,6 +47,8 @@ class Amounts(Account):
         self.options: Options
         self.parent: InnerGroup | None = None
         self.quota: list[int] = [1]
+        # The smallest and the largest quota of its timetable, per measure.
+        self.week: list[tuple[int, int]] = [(1, 1)]
         self.dims: tuple[int, ...] = ()
         self.vector = False
         # The sort of the base measures: amounts of groups of one sort can be added; those of kinds of nodes always can.
@@ -274,8 +276,12 @@ class Amounts(Account):
         amounts = dict(quota.amounts)
         names = without_kinds(amounts) if self.kinds else tuple(amounts)
         kinds = self.kinds.names if self.kinds else ()
-        self.quota = [amounts[name] for name in names] if amounts else [max(1, quota.scalar)]
-        self.quota += [amounts.get(name, 0) for name in kinds]
+        self.quota = _quota_in(quota, names, kinds)
+        # A group may have no quota of its own outside the windows of its timetable.
+        others = (self.spec.quota, *(window.quota for window in self.spec.windows)) if self.spec.windows else ()
+        alike = (other for other in others if bool(other.amounts) == bool(amounts) and (amounts or other.scalar))
+        week = [self.quota, *(_quota_in(other, names, kinds) for other in alike)]
+        self.week = [(min(found), max(found)) for found in zip(*week, strict=True)]
         dims = tuple(dimensions.index[name] for name in names)
         vector = bool(amounts)
         self.most = _in_measures(self.spec.max_quota, names if vector else None, kinds, UNBOUNDED)
@@ -302,6 +308,13 @@ class InnerGroup(Amounts):
         self.held_below: list[int] = [0]
         self.stale = False
         self.level = 0
+
+
+def _quota_in(quota: Quota, names: tuple[str, ...], kinds: tuple[str, ...]) -> list[int]:
+    """Return a quota in these dimensions, or as one number without any, and in the measures of these kinds."""
+    amounts = dict(quota.amounts)
+    base = [amounts.get(name, 0) for name in names] if amounts else [max(1, quota.scalar)]
+    return base + [amounts.get(name, 0) for name in kinds]
 
 
 def _in_measures(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 import msgspec
 import numpy as np
 
 from cress.core.admission import check_job as check_amounts
 from cress.core.admission import check_licences
-from cress.core.diagnostics.amounts import say_amount
+from cress.core.diagnostics.amounts import say_amount, say_room, ways_out
 from cress.core.diagnostics.sentences import too_few
 from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.diagnostics.unresolved_names import missing_in, say
@@ -255,20 +254,12 @@ def _check_bounds(context: Context, job: Job) -> None:
     """Raise ``NotAccepted`` for a job whose task or gang alone exceeds a MaxQuota, or all that others would lend."""
     bound = context.core.never_within_bounds(job)
     if bound is not None:
-        amount = partial(say_amount, context.core.books, bound.measure)
+        books = context.core.books
         what = "all tasks of the gang ask" if job.gang else "one task asks"
-        if not bound.account:
-            keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
-            raise NotAccepted(
-                f"{what} for {amount(bound.asks)}, more than the quota of its group; the cluster has "
-                f"{amount(bound.most)}, of which "
-                f"other groups keep a part for themselves (Lendable): {keeping}",
-                hint="a smaller job, or another group",
-                field="resource",
-            )
+        told = say_room(books, job.group or DEFAULT_GROUP, bound)
         raise NotAccepted(
-            f"{what} for {amount(bound.asks)}, and group {bound.account} has a MaxQuota of {amount(bound.most)}",
-            hint="a smaller job, or another group",
+            f"{what} for {say_amount(books, bound.measure, bound.asks)}, and {told}",
+            hint=", ".join((*ways_out(books, bound), "or choose another group")),
             field="resource",
         )
 

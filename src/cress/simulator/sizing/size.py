@@ -19,8 +19,7 @@ from cress.model.groups.tree import inner_names
 from cress.model.job import JobType
 from cress.model.node import Node
 from cress.model.resources import Dimensions
-from cress.model.times import SECOND
-from cress.model.units import format_duration, parse_duration, parse_share
+from cress.model.units import parse_duration, parse_share, rounded_duration
 from cress.model.vectors import describe_vector, names_in, parse_vector
 from cress.simulator import run
 from cress.simulator.attempts import JobEnd
@@ -378,9 +377,7 @@ def _out_of_reach(found: SizePlan, label: str, last: Trial, result: Result) -> I
         )
         hint = "`cress simulate` shows details; use a trace without it"
     elif "waits" in last.unmet:
-        # A percentile lies between two waits, so it has digits that say nothing.
-        wait = figures.wait_p95 if figures.wait_p95 < SECOND else round(figures.wait_p95 / SECOND) * SECOND
-        what.append(f"the 95th percentile of the waits is {format_duration(wait)}")
+        what.append(f"the 95th percentile of the waits is {rounded_duration(figures.wait_p95)}")
     if "deadlines missed" in last.unmet and not figures.unfinished:
         what.append(f"{figures.missed:.2%} of the deadlines are missed")
     if "services short of tasks" in last.unmet and not figures.unfinished:

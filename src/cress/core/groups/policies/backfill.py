@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from cress.core.groups.policies.base import Policy
+from cress.core.groups.policies.base import PassedOver, Policy, first_places, nobody
 from cress.core.groups.policies.counted_queue import CountedQueue
 from cress.core.groups.policies.queue import GAP, J
 from cress.core.kernels.holding import next_candidate
@@ -47,12 +47,12 @@ class BackfillPolicy(Policy[J]):
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
         return cls(fit, options.backfill_depth, conservative=options.backfill == "conservative")
 
-    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None, passed_over: PassedOver = nobody) -> Iterator[J]:
         self._refresh_bounds(memo)
         if len(self.queue) == 1:
             return
         rows, durations = self._fit.cluster.rows, self._durations()
-        last = self._last()
+        last = self._last(passed_over)
         place = self.queue.first + 1
         while True:
             place = next_candidate(self.queue.rows, durations, place, last, self._bound, rows)
@@ -68,12 +68,14 @@ class BackfillPolicy(Policy[J]):
                 self._bound[row] = min(int(self._bound[row]), job.duration)
             place += 1
 
-    def _offered_in(self, places: Iterable[int], head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+    def _offered_in(
+        self, places: Iterable[int], head: J, memo: tuple[int, tuple[int, ...]] | None, passed_over: PassedOver
+    ) -> Iterator[J]:
         """Yield the jobs at these positions, in this order, that may be offered behind ``head``.
 
         For orders other than that of the queue.
         """
-        offered = None if self._covers_all() else {job.key for job in self.looked_at()}
+        offered = None if self._covers_all() else {job.key for job in self.looked_at(passed_over)}
         for place in places:
             job = self.queue.at(place)
             assert job is not None
@@ -117,14 +119,11 @@ class BackfillPolicy(Policy[J]):
         """Return the planned duration of each job by position (µs); ``GAP`` where there is none."""
         return self.queue.limits
 
-    def looked_at(self) -> list[J]:
-        places = range(self.queue.first, self._last())
-        return [job for place in places if (job := self.queue.at(place)) is not None]
+    def looked_at(self, passed_over: PassedOver = nobody) -> list[J]:
+        return list(self if self._covers_all() else first_places(self, self._depth + 1, passed_over))
 
-    def looks_at(self, job: J) -> bool:
-        if self._covers_all():
-            return True
-        return job.key <= self.looked_at()[-1].key
+    def looks_at(self, job: J, passed_over: PassedOver = nobody) -> bool:
+        return self._covers_all() or job in self.looked_at(passed_over)
 
     def memory(self) -> tuple[tuple[int, tuple[int, ...]] | None, list[tuple[int, int]]]:
         """Return the memo and the bounds by row, which a copy needs to make the same offers."""
@@ -148,10 +147,6 @@ class BackfillPolicy(Policy[J]):
     def _covers_all(self) -> bool:
         return not self._depth or len(self.queue) <= self._depth + 1
 
-    def _last(self) -> int:
+    def _last(self, passed_over: PassedOver = nobody) -> int:
         """Return the position behind the last job that may be offered."""
-        if self._covers_all():
-            return self.queue.end
-        first = self.queue.first
-        jobs = np.flatnonzero(self.queue.limits[first : self.queue.end] != GAP)
-        return first + int(jobs[self._depth]) + 1
+        return self.queue.end if self._covers_all() else self.queue.position(self.looked_at(passed_over)[-1]) + 1

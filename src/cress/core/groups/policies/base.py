@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice, takewhile
-from typing import Generic, Self
+from typing import Any, Generic, Self, TypeAlias
 
 from cress.core.accounts import Account, AtBound
 from cress.core.groups.policies.queue import J, Queue
@@ -16,6 +16,23 @@ from cress.model.times import NEVER
 
 # The number of jobs ahead that a forecast examines; further jobs count as the average of these.
 MOST_AHEAD = 200
+
+# Tells whether a waiting job waits for something other than room. Such a job is offered, but takes no place of another.
+PassedOver: TypeAlias = Callable[[Any], bool]
+
+
+def nobody(_job: object) -> bool:
+    """Return False: no job is passed over."""
+    return False
+
+
+def first_places(jobs: Iterable[J], places: int, passed_over: PassedOver) -> Iterator[J]:
+    """Yield the jobs up to the one that takes the last of these ``places``; jobs passed over take none."""
+    for job in jobs:
+        yield job
+        places -= not passed_over(job)
+        if places <= 0:
+            return
 
 
 class Policy(Generic[J]):
@@ -125,7 +142,7 @@ class Policy(Generic[J]):
         """Return the job whose next unit is offered first."""
         return self.queue.head()
 
-    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None, passed_over: PassedOver = nobody) -> Iterator[J]:
         """Yield the jobs that are offered when ``head`` does not fit; only for policies with ``offers_more``.
 
         ``memo`` identifies the state of the cluster; while it stays the same, a job that was offered and not placed
@@ -133,14 +150,13 @@ class Policy(Generic[J]):
         """
         return iter(())
 
-    def looked_at(self) -> list[J]:
+    def looked_at(self, passed_over: PassedOver = nobody) -> list[J]:
         """Return the jobs that may be offered at all, in order."""
-        head = self.head()
-        return [] if head is None else [head]
+        return list(first_places(self, 1, passed_over))
 
-    def looks_at(self, job: J) -> bool:
+    def looks_at(self, job: J, passed_over: PassedOver = nobody) -> bool:
         """Return True if the job may be offered at all."""
-        return job is self.head()
+        return job is self.head() or (passed_over is not nobody and job in self.looked_at(passed_over))
 
     def outranks(self, job: J, other: J, start: int) -> bool:
         """Return True if ``job`` has a higher priority than a task of ``other`` that started at ``start``, before the

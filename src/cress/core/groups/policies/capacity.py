@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Self
 
 from cress.core.accounts import Account, AtBound, ChargedAttempt
-from cress.core.groups.policies.base import Policy
+from cress.core.groups.policies.base import PassedOver, Policy, first_places, nobody
 from cress.core.groups.policies.queue import J, Queue
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
@@ -119,19 +119,18 @@ class CapacityPolicy(Policy[J]):
     def head(self) -> J | None:
         return self._queues[self._order[0][1]].head() if self._order else None
 
-    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None, passed_over: PassedOver = nobody) -> Iterator[J]:
         for _, user in self._order:
-            job = self._queues[user].head()
-            if job is not None and job is not head:
-                yield job
+            yield from (job for job in first_places(self._queues[user], 1, passed_over) if job is not head)
 
-    def looked_at(self) -> list[J]:
-        heads = (self._queues[user].head() for _, user in self._order)
-        return [head for head in heads if head is not None]
+    def looked_at(self, passed_over: PassedOver = nobody) -> list[J]:
+        return [job for _, user in self._order for job in first_places(self._queues[user], 1, passed_over)]
 
-    def looks_at(self, job: J) -> bool:
+    def looks_at(self, job: J, passed_over: PassedOver = nobody) -> bool:
         queue = self._queues.get(job.job.user)
-        return queue is not None and queue.head() is job
+        if queue is None:
+            return False
+        return queue.head() is job or (passed_over is not nobody and job in first_places(queue, 1, passed_over))
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
         for _, user in self._order:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from cress.core.groups.policies.backfill import BackfillPolicy
+from cress.core.groups.policies.base import PassedOver, nobody
 from cress.core.groups.policies.queue import GAP, J, QueuedJob
 from cress.core.groups.policies.ranked_queue import RankedQueue
 from cress.core.kernels.order import OVERDUE, RUNS, candidates, first_by_factor, in_order
@@ -124,9 +125,9 @@ class RankedBackfill(BackfillPolicy[J]):
     def __iter__(self) -> Iterator[J]:
         return (job for place in self._places().tolist() if (job := self.queue.at(place)) is not None)
 
-    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None, passed_over: PassedOver = nobody) -> Iterator[J]:
         if self._by_submit:
-            yield from super().later(head, memo)
+            yield from super().later(head, memo, passed_over)
             return
         queue = self.queue
         self._refresh_bounds(memo)
@@ -146,14 +147,7 @@ class RankedBackfill(BackfillPolicy[J]):
             self._fit.cluster.rows,
         )
         if len(places):
-            yield from self._offered_in(places.tolist(), head, memo)
-
-    def looked_at(self) -> list[J]:
-        jobs = list(self)
-        return jobs if self._covers_all() else jobs[: self._depth + 1]
-
-    def looks_at(self, job: J) -> bool:
-        return self._covers_all() or job in self.looked_at()
+            yield from self._offered_in(places.tolist(), head, memo, passed_over)
 
     def _by_estimates(self) -> bool:
         head = self.queue.head()
@@ -175,5 +169,5 @@ class RankedBackfill(BackfillPolicy[J]):
             places = np.concatenate([[queue.first], places[places != queue.first]]) if len(places) else places
         return places
 
-    def _last(self) -> int:
-        return self.queue.end if not self._by_submit else super()._last()
+    def _last(self, passed_over: PassedOver = nobody) -> int:
+        return self.queue.end if not self._by_submit else super()._last(passed_over)

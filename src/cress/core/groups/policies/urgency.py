@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from cress.core.groups.policies.backfill import BackfillPolicy
-from cress.core.groups.policies.base import MOST_AHEAD, Policy
+from cress.core.groups.policies.base import MOST_AHEAD, PassedOver, Policy, nobody
 from cress.core.groups.policies.most_urgent import MostUrgent
 from cress.core.groups.policies.queue import GAP, J, QueuedJob
 from cress.core.groups.policies.ranked_queue import RankedQueue
@@ -80,24 +80,23 @@ class UrgencyPolicy(BackfillPolicy[J]):
             if (job := self.queue.at(place)) is not None
         )
 
-    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None, passed_over: PassedOver = nobody) -> Iterator[J]:
         self._look()
         queue = self.queue
         self._refresh_bounds(memo)
         durations = queue.values[RUNS] if head.is_predicted else queue.limits
         places = self._most_urgent.that_fit(queue, durations, self._bound, self._fit.cluster.rows, self.now)
-        return self._offered_in(places, head, memo)
+        return self._offered_in(places, head, memo, passed_over)
 
-    def looked_at(self) -> list[J]:
+    def looked_at(self, passed_over: PassedOver = nobody) -> list[J]:
+        return super().looked_at(passed_over) if self.offers_more else Policy.looked_at(self, passed_over)
+
+    def looks_at(self, job: J, passed_over: PassedOver = nobody) -> bool:
         if not self.offers_more:
-            return Policy.looked_at(self)
-        jobs = list(self)
-        return jobs if self._covers_all() else jobs[: self._depth + 1]
+            return Policy.looks_at(self, job, passed_over)
+        return super().looks_at(job, passed_over)
 
-    def looks_at(self, job: J) -> bool:
-        return (self.offers_more and self._covers_all()) or job in self.looked_at()
-
-    def _last(self) -> int:
+    def _last(self, passed_over: PassedOver = nobody) -> int:
         return self.queue.end
 
     def _look(self) -> None:
