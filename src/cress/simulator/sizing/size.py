@@ -19,7 +19,7 @@ from cress.model.groups.tree import inner_names
 from cress.model.job import JobType
 from cress.model.node import Node
 from cress.model.resources import Dimensions
-from cress.model.units import parse_duration, parse_share, rounded_duration
+from cress.model.units import format_duration, parse_duration, parse_share, rounded_duration
 from cress.model.vectors import describe_vector, names_in, parse_vector
 from cress.simulator import run
 from cress.simulator.attempts import JobEnd
