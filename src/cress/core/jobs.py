@@ -409,10 +409,11 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
     def leaves_to(self, lease: WorkloadLease) -> bool:
         """Return True if its amounts in a lease of its workload stay there when it ends.
 
-        What it yields to another unit does not stay. Neither does what a stopping task leaves to a lease that ends with
-        its tasks: the unit for which it stops counts on it.
+        What a borrower has of its own workload stays when it is stopped for its loan. What a victim yields to another
+        unit does not stay. Neither does what a stopping task leaves to a lease that ends with its tasks: the unit for
+        which it stops counts on it.
         """
-        return not self.yields and (lease.is_held or not self.stopping)
+        return self.keeps or (not self.yields and (lease.is_held or not self.stopping))
 
     def grace(self, options: Options) -> int:
         """Return the time (µs) that it gets after its signal as a victim.

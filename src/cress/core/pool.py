@@ -329,6 +329,12 @@ class Pool:
         for device, part in list(lease.idle.items()):
             self.take(lease, (device, part.amounts))
 
+    def reduce_by(self, lease: WorkloadLease, pieces: Iterable[Piece]) -> None:
+        """Return these pieces of the idle parts of a lease to the cluster; an empty lease ends."""
+        for piece in pieces:
+            self.take(lease, piece)
+        self._close_if_empty(lease)
+
     def close(self, lease: WorkloadLease) -> None:
         """End a lease: idle parts become free, lent parts become the borrowers' own."""
         for device, part in list(lease.idle.items()):

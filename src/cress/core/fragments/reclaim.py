@@ -195,8 +195,14 @@ class _Coming:
         _free_device(self._core, self._row, self._f, device, amounts, sign)
 
     def add_ended(self, attempt: Attempt, pieces: list[Piece], sign: int) -> None:
-        """Add the amounts that the end of a borrower frees: its own row, and these parts."""
-        held = self._core.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self._core.cluster.k_count]
+        """Add the amounts that the end of a borrower frees: these parts, and its row without its parts of its own leases.
+
+        It keeps the latter for its workload.
+        """
+        held = self._core.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self._core.cluster.k_count].copy()
+        for _, (device, amounts) in attempt.inside:
+            if device == NO_DEVICE:
+                held -= amounts
         self._level += sign * held
         for device, amounts in pieces:
             self.add(device, amounts, sign)

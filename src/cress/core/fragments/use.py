@@ -109,10 +109,10 @@ def give_to_claim(core: Books, fact: Claim, job: JobEntry, f: int) -> list[int]:
     giving_back = []
     for number in fact.victims:
         victim = core.attempts[number]
-        victim.yields = True
         owned = [loan for loan in victim.parts if loan.lease is not None and loan.lease.workload is workload]
         for loan in owned:
             pool.leave_to_borrower(loan)
+        victim.yields, victim.keeps = True, bool(owned)
         if owned:
             giving_back.append(number)
     return giving_back

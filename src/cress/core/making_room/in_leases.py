@@ -16,7 +16,6 @@ from cress.core.placing.vetoes import Verdict
 from cress.core.preemption import Eviction
 from cress.core.starting.claims import Claims
 from cress.core.starting.starts import TaskStarts
-from cress.model.decisions import LeaseReduced
 from cress.model.times import NEVER
 
 # The number of jobs of a group that are considered for loans.
@@ -91,8 +90,8 @@ class InLeases:
     def use(self, job: JobEntry, current: Pass) -> bool:
         """Use fragments for a blocked unit; return True if something was decided.
 
-        Borrowers return room to its workload, or groups above their quotas return idle parts. Else it borrows, or a
-        unit behind it does.
+        Borrowers return room to its workload. Else it borrows, or groups above their quotas return idle parts. Else a
+        unit behind it borrows.
         """
         group, now = job.group, current.now
         state = (job.job.id, self._books.arrivals, self._pool.stamp, self._cluster.loosened, current.ahead.sign)
@@ -101,12 +100,15 @@ class InLeases:
             current.wake_at(tried.until)
             return False
         tried.until = NEVER
-        if may_use(job) and (self._reclaim(job) or self._return_for(job, current)):
+        if may_use(job) and self._reclaim(job):
             return True
         if self._pool.lends:
             self._reservations.heed_for(group, current.ahead, now)
             if self._lend_to(job):
                 return True
+        # Nobody loses anything by a loan, so it comes first.
+        if may_use(job) and self._return_for(job, current):
+            return True
         if group.policy.offers_more and self._start_behind(job, current):
             return True
         tried.state = state
@@ -167,8 +169,8 @@ class InLeases:
             return False
         names = {each.group.name for each in yielding}
         returned = returnable_for(self._books, job, names)
-        for lease in returned:
-            self._decided.do(LeaseReduced(lease))
+        for fact in returned:
+            self._decided.do(fact)
         if not returned:
             owned = (lease for lease in self._pool.leases.values() if lease.workload.group.name in names)
             times = (given_back_from(lease) for lease in owned)

@@ -131,7 +131,8 @@ class RoomMaker:
         self._reservations.heed_for(job.group, current.ahead, current.now)
         if self._reservations.hold_back(job.group, job.shape):
             return []
-        found = self._in_leases.find_leaving(job, leave_to(self._books, job)) or []
+        choices = (self._in_leases.find_leaving(job, may) for may in leave_to(self._books, job))
+        found = next((tasks for tasks in choices if tasks), [])
         return found if self._within_round(len(found)) else []
 
     def _within_round(self, number: int) -> bool:
