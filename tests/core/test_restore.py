@@ -226,6 +226,21 @@ def test_a_state_of_version_3_is_converted() -> None:
 def test_a_state_of_another_version_is_refused(version: int | None) -> None:
     with pytest.raises(ValueError, match=f"a state of version {version} cannot be restored, only versions 3 to 5"):
         Scheduler.restore({**STATES[0]["state"], "version": version})
+    with pytest.raises(ValueError, match=f"a state of version {version} cannot be restored, only versions 3 to 5"):
+        Scheduler.restore(encoded({**STATES[0]["state"], "version": version}))
+
+
+def encoded(state: Any) -> msgspec.Raw:
+    """A state as a snapshot contains it."""
+    return msgspec.Raw(msgspec.msgpack.encode(state))
+
+
+@pytest.mark.parametrize("kept", STATES, ids=lambda kept: kept["seed"])
+def test_an_encoded_state_is_read_like_plain_data(kept: dict[str, Any]) -> None:
+    state = state_of(kept["state"])
+    assert state_of(encoded(kept["state"])) == state
+    assert state_of(encoded(state)) == state
+    assert state_of(encoded({**msgspec.to_builtins(state), "of a newer release": 1})) == state
 
 
 @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))

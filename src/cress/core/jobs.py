@@ -368,14 +368,14 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
 
     Its estimated end is ``expected``, and once it has outlived that, ``last_end``. ``parts`` are the amounts that it
     holds beside its row, most of them borrowed. ``inside`` are the amounts of its row that belong to leases of its own
-    workload.
+    workload. Both are tuples: few attempts have any, and an empty list for each would cost memory.
     """
 
     job: JobEntry
     slot: int
     expected: int
-    parts: list[LeaseRow] = []
-    inside: list[tuple[WorkloadLease, Piece]] = []
+    parts: tuple[LeaseRow, ...] = ()
+    inside: tuple[tuple[WorkloadLease, Piece], ...] = ()
 
     @classmethod
     def of(

@@ -75,7 +75,9 @@ class Offers:
 
         Else ``group.offered`` is the blocked unit, or ``None`` if every unit was passed over.
         """
-        if group.claims and self._claims.start_first(group):
+        if group.claims and self._claims.start_first(
+            group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
+        ):
             return True
         group.offered = None
         policy, ahead = group.policy, current.ahead

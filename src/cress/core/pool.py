@@ -166,7 +166,7 @@ class Pool:
         lease.tasks[attempt.id] = attempt
         lease.idle_since = NEVER
         self.waiting.pop(lease.id, None)
-        attempt.inside.append((lease, piece))
+        attempt.inside += ((lease, piece),)
         self.expect(lease)
 
     def expect(self, lease: WorkloadLease) -> None:
@@ -218,12 +218,12 @@ class Pool:
         """Hold amounts, already taken from the idle part of a lease, for a borrowing task."""
         part = self._hold(lease, borrower, lease.node, piece, lease.end)
         lease.lent.append(part)
-        borrower.parts.append(part)
+        borrower.parts += (part,)
         lease.workload.lent_on.setdefault(lease.node, {})[lease.id] = lease
 
     def hold_beside(self, borrower: Attempt, piece: Piece, end: int) -> None:
         """Hold unallocated amounts on a device for a task, in a row of their own."""
-        borrower.parts.append(self._hold(None, borrower, borrower.node, piece, end))
+        borrower.parts += (self._hold(None, borrower, borrower.node, piece, end),)
 
     def _hold(self, lease: WorkloadLease | None, borrower: Attempt | None, f: int, piece: Piece, end: int) -> LeaseRow:
         device, amounts = piece
@@ -290,8 +290,8 @@ class Pool:
             if part.lease is not None:
                 self._no_longer_lent(part.lease, part)
                 self.put(part.lease, (part.device, part.amounts))
-        attempt.parts = []
-        inside, attempt.inside = attempt.inside, []
+        attempt.parts = ()
+        inside, attempt.inside = attempt.inside, ()
         for lease, piece in inside:
             lease.tasks.pop(attempt.id, None)
             if lease.id in self.leases and attempt.leaves_to(lease):
@@ -345,7 +345,7 @@ class Pool:
         for borrower in borrowers.values():
             self._join(borrower)
         for attempt in lease.tasks.values():
-            attempt.inside = [each for each in attempt.inside if each[0] is not lease]
+            attempt.inside = tuple(each for each in attempt.inside if each[0] is not lease)
         self.waiting.pop(lease.id, None)
         del self.leases[lease.id]
         del lease.workload.leases[lease.id]
@@ -362,7 +362,7 @@ class Pool:
         for part in attempt.parts:
             mask |= 0 if part.device == NO_DEVICE else 1 << part.device
             self._rows.release(part.slot)
-        attempt.parts = []
+        attempt.parts = ()
         attempt.slot = self._rows.hold_amounts(attempt.node, attempt.amounts, end, mask)
         self._set_holder(attempt.slot, attempt)
         self._running.forget()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from cress.core.advance.covering import covering
 from cress.core.books import Books
+from cress.core.charging import charge_of
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
 from cress.core.jobs import Attempt, GroupState, JobEntry, WorkloadLease
@@ -88,10 +89,13 @@ class Eviction:
         self.takers = takers
 
 
-def find_eviction(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False) -> Eviction | None:
+def find_eviction(
+    core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False, foreseen: bool = False
+) -> Eviction | None:
     """Return the victims for one unit of ``job`` on behalf of ``takers``, or ``None`` if no allowed set makes it fit.
 
-    Victims belong to groups above quota × B, or with ``to_quota`` to any group above its quota.
+    Victims belong to groups above quota × B, or with ``to_quota`` to any group above its quota. ``foreseen``: as if all
+    tasks had run for ``min_runtime``.
     """
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
     # Victims of groups with a higher priority are considered only if the others do not suffice.
@@ -102,7 +106,7 @@ def find_eviction(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
         for i, priority in enumerate(priorities):
             if i == len(searches):
                 asked = [each for each in yielding if each.group.spec.preempt_priority <= priority]
-                searches.append(_VictimSearch(core, job, asked, to_quota=to_quota))
+                searches.append(_VictimSearch(core, job, asked, to_quota=to_quota, foreseen=foreseen))
             found = searches[i].plan(beyond=beyond)
             if found is None and searches[i].has_room:
                 # All free room is kept for other units, so it does not count.
@@ -271,7 +275,7 @@ class _VictimSearch:
 
     ``yielding`` are the groups that may be preempted, in their order, followed by the group of ``job`` if ``own``.
     ``only`` restricts victims to the tasks in these slots. ``to_quota`` allows groups above their quota but within
-    quota × B; then victims of the first group come first on all nodes.
+    quota × B; then victims of the first group come first on all nodes. ``foreseen``: no task is too young.
     """
 
     def __init__(
@@ -284,6 +288,7 @@ class _VictimSearch:
         by_urgency: bool = False,
         only: set[int] | None = None,
         to_quota: bool = False,
+        foreseen: bool = False,
     ) -> None:
         cluster = core.cluster
         groups = [*(each.group for each in yielding), *([job.group] if own else ())]
@@ -330,7 +335,8 @@ class _VictimSearch:
         unit_of = self._what_yields_together(job_of, held)
         rank = {group.name: i for i, group in enumerate(groups)}
         rank_of = np.array([rank.get(name, UNSET) for name in core.groups.by_name], np.int64)
-        latest = np.array([core.now - group.options.min_runtime for group in groups], np.int64)
+        protected = [0 if foreseen else group.options.min_runtime for group in groups]
+        latest = core.now - np.array(protected, np.int64)
         self.victims: Ints = np.empty((len(self.table), LOSS + self.spare.shape[1]), np.int64)
         if by_urgency:
             stay, worth = self._worth_by_urgency(core, rank_of)
@@ -536,29 +542,47 @@ class _VictimSearch:
         for among, room in self._choices():
             self.levels = levels.copy()
             plan = self._plan_within(among, beyond, room)
-            if plan is not None and beyond and self.to_quota and not self._leave_more_than_it_has(plan):
+            if plan is not None and beyond and self._is_undone(plan):
                 plan = None
             if plan is not None and (best is None or len(plan.attempts) < len(best.attempts)):
                 best = plan
         self.levels = levels
         return best
 
-    def _leave_more_than_it_has(self, plan: Eviction) -> bool:
-        """Return True if the yielding groups keep more of their quotas without the victims than the unit's group has
-        now.
+    def _is_undone(self, plan: Eviction) -> bool:
+        """Return True if a group that a plan takes below its quota could take the room back.
 
-        This prevents groups from preempting each other in turn.
+        It could while the groups of the unit are above their quotas then, up to the level on which the paths part. With
+        ``to_quota`` the yielding groups must keep more of their quotas than the unit's group has now; otherwise groups
+        would preempt each other in turn.
         """
-        own = self.job.group
-        least = own.ratio_with(own.claimed)
-        lost: dict[str, tuple[Amounts, list[int]]] = {}
+        own, less = self.job.group, dict[str, list[int]]()
+        losing: dict[str, Amounts] = {}
         for victim in plan.attempts:
-            for node in self.chains.get(victim.job.group.name, ()):
-                add_amounts(
-                    lost.setdefault(node.name, (node, [-amount for amount in node.leaving]))[1],
-                    [-x for x in victim.charge],
-                )
-        return all(node.ratio_with(change) > least for node, change in lost.values())
+            name = victim.job.group.name
+            for node in self.chains.get(name, own.path()):
+                if name in self.chains:
+                    losing[node.name] = node
+                change = less.setdefault(node.name, [-amount for amount in node.leaving])
+                add_amounts(change, [-amount for amount in victim.charge])
+        if self.to_quota:
+            least = own.ratio_with(own.claimed)
+            if any(node.ratio_with(less[name]) <= least for name, node in losing.items()):
+                return True
+        if not any(node.needs_preemption(less[name]) for name, node in losing.items()):
+            return False
+        charge = charge_of(self.cluster, self.job, plan.nodes)
+        sides = {
+            self.takers[victim.job.group.name].group.name for victim in plan.attempts if victim.job.group is not own
+        }
+        for node in own.path():
+            gain = less.get(node.name, [-amount for amount in node.leaving]).copy()
+            add_amounts(gain, charge)
+            if not node.above_with(gain):
+                return False
+            if node.name in sides:
+                return True
+        return False
 
     def _choices(self) -> Iterator[tuple[list[Ints], list[GangRoom] | None]]:
         """Yield limits of copies per node, and the room for any order of tasks, both by kind, for each choice of

@@ -11,6 +11,8 @@ from datetime import UTC, tzinfo
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from cress.core.books import Books
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
@@ -238,10 +240,10 @@ class Scheduler:
         return export_state(self.books, self.cycle.last)
 
     @classmethod
-    def restore(cls, state: CoreState | dict[str, Any]) -> Scheduler:
+    def restore(cls, state: CoreState | dict[str, Any] | msgspec.Raw) -> Scheduler:
         """Return a scheduler that continues from an exported ``state`` with the same decisions.
 
-        Plain data may come from an earlier version.
+        Plain or encoded data may come from an earlier version.
         """
         state = state_of(state)
         core = cls(Dimensions(state.dimensions), state.options, zone_of(state.zone))

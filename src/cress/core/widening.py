@@ -45,8 +45,8 @@ def _widen(state: CoreState, dimensions: Dimensions) -> None:
     for attempt in state.attempts:
         attempt.amounts = padded(attempt.amounts)
         attempt.held = None if attempt.held is None else padded(attempt.held)
-        attempt.parts = [(lease, device, padded(amounts), end) for lease, device, amounts, end in attempt.parts]
-        attempt.inside = [(lease, device, padded(amounts)) for lease, device, amounts in attempt.inside]
+        attempt.parts = tuple((lease, device, padded(amounts), end) for lease, device, amounts, end in attempt.parts)
+        attempt.inside = tuple((lease, device, padded(amounts)) for lease, device, amounts in attempt.inside)
     for stranger in state.others:
         stranger.held = padded(stranger.held)
     for lease in state.lending.leases:

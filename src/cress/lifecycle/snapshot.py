@@ -24,7 +24,7 @@ from cress.model.secrets import Secret
 class Snapshot(msgspec.Struct, kw_only=True):
     """A state as written; fields that a newer minor version adds are ignored.
 
-    ``core`` is the scheduler's own export, with a version of its own; ``more``: deciding is due at once.
+    ``core`` is the scheduler's own export, encoded, with a version of its own; ``more``: deciding is due at once.
     """
 
     version: tuple[int, int]
@@ -41,7 +41,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     timers: list[tuple[Key, int]]
     answers: dict[str, Answer]
     ended: dict[int, tuple[JobState, int]]
-    core: Any
+    core: msgspec.Raw
     users: dict[str, User] = {}
     tokens: dict[str, Token] = {}
     join_tokens: dict[str, JoinToken] = {}
@@ -78,7 +78,7 @@ def encode(tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool) -
             timers=list(tables.timers.items()),
             answers=tables.answers,
             ended=tables.ended,
-            core=core.export(),
+            core=msgspec.Raw(_encode(core.export())),
             users=tables.users,
             tokens=tables.tokens,
             join_tokens=tables.join_tokens,
@@ -133,7 +133,7 @@ def _converted(data: bytes) -> dict[str, Any]:
     state: dict[str, Any] = msgspec.msgpack.decode(data)
     for version in range(major, MAJOR):
         state = _CONVERTERS[version](state)
-    return state
+    return {**state, "core": msgspec.Raw(_encode(state["core"]))}
 
 
 def _from_5(state: dict[str, Any]) -> dict[str, Any]:

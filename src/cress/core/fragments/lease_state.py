@@ -43,18 +43,18 @@ def restore_leases(core: Books, state: LendingState) -> None:
     pool.waiting = {lease.id: lease for lease in sorted(waiting, key=lambda lease: (lease.idle_since, lease.id))}
 
 
-def parts_of(core: Books, attempt: Attempt) -> list[tuple[int, int, ResourceVector, int]]:
+def parts_of(core: Books, attempt: Attempt) -> tuple[tuple[int, int, ResourceVector, int], ...]:
     """Return the parts that a task holds beside its row: lease or 0, device, amounts, end."""
     ends = core.cluster.leases[:, END]
-    return [
+    return tuple(
         (0 if part.lease is None else part.lease.id, part.device, part.amounts, int(ends[part.slot]))
         for part in attempt.parts
-    ]
+    )
 
 
-def inside_of(attempt: Attempt) -> list[tuple[int, int, ResourceVector]]:
+def inside_of(attempt: Attempt) -> tuple[tuple[int, int, ResourceVector], ...]:
     """Return the parts of a task's row that belong to leases: lease, device, amounts."""
-    return [(lease.id, device, amounts) for lease, (device, amounts) in attempt.inside]
+    return tuple((lease.id, device, amounts) for lease, (device, amounts) in attempt.inside)
 
 
 def restore_use(core: Books, attempt: Attempt, stored: StoredAttempt) -> None:
@@ -68,7 +68,7 @@ def restore_use(core: Books, attempt: Attempt, stored: StoredAttempt) -> None:
     for number, device, amounts in stored.inside:
         lease = core.pool.leases[number]
         lease.tasks[attempt.id] = attempt
-        attempt.inside.append((lease, (device, amounts)))
+        attempt.inside += ((lease, (device, amounts)),)
     held = core.pool.leases.get(attempt.id)
     if held is not None and attempt.job.job.is_lease:
         held.holder = attempt

@@ -84,11 +84,13 @@ class Evictions:
 
     # --- victims -----------------------------------------------------------------------------------------------
 
-    def in_others(self, job: JobEntry) -> Eviction | None:
-        """Return victims in other groups."""
-        return self._for_takers(
-            job, lambda takers, to_quota: find_eviction(self._books, job, takers, to_quota=to_quota)
-        )
+    def in_others(self, job: JobEntry, *, foreseen: bool = False) -> Eviction | None:
+        """Return victims in other groups; ``foreseen``: as if all tasks had run for ``min_runtime``."""
+
+        def in_groups(takers: list[Taker], to_quota: bool) -> Eviction | None:
+            return find_eviction(self._books, job, takers, to_quota=to_quota, foreseen=foreseen)
+
+        return self._for_takers(job, in_groups)
 
     def by_urgency(self, job: JobEntry, current: Pass) -> Eviction | None:
         """Return less urgent victims, beside the reservations of the units ahead.
@@ -181,36 +183,41 @@ class Evictions:
 
     # --- starts that would be taken back -----------------------------------------------------------------------
 
-    def taken_back_by(self, job: JobEntry, current: Pass) -> JobEntry | None:
+    def taken_back_by(self, job: JobEntry, current: Pass, *, claimed: bool = False) -> JobEntry | None:
         """Return a blocked unit of this pass that would find victims once ``job`` has started above the quota of its
         group.
 
         Either this start or an older task would then be stopped at once. ``None`` if there is no such unit.
+        ``claimed``: the claims of the group already count the unit.
         """
-        cluster = self._books.cluster
-        if not current.owed or is_within_quota(self._books, job):
+        cluster, group = self._books.cluster, job.group
+        if not current.owed or (not group.claims_above_quota if claimed else is_within_quota(self._books, job)):
             return None
-        group, charge = job.group, charge_of_tasks(job, job.shape.size, cluster)
+        charge = charge_of_tasks(job, job.shape.size, cluster)
         owed = [other for other in current.owed if other.group is not group]
-        state = (cluster.stamp, cluster.loosened, group.name, charge, len(owed))
+        # A task that ends within ``min_runtime`` is never taken back.
+        outlives = 0 < group.options.min_runtime < job.duration
+        state = (cluster.stamp, cluster.loosened, group.name, charge, len(owed), outlives)
         if current.taken_back[0] != state:
-            found = (other for other in owed if self._would_find_victims(other, group, charge))
+            found = (other for other in owed if self._would_find_victims(other, group, charge, later=outlives))
             current.taken_back = state, next(found, None)
         return current.taken_back[1]
 
-    def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
-        """Return True if a unit would find victims if the use of a group grew by ``charge``.
+    def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...], *, later: bool) -> bool:
+        """Return True if a unit would find victims if the use of a group grew by ``charge``; ``later``: or only then,
+        once all tasks have run for ``min_runtime``.
 
         The room of that use is still counted as free.
         """
         if self._books.fit.copies_free(owed.shape) >= owed.shape.size:
             # It has room, but reservations for others keep it out; without the room it would look for victims.
             return True
+        has_victims_later = later and self.in_others(owed, foreseen=True) is not None
         nodes = list(group.path())
         for node in nodes:
             add_amounts(node.used, charge)
         try:
-            found = self.in_others(owed)
+            found = self.in_others(owed, foreseen=later and not has_victims_later)
             if found is None and _is_urgent(owed, self._books.now):
                 beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.claims_above_quota]
                 found = find_eviction_by_urgency(self._books, owed, beside)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cress.core.books import Books
@@ -54,10 +56,17 @@ class Claims:
             self._decided.preempt(victim, job)
         job.group.verdict = Verdict.VICTIMS
 
-    def start_first(self, group: GroupState) -> bool:
-        """Start a unit of the group whose victims have ended; its resources were booked, so no other unit has them."""
+    def start_first(self, group: GroupState, is_undone: Callable[[JobEntry], bool]) -> bool:
+        """Start a unit of the group whose victims have ended; its resources were booked, so no other unit has them.
+
+        A unit whose start would be undone at once gives up its claim: whoever would take its room has it first.
+        """
         for claim in list(group.claims):
-            if claim.tasks and self._start(claim):
+            if claim.tasks and self._may_start_now(claim):
+                if claim.moved is None and is_undone(claim.job):
+                    self._give_up(claim)
+                    continue
+                self._start(claim)
                 group.verdict = Verdict.PLACED
                 return True
         return False
@@ -68,7 +77,7 @@ class Claims:
         They wait for no turn, because they take no more than they had.
         """
         for claim in list(self._claims):
-            if claim.moved is not None and claim.tasks:
+            if claim.moved is not None and claim.tasks and self._may_start_now(claim):
                 self._start(claim)
 
     def drop_void(self) -> None:
@@ -76,7 +85,11 @@ class Claims:
         for claim in [claim for claim in self._claims if self._is_void(claim)]:
             self._drop(claim)
 
-    def _start(self, claim: ClaimEntry) -> bool:
+    def _start(self, claim: ClaimEntry) -> None:
+        self._starts.start_at(claim.job, claim.reservation.nodes, Basis(kept=why_kept(claim), claim=claim))
+
+    def _may_start_now(self, claim: ClaimEntry) -> bool:
+        """Return True if the room of a claim is free; give up a claim that has lost its room."""
         if claim.tried == self._cluster.loosened:
             return False
         claim.tried = self._cluster.loosened
@@ -91,7 +104,6 @@ class Claims:
                 # Its victims took so long that the unit would run into a reservation.
                 self._give_up(claim)
             return False
-        self._starts.start_at(claim.job, nodes, Basis(kept=why_kept(claim), claim=claim))
         return True
 
     def _give_up(self, claim: ClaimEntry) -> None:

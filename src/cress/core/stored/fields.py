@@ -6,7 +6,8 @@ Each is declared here only, with its type and its first value: the records of ``
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_origin
 
 import msgspec
 
@@ -20,13 +21,16 @@ _Fields = TypeVar("_Fields", bound=msgspec.Struct)
 
 def fields_of(record: msgspec.Struct, kind: type[_Fields]) -> dict[str, Any]:
     """Return the fields of a record that ``kind`` declares, by name; lists and dicts are copies."""
-    found: dict[str, Any] = {}
-    for name in kind.__struct_fields__:
-        value = getattr(record, name)
-        if isinstance(value, (list, dict)):
-            value = value.copy()
-        found[name] = value
+    found = {name: getattr(record, name) for name in kind.__struct_fields__}
+    for name in _copied(kind):
+        found[name] = found[name].copy()
     return found
+
+
+@cache
+def _copied(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the fields of a kind that are lists or dicts."""
+    return tuple(field.name for field in msgspec.structs.fields(kind) if get_origin(field.type) in (list, dict))
 
 
 class ForeseenJob(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -53,7 +53,7 @@ class StoredJob(KeptJob, kw_only=True, omit_defaults=True, eq=True):
     companions: list[tuple[int, list[tuple[int, int]]]] = []
 
 
-class StoredAttempt(KeptAttempt, kw_only=True, omit_defaults=True, eq=True):
+class StoredAttempt(KeptAttempt, kw_only=True, omit_defaults=True, eq=True, gc=False):
     """An attempt.
 
     ``devices`` are a mask of its node's devices, and 1 if its disks are exclusive; ``held`` are the amounts of its
@@ -65,8 +65,8 @@ class StoredAttempt(KeptAttempt, kw_only=True, omit_defaults=True, eq=True):
     devices: tuple[int, int]
     end: int
     held: tuple[int, ...] | None = None
-    parts: list[tuple[int, int, ResourceVector, int]] = []
-    inside: list[tuple[int, int, ResourceVector]] = []
+    parts: tuple[tuple[int, int, ResourceVector, int], ...] = ()
+    inside: tuple[tuple[int, int, ResourceVector], ...] = ()
 
 
 class StoredStranger(KeptStranger, kw_only=True, omit_defaults=True, eq=True):

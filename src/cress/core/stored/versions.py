@@ -13,13 +13,26 @@ from cress.model.times import NEVER
 Plain: TypeAlias = dict[str, Any]
 
 
-def state_of(state: CoreState | Plain) -> CoreState:
+class _StateVersion(msgspec.Struct):
+    version: int | None = None
+
+
+_decode = msgspec.msgpack.Decoder(CoreState).decode
+_decode_version = msgspec.msgpack.Decoder(_StateVersion).decode
+
+
+def state_of(state: CoreState | Plain | msgspec.Raw) -> CoreState:
     """Return a state as a struct of this version; raise ``ValueError`` if it cannot be converted.
 
-    Fields added by a newer release are ignored.
+    It may be encoded with msgpack. Fields added by a newer release are ignored.
     """
     if isinstance(state, CoreState):
         return state
+    if isinstance(state, msgspec.Raw):
+        if _decode_version(state).version == VERSION:
+            # Without plain data in between, which would need as much memory again.
+            return _decode(state)
+        return state_of(msgspec.msgpack.decode(state))
     version = state.get("version")
     if version not in _CONVERTERS and version != VERSION:
         raise ValueError(

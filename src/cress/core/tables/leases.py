@@ -41,8 +41,8 @@ class LeaseTable:
         """Hold these amounts and devices (bits of ``mask``) on node ``f`` until ``end`` (µs); return the slot."""
         cluster = self._cluster
         slot = self.take_slot(end)
-        cluster.leases[slot, AMOUNTS : AMOUNTS + cluster.k_count] = amounts
-        cluster.leases[slot, mask_at(cluster.k_count) :] = mask, alone
+        # The columns of its devices follow the amounts.
+        cluster.leases[slot, AMOUNTS:] = (*amounts, mask, alone)
         holding.hold_as_written(slot, f, end, *cluster.tables())
         cluster.watcher.touch(f)
         return slot

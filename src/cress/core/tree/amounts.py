@@ -178,15 +178,20 @@ class Amounts(Account):
         amounts = zip(self.used, change, self.quota, strict=True)
         return max(Fraction(used + more, quota) for used, more, quota in amounts if quota)
 
-    def needs_preemption(self) -> bool:
-        """True if used < quota × A, claims included (source G)."""
+    def above_with(self, change: Sequence[int]) -> bool:
+        """Return True if used + ``change`` > quota in some measure, claims included."""
+        amounts = zip(self.used, self.claimed, change, self.quota, strict=True)
+        return any(used + claimed + more > quota for used, claimed, more, quota in amounts if quota)
+
+    def needs_preemption(self, change: Sequence[int] = ()) -> bool:
+        """Return True if used + ``change`` < quota × A, claims included (source G)."""
         numerator, denominator = self._needs
         if len(self.quota) == 1:
-            return (self.used[0] + self.claimed[0]) * denominator < self.quota[0] * numerator
+            used = self.used[0] + self.claimed[0] + (change[0] if change else 0)
+            return used * denominator < self.quota[0] * numerator
+        amounts = zip(self.used, self.claimed, change or [0] * len(self.quota), self.quota, strict=True)
         return all(
-            (used + claimed) * denominator < quota * numerator
-            for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
-            if quota
+            (used + claimed + more) * denominator < quota * numerator for used, claimed, more, quota in amounts if quota
         )
 
     def lacks(self, i: int) -> bool:
