@@ -162,30 +162,30 @@ def _give_way(core: Books, job: JobEntry) -> Iterator[list[Attempt]]:
     that has more than its share. A job takes up to its share. If nothing of it runs yet, its first unit may be larger
     than its share, and may at last take any task of lower priority. So no task is too large to give way.
     """
-    tasks = [each for each in job.group.attempts.values() if each.job.workload == job.workload]
-    entries = {each.job.job.id: each.job for each in tasks} | {job.job.id: job}
+    tasks = [task for task in job.group.attempts.values() if task.job.workload == job.workload and not task.stopping]
+    entries = {task.job.job.id: task.job for task in tasks} | {job.job.id: job}
     cost = {number: sum(claim.charge[0] for claim in entry.claims) for number, entry in entries.items()}
-    for each in tasks:
-        cost[each.job.job.id] += each.charge[0]
+    for task in tasks:
+        cost[task.job.job.id] += task.charge[0]
     total, first = sum(cost.values()), not cost[job.job.id]
     own = cost[job.job.id] + charge_of_tasks(job, job.shape.size, core.cluster)[0]
     if len(cost) < 2 or (own * len(cost) > total and not first):
         return
     lower = [
-        each
-        for each in sorted(tasks, key=lambda each: (-each.start, -each.id))
-        if each.job.job.priority < job.job.priority
+        task
+        for task in sorted(tasks, key=lambda task: (-task.start, -task.id))
+        if task.job.job.priority < job.job.priority
     ]
     within: list[Attempt] = []
-    for each in lower:
-        left = cost[each.job.job.id] - each.charge[0]
+    for task in lower:
+        left = cost[task.job.job.id] - task.charge[0]
         if left * len(cost) >= total:
-            within.append(each)
-            cost[each.job.job.id] = left
+            within.append(task)
+            cost[task.job.job.id] = left
     across: dict[int, Attempt] = {}
-    for each in lower:
-        if each not in within and cost[each.job.job.id] * len(cost) > total:
-            across.setdefault(each.job.job.id, each)
+    for task in lower:
+        if task not in within and cost[task.job.job.id] * len(cost) > total:
+            across.setdefault(task.job.job.id, task)
     found: list[Attempt] = []
     for more in (within, [*within, *across.values()], lower if first else []):
         if len(more) > len(found):
@@ -202,21 +202,21 @@ def leave_to(core: Books, job: JobEntry) -> Iterator[set[int]]:
         choices = _give_way(core, job)
     else:
         choices = iter([[
-            each
-            for each in group.attempts.values()
-            if each.job.workload == job.workload
-            and not (each.due and now < each.keeps_until)
-            and group.policy.outranks(job, each.job, each.start)
-            and not (group.spec.policy is SchedPolicy.URGENCY and each.job.takes_back(job, now))
+            task
+            for task in group.attempts.values()
+            if task.job.workload == job.workload
+            and not (task.due and now < task.keeps_until)
+            and group.policy.outranks(job, task.job, task.start)
+            and not (group.spec.policy is SchedPolicy.URGENCY and task.job.takes_back(job, now))
         ]])  # fmt: skip
     latest = now - group.options.min_runtime
     for tasks in choices:
         yield {
-            each.id
-            for each in tasks
-            if each.inside and each.start <= latest
+            task.id
+            for task in tasks
+            if task.inside and task.start <= latest
             # A gang yields only as a whole, a database never, and a service keeps its minimum.
-            and not each.job.job.gang and each.job.job.type is not JobType.DATABASE and not each.job.job.minimum
+            and not task.job.job.gang and task.job.job.type is not JobType.DATABASE and not task.job.job.minimum
         }  # fmt: skip
 
 

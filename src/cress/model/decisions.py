@@ -140,7 +140,7 @@ class AdvanceReservationMoved(msgspec.Struct, frozen=True, tag=True, gc=False):
     places: tuple[tuple[str, int], ...]
 
 
-class LeaseReduced(msgspec.Struct, frozen=True, tag=True, gc=False):
+class LeaseReduced(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
     """Return idle parts of a lease to the cluster: these ``parts``, or all of them; an empty lease ends.
 
     If all of them return, a lease without a task of its workload ends, whatever it has lent.

@@ -44,7 +44,15 @@ from cress.protocol.job_views import (
     TasksPage,
     TaskView,
 )
-from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
+from cress.protocol.lease_views import (
+    LeasesPage,
+    LicencesPage,
+    PlanView,
+    ReservationsPage,
+    ReservationView,
+    RoundView,
+    WorkloadsPage,
+)
 from cress.protocol.logs import Piece
 from cress.protocol.queries import JOBS_OF_A_PAGE, TASKS_OF_A_PAGE, JobsQuery, TasksQuery, UsageQuery
 from cress.protocol.views import Value
@@ -411,6 +419,10 @@ class Http(LeaderClient):
     def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
         """Return leases of workloads, with their users and their loans."""
         return self.ask(calls.leases(workload, group, after=after))
+
+    def workloads(self, workload: str = "", group: str = "") -> WorkloadsPage:
+        """Return what each workload holds in all."""
+        return self.ask(calls.workloads(workload, group))
 
     def lease(self, id: str) -> LeasesPage:
         """Return one lease (JOB.TASK), or all of one request (JOB)."""
