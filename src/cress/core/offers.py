@@ -63,9 +63,7 @@ class Offers:
         current.blocked.append(offered)
         if self._room_maker.make_room(offered, current):
             return True
-        # Only units of other groups must check whether they would be stopped for this one.
-        if current.several and offered not in current.owed and self._evictions.is_owed(offered, current):
-            current.owed.append(offered)
+        self._note_owed(offered, current)
         if self._may_be_ahead(offered, current):
             current.ahead.append(offered)
             if self._books.leases.endless:
@@ -98,6 +96,7 @@ class Offers:
         if self._waits_for_no_room(head, current):
             if self._room_maker.make_room(head, current):
                 return True
+            self._note_owed(head, current)
             started, head = self._offer_behind(head, free or _free(group, head, current), due, current)
             if started or head is None:
                 return started
@@ -153,6 +152,13 @@ class Offers:
             group.verdict = Verdict.NO_ROOM_TOGETHER
         group.tried.start.note(situation)
         return False
+
+    def _note_owed(self, job: JobEntry, current: Pass) -> None:
+        """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for
+        it.
+        """
+        if current.several and job not in current.owed and self._evictions.is_owed(job, current):
+            current.owed.append(job)
 
     def _may_be_ahead(self, blocked: JobEntry, current: Pass) -> bool:
         """Return True if a blocked unit may delay others; note the turn of the first such unit, where units take

@@ -256,6 +256,11 @@ def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_qu
     return sorted(found, key=lambda each: each.order)
 
 
+def yields_to(core: Books, job: JobEntry, takers: list[Taker], group: GroupState, to_quota: bool) -> bool:
+    """Return True if a group may be preempted for a unit of another group, on behalf of ``takers``."""
+    return any(found.group is group for found in _groups_that_yield(core, job, takers, to_quota=to_quota))
+
+
 class _Taken:
     """The victims of one plan: their rows as a mask and in the order in which they were taken.
 

@@ -19,6 +19,7 @@ from cress.core.preemption import (
     find_eviction_in_workload,
     find_eviction_within,
     find_exchange,
+    yields_to,
 )
 from cress.core.starting.claims import Claims
 from cress.core.tree.amounts import add_amounts
@@ -197,11 +198,50 @@ class Evictions:
         owed = [other for other in current.owed if other.group is not group]
         # A task that ends within ``min_runtime`` is never taken back.
         outlives = 0 < group.options.min_runtime < job.duration
-        state = (cluster.stamp, cluster.loosened, group.name, charge, len(owed), outlives)
+        state = (cluster.stamp, cluster.loosened, group.name, charge, len(owed), outlives, claimed)
         if current.taken_back[0] != state:
-            found = (other for other in owed if self._would_find_victims(other, group, charge, later=outlives))
+            found = (
+                other
+                for other in owed
+                if (self._fits_and_takes(other, group, charge) if claimed else self._has_room(other))
+                or self._would_find_victims(other, group, charge, later=outlives)
+            )
             current.taken_back = state, next(found, None)
         return current.taken_back[1]
+
+    def is_undone(self, job: JobEntry, eviction: Eviction, current: Pass) -> bool:
+        """Return True if a blocked unit of another group would find victims once ``job`` has taken the room of its
+        own.
+        """
+        group = job.group
+        charge = list(charge_of(self._cluster, job, eviction.nodes))
+        for victim in eviction.attempts:
+            if victim.job.group is group:
+                add_amounts(charge, [-amount for amount in charge_ending_with(self._pool, victim)])
+        if not group.above_with(charge):
+            return False
+        owed = (other for other in current.owed if other.group is not group)
+        return any(self._would_find_victims(other, group, tuple(charge), later=False) for other in owed)
+
+    def _has_room(self, owed: JobEntry) -> bool:
+        """Return True if a unit has room, but reservations for others keep it out: without it, it would look for
+        victims.
+        """
+        return self._books.fit.copies_free(owed.shape) >= owed.shape.size
+
+    def _fits_and_takes(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
+        """Return True if a unit has room where another one has a claim, and if the group of the claim would yield to it
+        once its use has grown by ``charge``.
+        """
+        return self._has_room(owed) and self._with_growth(group, charge, lambda: self._yields_to(owed, group))
+
+    def _yields_to(self, owed: JobEntry, group: GroupState) -> bool:
+        return any(
+            yields_to(
+                self._books, owed, takers_for(self._books, owed, owed.shape.size, to_quota=exactly), group, exactly
+            )
+            for exactly in (False, True)
+        )
 
     def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...], *, later: bool) -> bool:
         """Return True if a unit would find victims if the use of a group grew by ``charge``; ``later``: or only then,
@@ -209,19 +249,23 @@ class Evictions:
 
         The room of that use is still counted as free.
         """
-        if self._books.fit.copies_free(owed.shape) >= owed.shape.size:
-            # It has room, but reservations for others keep it out; without the room it would look for victims.
-            return True
-        has_victims_later = later and self.in_others(owed, foreseen=True) is not None
+        foreseen = later and self.in_others(owed, foreseen=True) is None
+        return self._with_growth(group, charge, lambda: self._finds_victims(owed, foreseen=foreseen))
+
+    def _finds_victims(self, owed: JobEntry, *, foreseen: bool) -> bool:
+        found = self.in_others(owed, foreseen=foreseen)
+        if found is None and _is_urgent(owed, self._books.now):
+            beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.claims_above_quota]
+            found = find_eviction_by_urgency(self._books, owed, beside)
+        return found is not None
+
+    def _with_growth(self, group: GroupState, charge: tuple[int, ...], question: Callable[[], bool]) -> bool:
+        """Return the answer to a question as if the use of a group had grown by ``charge``."""
         nodes = list(group.path())
         for node in nodes:
             add_amounts(node.used, charge)
         try:
-            found = self.in_others(owed, foreseen=later and not has_victims_later)
-            if found is None and _is_urgent(owed, self._books.now):
-                beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.claims_above_quota]
-                found = find_eviction_by_urgency(self._books, owed, beside)
-            return found is not None
+            return question()
         finally:
             for node in nodes:
                 add_amounts(node.used, tuple(-amount for amount in charge))
