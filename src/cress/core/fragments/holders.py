@@ -56,7 +56,11 @@ def leave_node(core: Books, f: int) -> None:
         assert lease.holder is not None
         lease.wanted = lease.holder.job.job.request
         settle(core, lease)
+    held = [lease.holder for lease in core.pool.leases.values() if lease.node == f and lease.holder is not None]
     core.pool.close_on(f)
+    for holder in held:
+        if holder.amounts != holder.job.job.request:
+            core.pool.resized[holder.id] = None
 
 
 def settle(core: Books, lease: WorkloadLease) -> None:
