@@ -266,6 +266,7 @@ def test_a_held_lease_tells_what_it_holds_after_its_node_changed() -> None:
     (held,) = made.submit(lease())
     made.run_all()
     loan(made)
+    made.leave("n1")
     step = made.join("n1", 8, reports=tuple(started(number) for number in made.machine.attempts))
     assert [told.text for told in step.notices if isinstance(told, LeaseResized)] == ["holds <1,4G>"]
     assert [told.job for told in step.notices if isinstance(told, LeaseResized)] == [held]
