@@ -120,15 +120,19 @@ def workloads(
 ) -> None:
     """Show what each workload holds in all, and what its tasks borrow."""
     with told("leases workloads"):
-        with connect(data) as client:
-            page = client.workloads(workload, group)
+        from cress.client.blocking.client import Client
+
+        with Client(data=data) as client:
+            found = client.leases.workloads(workload=workload, group=group)
         if as_json:
-            print_json(page)
+            from cress.client import WorkloadsPage
+
+            print_json(WorkloadsPage(workloads=tuple(found)))
             return
-        if not page.workloads:
+        if not found:
             print("no workload holds anything")
             return
-        show(WORKLOAD_COLUMNS, [workload_row(view) for view in page.workloads], selection_of(columns, wide=wide))
+        show(WORKLOAD_COLUMNS, [workload_row(view) for view in found], selection_of(columns, wide=wide))
 
 
 @app.command("request", context_settings={"allow_interspersed_args": False})

@@ -63,7 +63,7 @@ class LeasesPage(View, frozen=True):
 
 
 class WorkloadView(View, frozen=True):
-    """What a workload of a group holds in all.
+    """The sums over all leases of a workload of a group.
 
     ``leases`` is the number of its leases, of which the center keeps ``kept`` itself; ``waiting`` more are requested.
     ``holds`` is the sum of them: the use of their holders (``uses``), idle parts (``idle``), parts of its tasks

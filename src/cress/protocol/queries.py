@@ -149,7 +149,7 @@ class LeasesQuery(LeaseQuery, frozen=True):
 
 
 class WorkloadsQuery(Query, frozen=True):
-    """What workloads hold in all: of one group, or the workload of this name."""
+    """The sums of workloads of one group, or of the workload with this name."""
 
     group: str = ""
     workload: str = ""

@@ -50,7 +50,6 @@ from cress.protocol.lease_views import (
     ReservationsPage,
     ReservationView,
     RoundView,
-    WorkloadsPage,
 )
 from cress.protocol.logs import Piece
 from cress.protocol.queries import JOBS_OF_A_PAGE, TASKS_OF_A_PAGE, JobsQuery, TasksQuery, UsageQuery
@@ -422,10 +421,6 @@ class AsyncHttp(LeaderClient):
     async def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
         """Return leases of workloads, with their users and their loans."""
         return await self.ask(calls.leases(workload, group, after=after))
-
-    async def workloads(self, workload: str = "", group: str = "") -> WorkloadsPage:
-        """Return what each workload holds in all."""
-        return await self.ask(calls.workloads(workload, group))
 
     async def lease(self, id: str) -> LeasesPage:
         """Return one lease (JOB.TASK), or all of one request (JOB)."""

@@ -51,7 +51,6 @@ from cress.protocol.lease_views import (
     ReservationsPage,
     ReservationView,
     RoundView,
-    WorkloadsPage,
 )
 from cress.protocol.logs import Piece
 from cress.protocol.queries import JOBS_OF_A_PAGE, TASKS_OF_A_PAGE, JobsQuery, TasksQuery, UsageQuery
@@ -419,10 +418,6 @@ class Http(LeaderClient):
     def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
         """Return leases of workloads, with their users and their loans."""
         return self.ask(calls.leases(workload, group, after=after))
-
-    def workloads(self, workload: str = "", group: str = "") -> WorkloadsPage:
-        """Return what each workload holds in all."""
-        return self.ask(calls.workloads(workload, group))
 
     def lease(self, id: str) -> LeasesPage:
         """Return one lease (JOB.TASK), or all of one request (JOB)."""
