@@ -5,7 +5,7 @@ and of time as ``BUDGET`` says. Its own fixtures count, those that it shares wit
 other programs run beside it. So the budget of a test that is above it becomes wider: by what a fixed piece of work
 takes more than ``REFERENCE``, and its time by what the processors were asked for. Stories that are drawn differ from
 commit to commit, and so does what they take: a file with properties has ``DRAWN`` budgets for each test. What is
-measured may be ``NOISE`` times what it was.
+measured may be ``NOISE`` times what it was. In a long run there are no budgets.
 """
 
 from __future__ import annotations
@@ -125,6 +125,8 @@ class Budget:
         if call.when == "call":
             report.user_properties.append((_PROPERTY, tuple(self._spent)))
             bound = item.get_closest_marker("long") is None and item.nodeid not in self.excepted
+            # A long run draws thirty times as many examples.
+            bound = bound and item.config.getoption("--hypothesis-profile", None) != "long"
             times = DRAWN if hasattr(getattr(item, "module", None), "given") else 1
             if report.passed and bound and _is_above(self._spent, BUDGET, times):
                 budget = budget_now()

@@ -108,6 +108,8 @@ class Play:
         # Preempted in the very decision in which they started; and without any cause since then.
         self.undone: Counter[str] = Counter()
         self.ended_at = 0
+        # Core seconds that victims ran in vain, and that tasks ran to their end.
+        self.lost = self.done = 0.0
         self._events: list[tuple[int, int, Event]] = []
         self._runs: dict[str, int] = {}
         self._started: dict[int, tuple[int, int]] = {}
@@ -156,7 +158,13 @@ class Play:
             self._causes.append("")
         elif what[0] in world.running:
             start = world.running[what[0]]
-            self._causes.append(world.core.jobs[start.job].group.name)
+            attempt = world.core.attempts[start.attempt]
+            self._causes.append(attempt.job.group.name)
+            work = (world.now - attempt.start) / SECOND * attempt.amounts[0] / 1000
+            if what[1] is Outcome.PREEMPTED:
+                self.lost += work
+            else:
+                self.done += work
             world.end([start], what[1])
             self.ended_at = world.now
 
