@@ -20,7 +20,7 @@ from cress.model.resources import ResourceVector
 from cress.model.times import MINUTE, SECOND
 from cress.model.vectors import parse_vector
 from tests.examples import examples
-from tests.lifecycle.builders import DIMENSIONS, World
+from tests.lifecycle.builders import World
 from tests.lifecycle.test_machine_properties import OPTIONS, Executors, history
 
 LENDING = dataclasses.replace(OPTIONS, lending="on", lease_idle=3 * SECOND, reclaim_grace=SECOND)
@@ -37,7 +37,14 @@ def look(machine: Machine) -> None:
     core, sums = machine.core, WorkloadSums(committer)
     on: dict[str, list[ResourceVector]] = defaultdict(list)
     of: dict[tuple[str, str], list[ResourceVector]] = defaultdict(list)
-    found = []
+    found, dimensions = [], core.dimensions
+
+    def amounts(view: Mapping[str, str]) -> ResourceVector:
+        return parse_vector(view, dimensions) if view else (0,) * len(dimensions)
+
+    def added(vectors: Iterable[ResourceVector]) -> ResourceVector:
+        return tuple(map(sum, zip((0,) * len(dimensions), *vectors, strict=True)))
+
     for job in machine.leases.values():
         found += leases_of_job(committer, job, lambda _: True)
         sums.add_request(job)
@@ -53,7 +60,7 @@ def look(machine: Machine) -> None:
         assert holds == added([amounts(part) for part in parts]), view
         if view.state in ("starting", "held") and view.attempt in core.pool.leases:
             assert view.job is not None
-            assert holds == core.dimensions.padded(machine.jobs[view.job].job.request), view
+            assert holds == dimensions.padded(machine.jobs[view.job].job.request), view
         on[view.node].append(holds)
         of[view.group, view.workload].append(holds)
     for name, held in on.items():
@@ -64,14 +71,6 @@ def look(machine: Machine) -> None:
         assert amounts(total.holds) == added(of[total.group, total.workload])
         assert amounts(total.holds) == added([amounts(node) for node in total.nodes.values()])
     seen["views"] += len(found)
-
-
-def amounts(view: Mapping[str, str]) -> ResourceVector:
-    return parse_vector(view, DIMENSIONS) if view else (0,) * len(DIMENSIONS)
-
-
-def added(vectors: Iterable[ResourceVector]) -> ResourceVector:
-    return tuple(map(sum, zip((0,) * len(DIMENSIONS), *vectors, strict=True)))
 
 
 class Holders(Executors):

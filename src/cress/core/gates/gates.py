@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -102,14 +102,12 @@ class Gates:
 
     def _waits_for_room(self, group: GroupState) -> bool:
         """Return True if a unit of the group waits for room, and not for the group's own cooling-off."""
-        return next(self._that_wait_for_room(group), None) is not None
-
-    def _that_wait_for_room(self, group: GroupState) -> Iterator[JobEntry]:
         cools = is_cooling(self._core, group)
+        return any(self._unit_waits_for_room(job, cools) for job in group.policy)
+
+    def _unit_waits_for_room(self, job: JobEntry, cools: bool) -> bool:
         return (
-            job
-            for job in group.policy
-            if all(gate.find(job) is None for gate in self.lasting)
+            all(gate.find(job) is None for gate in self.lasting)
             and self.guarantees.find(job) is None
             and (not cools or is_within_rights(self._core, job, Rights.ABOVE))
         )
@@ -119,10 +117,13 @@ class Gates:
         core, seen = self._core, set[int]()
         found: Bools = np.zeros(core.cluster.node_count, np.bool_)
         for other in core.groups.waiting():
-            for job in self._that_wait_for_room(other) if other is not group else ():
-                for kind in job.shape.every_kind if job.shape.row not in seen else ():
-                    found |= core.fit.room_when_empty(kind) > 0
+            cools = is_cooling(core, other)
+            for job in other.policy if other is not group else ():
+                if job.shape.row in seen or not self._unit_waits_for_room(job, cools):
+                    continue
                 seen.add(job.shape.row)
+                for kind in job.shape.every_kind:
+                    found |= core.fit.room_when_empty(kind) > 0
                 if found.all():
                     return found
         return found
