@@ -347,19 +347,14 @@ def test_a_part_of_a_framework_comes_back_at_once_where_nobody_else_who_waits_co
 
 def test_a_part_comes_back_only_to_the_nodes_that_nobody_else_waits_for() -> None:
     """Both nodes have room for it; the first one is what b waits for."""
-    world = cluster(cpu=8)
-    world.run(of("a", "part", 6, workload="w").as_lease()).wait(4)
-    world.submit(of("b", "entitled", 5)).decide()
+    world = cluster(cpu=16)
+    world.run(of("a", "part", 6, workload="w").as_lease(), of("a", "other", 8, priority=5)).wait(4)
+    world.submit(of("b", "entitled", 3)).decide()
+    assert told(world) == ["part"]
     world.yield_victims()
     world.finish("entitled", decide=False)
-    world.run(of("b", "half", 2).requires('Name = "n1"'))
-    assert world.jobs_running() == ["half", "part"]
-    world = cluster(cpu=8)
-    world.run(of("a", "part", 6, workload="w").as_lease()).wait(4)
-    world.submit(of("b", "entitled", 5)).decide()
-    world.yield_victims()
-    world.submit(of("b", "waits", 8).requires('Name = "n1"'))
-    world.add_node(node("n2").cpu(8).memory("8G")).decide()
+    world.add_node(node("n2").cpu(8).memory("8G")).submit(of("b", "waits", 9).requires('Name = "n1"')).decide()
+    assert world.state("waits").waiting
     assert world.nodes_of("part") == ["n2"]
 
 
