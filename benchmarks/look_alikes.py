@@ -12,7 +12,7 @@ seed:
   enough, so that rare ones are asked for more often than they are there.
 
 Beside the default order stand, with one seed each, ``balance`` and the published measure alone: the default order with
-its weights of copies, filling and balance at 0.
+its weights of copies, filling, blend and balance at 0.
 """
 
 from __future__ import annotations
@@ -56,7 +56,12 @@ DRAW = 7
 SEEDS = (46, 47)
 ARRIVED = 1.3
 # The published policy looks at the next task alone.
-PUBLISHED = ("fragmentation_copies=0", "fragmentation_filling=0", "fragmentation_balance=0")
+PUBLISHED = (
+    "fragmentation_copies=0",
+    "fragmentation_filling=0",
+    "fragmentation_balance=0",
+    "fragmentation_blend=0",
+)
 # What is compared: a label, options, seeds.
 COMPARED = (
     ("next alone", ("node_order=fragmentation", *PUBLISHED), SEEDS[:1]),

@@ -18,11 +18,12 @@ from cress.simulator.sizing.request import GROUP, Comparison, SizeRequest
 # Source E, §4.1: mean utilisation at peak before and after, and the nodes that were saved.
 BEFORE, AFTER, FEWER = 62.0, 75.0, 17.0
 POLICY = "FIFO"
-# One seed is not the rule: what a day brings is drawn.
-SEEDS = (1, 2, 3)
+# What a day brings is drawn. The parameters were chosen with seed 1, which draws the plot; these seeds chose nothing.
+CHOSE, SEEDS = 1, tuple(range(11, 23))
 # Two departments, each with a cluster for its services and one for its batch work, before they share; services use 80 %
 # of what they reserve.
 DEPARTMENTS = "groups=2,service_use=0.8"
+SEEDS_OF_DEPARTMENTS = SEEDS[:4]
 # What is changed: parameters, policy, seed, and the wait that is allowed.
 MINUTE = 60 * 1_000_000
 WAIT = 10 * MINUTE
@@ -82,12 +83,23 @@ def results() -> Iterator[Result]:
     yield Result("source E: used at peak, before", BEFORE, "%")
     yield Result("source E: used at peak, after", AFTER, "%")
     yield Result("source E: fewer nodes", FEWER, "%")
-    for parameters in ("", DEPARTMENTS):
+    chose = compared("", POLICY, CHOSE, WAIT)
+    yield from lines(f"defaults, {POLICY}, seed {CHOSE}", chose, goals=True)
+    _draw(chose)
+    for parameters, seeds in (("", SEEDS), (DEPARTMENTS, SEEDS_OF_DEPARTMENTS)):
         label = f"{parameters or 'defaults'}, {POLICY}"
-        found = [compared(parameters, POLICY, seed, WAIT) for seed in SEEDS]
-        for seed, each in zip(SEEDS, found, strict=True):
+        found = [compared(parameters, POLICY, seed, WAIT) for seed in seeds]
+        for seed, each in zip(seeds, found, strict=True):
             yield from lines(f"{label}, seed {seed}", each, goals=True)
-        saved = [figures(each)[-1] for each in found]
+        saved, used = [figures(each)[-1] for each in found], [figures(each)[1] for each in found]
+        yield Result(
+            f"{label}: used at peak, shared, mean of the seeds",
+            fmean(used),
+            "%",
+            AFTER,
+            at_least=True,
+            note=f"{min(used):.1f} to {max(used):.1f}",
+        )
         yield Result(
             f"{label}: fewer nodes, mean of the seeds",
             fmean(saved),
@@ -96,8 +108,6 @@ def results() -> Iterator[Result]:
             at_least=True,
             note=f"{min(saved):.1f} to {max(saved):.1f}",
         )
-        if not parameters:
-            _draw(found[0])
     for parameters, policy, seed, wait in VARIATIONS:
         name = f"{parameters or 'defaults'}, {policy}, seed {seed}, {wait // MINUTE} min"
         yield from lines(name, compared(parameters, policy, seed, wait), goals=False)

@@ -2,8 +2,8 @@
 the plot of docs/packing.md.
 
 The recipe of "Beware of Fragmentation" (USENIX ATC'23): no departures; the pods of a list, sorted by name and shuffled,
-then random ones of them appended until requests reach 130 % of the GPUs; a pod that fits nowhere is skipped. Another
-generator's shuffle moves a result by some 0.3 points: means over seeds.
+then random ones of them, until requests reach 130 % of the GPUs; a pod that fits nowhere is skipped. Another
+generator's shuffle moves a result by some 0.3 points: means over seeds. Every list in the folder is measured.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from cress.simulator.packing.runs import PackingRun, run_order
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import Workload
 
-LISTS = ("default", "gpushare40", "multigpu20")
+# The lists of the plot.
+PLOTTED = ("default", "gpushare40", "multigpu20")
+PREFIX = "openb_pod_list_"
 # Of the seeds, so many for each order; the first ``DRAWN`` of them for the plot.
 ORDERS = {"best_fit": 3, "balance": 3, "fragmentation": 10}
 DRAWN = 1
 # What the default order should reach; on the other lists more than every published policy.
-GOALS = {"default": 96.0}
+GOALS = {"default": 96.2}
 # Published policies of the same kind, at 130 % arrived.
 BESIDE = {"01-Random": "random", "05-BestFit": "best fit", "06-FGD": "fragmentation gradient descent"}
 SEEDS = tuple(range(42, 52))
@@ -87,13 +89,14 @@ def results() -> Iterator[Result]:
     with (folder / "published_gpu_allocation.csv").open() as file:
         published = list(csv.DictReader(file))
     panels = []
-    for name in LISTS:
+    for path in sorted(folder.glob(f"{PREFIX}*.csv*")):
+        name = path.name.partition(".")[0].removeprefix(PREFIX)
         for row in published:
             if row["workload"] == name and row["policy"] in BESIDE:
                 note = f"published, {row['min_at_130']} to {row['max_at_130']}"
                 yield Result(f"{name}, {BESIDE[row['policy']]}", float(row["mean_at_130"]), "% of GPUs", note=note)
-        best = max(float(row["mean_at_130"]) for row in published if row["workload"] == name)
-        work = load_workload(str(folder / f"openb_pod_list_{name}.csv.gz"), cluster, 1)
+        best = max((float(row["mean_at_130"]) for row in published if row["workload"] == name), default=None)
+        work = load_workload(str(path), cluster, 1)
         runs: dict[str, Sequence[PackingRun]] = {}
         for order, number in ORDERS.items():
             settings = [f"node_order={order}"]
@@ -105,7 +108,8 @@ def results() -> Iterator[Result]:
         yield Result(
             f"{name}, bound", fmean(run.bound for run in runs["fragmentation"]), "% of GPUs", note="relaxation"
         )
-        panels.append(panel(name, {order: each[:DRAWN] for order, each in runs.items()}))
+        if name in PLOTTED:
+            panels.append(panel(name, {order: each[:DRAWN] for order, each in runs.items()}))
     PLOT.parent.mkdir(exist_ok=True)
     PLOT.write_text(line_plot(panels, x="GPUs asked for, % of all", y="asked for and not allocated, % of all GPUs"))
     work = load_workload(str(folder / "openb_pod_list_default.csv.gz"), cluster, 1)

@@ -128,7 +128,20 @@ class Twin:
             full = f32(sum(left) - copies * amount)
             total += share * ((now + f32(options.fragmentation_copies) * full) / f32(1000))
         unfilled = sum(x - int(order._values[0, x]) for x in left)
-        return total + f32(options.fragmentation_filling) * (f32(unfilled) / f32(1000))
+        total += f32(options.fragmentation_filling) * (f32(unfilled) / f32(1000))
+        # What the allowed tasks request together, in the proportions of the mix, for the idle devices.
+        allowed = [
+            (request, np.float64(share))
+            for request, share, may in zip(order._requests.tolist(), order._shares, order._may, strict=True)
+            if may[f]
+        ]
+        together = sum((share * request[-1] for request, share in allowed), np.float64(0))
+        held = np.float64(sum(left))
+        for k, have in enumerate(free):
+            of_k = sum((share * request[k] for request, share in allowed), np.float64(0))
+            if of_k > 0:
+                held = min(held, np.float64(max(0, have)) / (of_k / together))
+        return total + f32(options.fragmentation_blend) * (f32(sum(left) - held) / f32(1000))
 
     def lefts(self, f: int) -> list[int]:
         from cress.core.tables.devices import device_use
@@ -262,6 +275,17 @@ def test_cores_for_idle_devices_are_kept() -> None:
     start = run(core, task(50, 0, 4))
     assert start is not None
     assert start.node == "rich in cores"
+
+
+@pytest.mark.parametrize(("blend", "node"), [(0, "enough cores"), (2, "too few cores")])
+def test_a_light_task_goes_where_the_cores_are_too_few_for_the_likely_tasks_together(blend: float, node: str) -> None:
+    """Half of the tasks take 8 cores with a GPU, the others 1: together 4.5 for each, and one node has 4."""
+    core = scheduler(gpu_node("too few cores", 4, 16), gpu_node("enough cores", 4, 28), fragmentation_blend=blend)
+    for number in range(1, 41):
+        core.observe(0, [JobSubmitted(task(number, 1000, 8 if number % 2 else 1)), JobCancelled(number)])
+    start = run(core, task(50, 1000, 1))
+    assert start is not None
+    assert start.node == node
 
 
 def test_without_devices_the_order_is_balance() -> None:

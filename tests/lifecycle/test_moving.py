@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.moving.plan import Budget, Goal, Move, MovePlan, Stays
+from cress.core.moving.plan import Budget, Goal, Move, MovePlan, Prevented, Stays
 from cress.core.moving.planner import GOALS
 from cress.lifecycle.effects import RoundEnded, TaskMoved
 from cress.lifecycle.inputs import Configure, Input, Rebalance, StopMoves
@@ -187,6 +187,64 @@ def test_a_gang_gets_its_place_in_one_step() -> None:
     assert site.machine.jobs[gang].running == 2
     assert {each.node for each in site.machine.jobs[gang].attempts.values()} == {name for name, _ in found.place}
     assert all(site.machine.jobs[number].running == 1 for number in (first, second, third))
+
+
+def half(*tasks: Job) -> Site:
+    """Two nodes of 4 cores; each of these jobs has 2 on a node of its own, and 2 cores are left there."""
+    site = Site("n1", cpus=4)
+    site.join("n2", 4)
+    for number, spec in enumerate(tasks, 1):
+        site.begin(
+            msgspec.structs.replace(spec, requirement=f"Nodes in (n{number})" if spec.requirement == "own" else "")
+        )
+    return site
+
+
+PREVENTED: dict[str, tuple[tuple[Job, ...], dict[str, int], Prevented]] = {
+    "cores in total": (
+        (job(1, cpus=3, movable=True), job(1, cpus=2, movable=True)),
+        {},
+        Prevented(short=("cpu",)),
+    ),
+    "a rule for which tasks stay": (
+        (job(1, cpus=2), job(1, cpus=2)),
+        {},
+        Prevented(stays=(Stays.UNDECLARED,)),
+    ),
+    "no other node": (
+        (job(1, cpus=2, movable=True, requirement="own"), job(1, cpus=2, movable=True, requirement="own")),
+        {},
+        Prevented(),
+    ),
+    "the budget": (
+        (job(1, cpus=2, movable=True), job(1, cpus=2, movable=True)),
+        {"lost": 1},
+        Prevented(moves=1, cost=4_000_000),
+    ),
+}
+
+
+@pytest.mark.parametrize(("tasks", "budget", "rule"), PREVENTED.values(), ids=PREVENTED)
+def test_a_plan_without_a_place_names_the_rule_that_prevents_it(
+    tasks: tuple[Job, ...], budget: dict[str, int], rule: Prevented
+) -> None:
+    site = half(*tasks)
+    (large,) = site.submit(job(1, cpus=4))
+    found = plan(site, job=large, **budget)
+    assert (found.place, found.moves) == ((), ())
+    assert found.prevented == rule
+
+
+def test_only_the_rules_that_prevent_it_are_named() -> None:
+    """A gang stays on a small node, and plain tasks on others; if one of the plain tasks moved, there would be room."""
+    site = half(job(1, cpus=2), job(1, cpus=2))
+    site.join("n3", 2)
+    site.begin(job(2, cpus=1, gang=True, movable=True, requirement="Nodes in (n3)"))
+    (large,) = site.submit(job(1, cpus=4))
+    found = plan(site, job=large)
+    assert not found.place
+    assert set(found.stays) == {Stays.UNDECLARED, Stays.GANG}
+    assert found.prevented == Prevented(stays=(Stays.UNDECLARED,))
 
 
 @pytest.mark.parametrize("least", [1, 3])

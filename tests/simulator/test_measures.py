@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -35,6 +36,15 @@ def test_two_jobs_by_hand() -> None:
     assert summary["jobs_finished"] == 2
     assert summary["fairness_jain_mean"] == pytest.approx(1)
     assert summary["events_per_s"] == 8
+
+
+def test_what_tasks_use_is_measured_beside_what_they_reserve() -> None:
+    """The two jobs above use 1 and 4 of their 6 and 5 processors."""
+    work = replace(workload([LogJob(0, 100, 6, 200), LogJob(0, 50, 5, 200)]), used={"cpu": np.array([1000.0, 4000.0])})
+    summary = analyse(finished_run(work, [(0, 0, 100, False), (1, 100, 150, False)])).summary
+    assert summary["utilisation_cpu_mean"] == pytest.approx((600 + 250) / 1500)
+    assert summary["use_cpu_mean"] == pytest.approx((100 + 200) / 1500)
+    assert summary["used_day_mean"] / summary["reserved_day_mean"] < 1
 
 
 def test_short_runs_count_as_ten_seconds() -> None:

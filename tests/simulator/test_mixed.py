@@ -57,7 +57,7 @@ def core_hours(work: Workload) -> dict[str, float]:
 
 def test_the_same_seed_gives_the_same_workload_and_another_one_another() -> None:
     one, two, other = (load_workload(SMALL, None, seed) for seed in (5, 5, 6))
-    for name in ("submit", "run", "tasks", "request_index", "group_index", "until", "use"):
+    for name in ("submit", "run", "tasks", "request_index", "group_index", "until"):
         assert (getattr(one, name) == getattr(two, name)).all()
     assert (one.ids, one.scales, one.groups, one.after) == (two.ids, two.scales, two.groups, two.after)
     assert one.scales != other.scales
@@ -252,7 +252,7 @@ def test_the_hours_of_the_day_and_what_tasks_use_of_what_they_reserve(tmp_path: 
             "* *, tasks: 2}, {at: 0 22 * * *, tasks: 1}]}\n"
         ),
     )
-    work = replace(result.run.workload, use=np.array([0.5]))
+    work = replace(result.run.workload, used={"cpu": result.run.workload.requests[0][0] * np.array([0.5])})
     day = day_of(work, result.run.history)
     assert day.reserved[[19, 20, 21, 22]].tolist() == pytest.approx([0.5, 1, 1, 0.5], abs=0.002)
     assert day.used.tolist() == pytest.approx((day.reserved / 2).tolist())

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.simulator.packing.arrivals import arrivals
 from cress.simulator.packing.bound import ModelRoom, Pod, most_allocated
+from cress.simulator.packing.command import read_lists
 from cress.simulator.packing.patterns import most_by_patterns
 from tests.examples import examples
 from tests.simulator.test_cli import cress
@@ -142,6 +144,23 @@ def test_the_orders_are_compared_over_seeds(tmp_path: Path) -> None:
     again = cress(*files(tmp_path), "--seeds", "1..2", "--option", "node_order=first", "--out", tmp_path / "out2")
     assert "node_order=first" in again.stdout
     assert "bound" in again.stdout
+
+
+@pytest.mark.parametrize(("share", "least", "most"), [(0.1, 600, 1600), (0.3, 1800, 2800), (1.3, 7800, 8800)])
+def test_pods_arrive_until_they_ask_for_the_share_also_if_the_list_asks_for_more(
+    tmp_path: Path, share: float, least: int, most: int
+) -> None:
+    """The list asks for 2,280 thousandths of 6 GPUs, which is 38 %: a part of it, or some pods again."""
+    files(tmp_path)
+    work = read_lists(tmp_path / "pods.csv", tmp_path / "nodes.csv", 1)
+    asks = {"a": 1000, "b": 470, "c": 810, "d": 0}
+    for seed in range(20):
+        order = [work.ids[i] for i in arrivals(work, seed, share)]
+        arrived = sum(asks[pod] for pod in order)
+        assert least <= arrived < most
+        # No pod more than is needed.
+        assert arrived - asks[order[-1]] < least
+        assert len(set(order[:4])) == len(order[:4])
 
 
 @pytest.mark.parametrize(

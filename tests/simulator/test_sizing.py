@@ -145,11 +145,17 @@ def test_it_is_what_trying_every_size_finds(
 
 HELD = "licences: {solver: 2}\n"
 NEVER: dict[str, tuple[str, Criteria, dict[str, str], str]] = {
-    "too long for its deadline": (
-        rows("cpu,time_limit,deadline", *["0,2h,4,2h,90min"] * 9),
+    "deadlines of jobs that wait for a licence": (
+        rows("cpu,time_limit,deadline,licences", *["0,1h,4,1h,90min,solver"] * 4),
         IN_TIME,
-        {},
-        "100.00% of the deadlines are missed, though room was never short",
+        {"cluster": NODE + HELD},
+        "50.00% of the deadlines are missed, though room was never short",
+    ),
+    "a wait between two waits": (
+        rows("cpu,licences", *(f"{i},333s,1,solver" for i in range(12))),
+        WAITS,
+        {"cluster": NODE + HELD},
+        "the waits is 1655s, though room was never short",
     ),
     "licences": (
         rows("cpu,licences", *["0,1h,1,solver"] * 6),
@@ -199,6 +205,21 @@ def test_no_size_is_enough_only_where_room_was_never_short(
     assert told in str(caught.value)
     assert "no number of nodes is enough" in str(caught.value)
     assert not passing(plan, range(1, 16))
+
+
+@pytest.mark.parametrize("columns", ["cpu,time_limit,deadline", "cpu,time_limit,deadline,type"])
+def test_deadlines_shorter_than_the_run_times_are_told_before_anything_is_simulated(
+    tmp_path: Path, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "simulate", None)
+    more = "," * columns.count("type")
+    table = rows(columns, f"0,1h,4,1h,90min{more}", f"0,2h,4,2h,90min{more}", f"0,30d,4,30d,2h{more}")
+    with pytest.raises(InputError) as caught:
+        size.plan(request(tmp_path, table, criteria=Criteria(wait_p95=None, missed=0.5)))
+    told = "66.67% of the deadlines are shorter than the run times; job j1 runs for 2h and should end within 90m"
+    assert f"no number of nodes is enough: {told}" in str(caught.value)
+    # Two of three may be missed.
+    size.plan(request(tmp_path, table, criteria=Criteria(wait_p95=None, missed=0.67)))
 
 
 def test_a_search_that_ends_at_the_largest_size_does_not_say_that_none_is_enough(

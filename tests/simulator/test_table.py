@@ -300,3 +300,41 @@ def test_a_note_says_what_is_wrong_in_a_cell_and_what_a_column_could_mean(tmp_pa
         "1 × malformed line: left out (line 2) [run: '25mn' has an unknown unit 'mn']",
         "1 × unknown column: ignored [gpuu: did you mean gpu?]",
     ]
+
+
+def test_a_table_may_say_what_tasks_use_of_what_they_ask_for(tmp_path: Path, cluster: SimulatedCluster) -> None:
+    head = "job,submit,run,cpu,memory,gpu,used_cpu,used_memory\n"
+    (tmp_path / "jobs.csv").write_text(head + "a,0,1h,4,8G,1,500m,2G\nb,0,1h,2,4G,0,,\nc,0,1h,1,1G,0,1.5,1M\n")
+    work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
+    # An empty cell: all of it. GPUs have no such column, so nothing is known of their use.
+    assert {name: amounts.tolist() for name, amounts in work.used.items()} == {
+        "cpu": [500, 2000, 1500],
+        "memory": [2 * 2**30, 4 * 2**30, 2**20],
+    }
+    assert work.notes.sentences() == ["1 × uses more than it asks for: used as it is (line 4)"]
+    assert work.select(work.run > 0).used["cpu"].tolist() == [500, 2000, 1500]
+    assert work.requests[work.request_index[0]] == cluster.dimensions.vector(cpu=4000, memory=8 * 2**30, gpu=1000)
+
+
+def test_amounts_used_come_from_parquet_too(tmp_path: Path, cluster: SimulatedCluster) -> None:
+    frame = {"job": ["a", "b"], "submit": [0, 0], "run": [60, 60], "cpu": [4.0, 2.0], "used_cpu": [0.5, None]}
+    pl.DataFrame(frame).write_parquet(tmp_path / "jobs.parquet")
+    work = load_workload(str(tmp_path / "jobs.parquet"), cluster, 1)
+    assert work.used["cpu"].tolist() == [500, 2000]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "said"),
+    [
+        ("used_cpu", "-1", "1 × malformed line: left out (line 2) [used_cpu: "),
+        ("used_memory", "2X", "1 × malformed line: left out (line 2) [used_memory: '2X' has an unknown unit 'X']"),
+        ("used_cpus", "1", "1 × unknown column: ignored [used_cpus: did you mean used_cpu?]"),
+        ("used_npu", "1", "1 × unknown column: ignored [used_npu"),
+    ],
+)
+def test_mistakes_in_amounts_used_are_told(
+    tmp_path: Path, cluster: SimulatedCluster, column: str, cell: str, said: str
+) -> None:
+    (tmp_path / "jobs.csv").write_text(f"job,submit,run,cpu,memory,{column}\na,0,1h,4,8G,{cell}\nb,0,1h,2,4G,\n")
+    work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
+    assert work.notes.sentences()[0].startswith(said)

@@ -574,7 +574,12 @@ class _VictimSearch:
             least = own.ratio_with(own.claimed)
             if any(node.ratio_with(less[name]) <= least for name, node in losing.items()):
                 return True
-        if not any(node.needs_preemption(less[name]) for name, node in losing.items()):
+        # The victims themselves wait again.
+        if not any(
+            node.needs_preemption(less[node.name]) and node.may_take(_sum(less[node.name], victim.charge))
+            for victim in plan.attempts
+            for node in self.chains.get(victim.job.group.name, ())
+        ):
             return False
         charge = charge_of(self.cluster, self.job, plan.nodes)
         sides = {
@@ -738,6 +743,10 @@ def _devices_come_free(core: Books, stopping: Bools) -> Bools:
         else:
             found[[part.slot for part in lease.idle.values()]] = True
     return found
+
+
+def _sum(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
+    return tuple(map(int.__add__, one, other))
 
 
 def _caps_beside(shape: Shape, caps: Ints, placed: Ints) -> Ints:

@@ -388,6 +388,11 @@ class Options:
         ("weight of the capacity that the best filling of each device with the likely mix of tasks leaves idle"),
         least=0,
     )
+    fragmentation_blend: float = _option(
+        2.0,
+        ("weight of the idle devices for which cores or memory run out if the likely tasks come in their proportions"),
+        least=0,
+    )
     mix_tasks: int = _option(
         4096,
         "number of the latest tasks from which the likely mix is learned, beside the waiting ones",

@@ -22,7 +22,7 @@ class DayMeasures:
     """Means of each hour of day ``[24]``, as shares of the cores of the cluster.
 
     ``touched`` is the part of each hour of day (µs) within the measured time; an hour without any is left out. ``used``
-    is the reserved cores times the share that their tasks use. ``wanted`` are the cores that services and databases
+    are the cores that the tasks use of those that they reserve. ``wanted`` are the cores that services and databases
     want. The peak are the ``PEAK_HOURS`` consecutive hours with the highest sum of ``wanted``; without services, of
     ``reserved``. ``short`` is the shortage of the services, ``None`` without services.
     """
@@ -60,9 +60,9 @@ class DayMeasures:
 def has_day(workload: Workload, history: AttemptHistory) -> bool:
     """Return whether the measures of the day are meaningful.
 
-    They are if there are services, or tasks that use only a part of their reservation.
+    They are if there are services, or if it is known how many cores tasks use of those that they reserve.
     """
-    return history.services is not None or workload.use is not None
+    return history.services is not None or "cpu" in workload.used
 
 
 def day_of(workload: Workload, history: AttemptHistory) -> DayMeasures:
@@ -71,11 +71,11 @@ def day_of(workload: Workload, history: AttemptHistory) -> DayMeasures:
     start, end = window(workload)
     total = workload.cluster.total()[0] or 1
     cores = np.array([request[0] for request in workload.requests], dtype=np.float64)[workload.request_index] / total
-    share = np.ones(len(workload)) if workload.use is None else workload.use
+    in_use = workload.used["cpu"] / total if "cpu" in workload.used else cores
     edges = _hours(workload, start, end)
     touched = np.diff(edges).reshape(-1, HOURS).sum(axis=0).astype(np.float64)
     reserved = _by_hour(_held(attempts, cores[attempts.job]), edges, touched)
-    used = _by_hour(_held(attempts, (cores * share)[attempts.job]), edges, touched)
+    used = _by_hour(_held(attempts, in_use[attempts.job]), edges, touched)
     wanted, short = np.zeros(HOURS), None
     counts = history.services
     if counts is not None:

@@ -60,6 +60,9 @@ MEASURES: dict[str, str] = {
     "makespan_s": "last end − first submit",
     "utilisation_mean": "mean of the dimensions' utilisations below",
     "utilisation_<dimension>_mean": "allocated / total of the dimension, mean over the makespan",
+    "use_<dimension>_mean": (
+        "used / total of the dimension, mean over the makespan; only if the trace says what tasks use"
+    ),
     "gpu_allocation_mean": "allocated / total GPU thousandths, mean over the makespan; with a dimension gpu",
     "gpu_allocation_max": "the highest GPU allocation at any moment; with a dimension gpu",
     "devices_allocated_mean": "allocated devices / all devices, mean from the first to the last submission (over the "
@@ -111,7 +114,7 @@ MEASURES: dict[str, str] = {
         "with services or tasks that use less than they reserve, as all of these"
     ),
     "reserved_peak_mean": "reserved cores / all cores in the peak, mean of the days",
-    "used_peak_mean": "used cores (reserved × what the tasks use of it) / all cores in the peak",
+    "used_peak_mean": "used cores (what the tasks use of those that they reserve) / all cores in the peak",
     "reserved_day_mean": (
         "reserved cores / all cores over the day, from the first submission to the last one or the end of the services"
     ),
@@ -276,7 +279,7 @@ def analyse(run: MeasuredRun) -> Analysis:
     deadlines = count_deadlines(run.workload, submitted, times.end, times.finished, start)
     fragments = fragments_of(run.workload, run.history, run.group_names, run.group_of, times.end)
     day = day_of(run.workload, run.history) if has_day(run.workload, run.history) else None
-    summary = _summary(run, times, start, end, utilisation, fairness, dags, deadlines, fragments, day)
+    summary = _summary(run, times, start, end, utilisation, _use(run), fairness, dags, deadlines, fragments, day)
     return Analysis(
         times=times,
         start=start,
@@ -338,6 +341,19 @@ def _utilisation(run: MeasuredRun) -> dict[str, Steps]:
             amount = requests[shape, k]
             steps = accumulate(moments, np.concatenate([amount, -amount]))
             result[name] = Steps(steps.times, steps.values / total[k])
+    return result
+
+
+def _use(run: MeasuredRun) -> dict[str, Steps]:
+    """Return used / total of each dimension of which the trace says what tasks use."""
+    workload, attempts = run.workload, run.attempts
+    total = dict(zip(workload.cluster.dimensions.names, workload.cluster.total(), strict=True))
+    moments = np.concatenate([attempts.start, attempts.end])
+    result = {}
+    for name, amounts in workload.used.items():
+        if total[name]:
+            share = amounts[attempts.job] / total[name]
+            result[name] = accumulate(moments, np.concatenate([share, -share]))
     return result
 
 
@@ -459,6 +475,7 @@ def _summary(
     start: int,
     end: int,
     utilisation: dict[str, Steps],
+    use: dict[str, Steps],
     fairness: Steps,
     dags: Dags | None,
     deadlines: DeadlineCounts,
@@ -494,6 +511,7 @@ def _summary(
         "makespan_s": (end - start) / SECOND,
         "utilisation_mean": sum(used.values()) / len(used) if used else 0.0,
         **{f"utilisation_{name}_mean": value for name, value in used.items()},
+        **{f"use_{name}_mean": steps.mean(start, end) for name, steps in use.items()},
     }
     if "gpu" in utilisation:
         result["gpu_allocation_mean"] = used["gpu"]

@@ -13,6 +13,7 @@ TREATMENTS: dict[str, str] = {
     "unknown submit time": "left out",
     "unknown run time": "left out",
     "zero processors": "left out",
+    "uses more than it asks for": "used as it is",
     "unknown requested time": "run time taken as time limit",
     "no time limits in the trace": "run times taken as time limits",
     "run time above time limit": "run cut at the limit",

@@ -104,8 +104,8 @@ class Workload:
     (``NO_LIMIT``: never), ``deadline`` the time by which it should have ended (``NO_LIMIT``: no deadline).
     ``tightness_index`` points into ``tightness_names``, the kinds of deadlines that were drawn (``None``: none were).
     ``scales`` are changes of the task counts of services and databases, in order of time: (time, position of the job,
-    tasks). ``use`` is the share of its request that a task really uses, on average (``None``: all of it); the scheduler
-    does not know it.
+    tasks). ``used`` is, for the dimensions of which it is known, the amount that one task really uses on average; the
+    scheduler does not know it.
     """
 
     name: str
@@ -137,7 +137,7 @@ class Workload:
     tightness_index: Ints | None = None
     tightness_names: tuple[str, ...] = ()
     scales: tuple[tuple[int, int, int], ...] = ()
-    use: Floats | None = None
+    used: dict[str, Floats] = field(default_factory=dict)
     groups: tuple[Group, ...] = ()
     utc: int = UNDATED_START
     zone: tzinfo = field(default=UTC)
@@ -167,7 +167,7 @@ class Workload:
             tightness_index=None if self.tightness_index is None else self.tightness_index[positions],
             after=self._after_of(positions.tolist()),
             scales=self._scales_of(positions.tolist()),
-            use=None if self.use is None else self.use[positions],
+            used={name: amounts[positions] for name, amounts in self.used.items()},
         )
 
     def _after_of(self, positions: list[int]) -> After | None:

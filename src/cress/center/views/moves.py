@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import recent_job, spec_of
-from cress.core.moving.plan import Free, Move, MovePlan
+from cress.core.moving.plan import Free, Move, MovePlan, Prevented
 from cress.lifecycle.tables.rounds import Round
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.group import DEFAULT_GROUP
@@ -39,9 +39,23 @@ def plan_view(committer: Committer, plan: MovePlan, job: int, seen: Seen) -> Pla
 
 def _why_nothing(plan: MovePlan, job: int) -> str:
     what = f"no moves let job {job} start" if job else "there is nothing worth moving"
+    if plan.prevented is not None:
+        what = f"{what}, because {_prevented(plan.prevented)}"
     parts = [f"{number:,} {reason.value}" for reason, number in plan.stays.items()]
     movable = f"{plan.movable:,} running tasks may move"
     return f"{what}: {movable}" + (f", {_listed(parts)} may not" if parts else "")
+
+
+def _prevented(rule: Prevented) -> str:
+    if rule.short:
+        return f"all nodes together have too little {_listed(list(rule.short))} left, and moves make no more of it"
+    if rule.moves:
+        would = f"{rule.moves:,} move{'s' * (rule.moves > 1)} that would do so"
+        are = "are" if rule.moves > 1 else "is"
+        return f"{would}, with {rule.cost / CORE_HOUR:.1f} hours of lost work, {are} more than the limits allow"
+    if rule.stays:
+        return f"tasks would have to move that never move or not now: those {_listed([r.value for r in rule.stays])}"
+    return "the tasks that would have to move find no other node with room for them that their clauses and quotas allow"
 
 
 def _listed(parts: list[str]) -> str:

@@ -11,11 +11,14 @@ requests; the columns of one dimension are consecutive, ordered by amount:
 * ``may``: per node and column, True if the clauses of the shape allow the node;
 * ``kinds``: the dimensions with devices; ``values``: the value of an idle amount of one device of each for the mix
   (``filling``), in thousandths;
-* ``often``: the weights of copies and of filling.
+* ``often``: the weights of copies, of filling and of the blend;
+* ``blend``: per node, and per dimension with devices and requested dimension, what the allowed shapes together request
+  of the latter for each thousandth of a device, by their shares.
 
 The **fragment** of a node, in devices, is a sum over the shapes, weighted by share. A shape contributes the idle
 devices of its kinds that it could not use: with one task next, plus ``often[0]`` × with as many tasks as fit, so that
-cores and memory for all idle devices count. To the sum is added ``often[1]`` × Σ (idle − its value) over the devices.
+cores and memory for all idle devices count. To the sum is added ``often[1]`` × Σ (idle − its value) over the devices,
+and ``often[2]`` × the idle devices for which cores or memory run out if the allowed shapes come by their shares.
 
 It is computed for every node and every placed shape, so its loops run over the shapes without branches, and compilers
 turn them into vector instructions. Amounts are float64, in which integers up to 2⁵³ and the integer parts of their
@@ -41,7 +44,7 @@ from cress.core.kernels.devices import (
 from cress.core.kernels.holding import FREE, REQUEST, TOTAL_STAMP, TOTAL_USED, hold
 
 # The tables of the mix, in the order of the tuple, and the rows of a scratch table that has their columns.
-FIRSTS, SIZES, AMOUNTS, SIZE_OF, SHARES, ASKED, NEEDS, MAY, KINDS, VALUES, OFTEN = range(11)
+FIRSTS, SIZES, AMOUNTS, SIZE_OF, SHARES, ASKED, NEEDS, MAY, KINDS, VALUES, OFTEN, BLEND = range(12)
 WORK = 5
 
 ZERO = np.float32(0)
@@ -89,7 +92,7 @@ def fragment(node, f, k_count, mix, work):
     """Return the fragment of a node (its row) with index ``f``, in devices; ``work`` is scratch space (``WORK``
     rows).
     """
-    firsts, sizes, all_amounts, all_size_of, all_shares, asked, all_needs, all_may, kinds, values, often = mix
+    firsts, sizes, all_amounts, all_size_of, all_shares, asked, all_needs, all_may, kinds, values, often, blend = mix
     begin = first_device(k_count)
     total = ZERO
     for j in range(kinds.shape[0]):
@@ -135,7 +138,34 @@ def fragment(node, f, k_count, mix, work):
             if node[at + KIND] == k and node[at + LEFT] > 0:
                 lost += node[at + LEFT] - values[j, node[at + LEFT]]
         total += often[1] * (np.float32(lost) / THOUSAND)
+        held = all_idle
+        for i in range(asked.shape[0]):
+            per_device = blend[f, j, i]
+            if per_device > 0.0:
+                held = min(held, np.float64(max(0, node[FREE + asked[i]])) / per_device)
+        total += often[2] * (np.float32(all_idle - held) / THOUSAND)
     return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def blends(firsts, sizes, all_amounts, all_size_of, all_shares, all_needs, all_may):
+    """Return the table ``blend``; sums are made in the order of the columns, so they are the same everywhere."""
+    n, kinds, asked = all_may.shape[0], sizes.shape[0] - 1, all_needs.shape[0]
+    blend = np.zeros((n, kinds, asked))
+    for f in range(n):
+        for j in range(kinds):
+            devices = 0.0
+            for m in range(firsts[j], firsts[j + 1]):
+                if all_may[f, m]:
+                    devices += np.float64(all_shares[m]) * all_amounts[sizes[j] + all_size_of[m]]
+            for i in range(asked):
+                amount = 0.0
+                for m in range(firsts[j], firsts[j + 1]):
+                    if all_may[f, m]:
+                        amount += np.float64(all_shares[m]) * all_needs[i, m]
+                if devices > 0.0:
+                    blend[f, j, i] = amount / devices
+    return blend
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -80,12 +80,26 @@ class Free(msgspec.Struct, frozen=True):
     all_devices: int
 
 
+class Prevented(msgspec.Struct, frozen=True, kw_only=True):
+    """The rule for which no moves let a waiting unit start; the first of these that holds, with its figures.
+
+    ``short``: the dimensions of which all nodes together have too little left, which moves do not change. ``moves`` and
+    ``cost``: those of a plan beyond the budget (``Move.cost``). ``stays``: the reasons for which tasks stay that would
+    have to move, as few as possible. None of these: there is no other node for the tasks that would have to move.
+    """
+
+    short: tuple[str, ...] = ()
+    moves: int = 0
+    cost: int = 0
+    stays: tuple[Stays, ...] = ()
+
+
 class MovePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Moves in their order; each has its room when those before it are done.
 
     ``nodes`` and ``devices`` (node, kind, id) become free; ``spread`` are the services (jobs) whose tasks will be on
     more nodes. ``job`` is the waiting unit that starts on ``place`` (nodes and numbers of tasks). ``stays`` counts the
-    tasks that are not movable, by reason.
+    tasks that are not movable, by reason. ``prevented`` says why there is no place for ``job``.
     """
 
     moves: tuple[Move, ...]
@@ -98,6 +112,7 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True):
     place: tuple[tuple[str, int], ...] = ()
     movable: int = 0
     stays: dict[Stays, int] = {}
+    prevented: Prevented | None = None
 
     @property
     def lost(self) -> int:

@@ -14,7 +14,7 @@ from cress.core.kernels import fragmentation
 from cress.core.kernels.alike import UNTIL
 from cress.core.kernels.devices import WHOLE, WIDTH, first_device
 from cress.core.kernels.filling import fill_values
-from cress.core.kernels.fragmentation import ASKED, MAY
+from cress.core.kernels.fragmentation import ASKED, MAY, OFTEN
 from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.matching import Matching
@@ -45,7 +45,9 @@ class Fragmentation:
         self._weight = np.float32(options.fragmentation_balance)
         # The tables for the kernels; below, their sources.
         self._tables: tuple[Any, ...] = ()
-        self._often = np.array([options.fragmentation_copies, options.fragmentation_filling], np.float32)
+        self._often = np.array(
+            [options.fragmentation_copies, options.fragmentation_filling, options.fragmentation_blend], np.float32
+        )
         # The state of the mix, of the nodes' descriptions and of their table for which the tables are valid.
         self._state: tuple[int, int, tuple[int, ...]] = (-1, -1, ())
         self._shapes: list[Wants] = []
@@ -103,7 +105,7 @@ class Fragmentation:
         """Return the idle devices on all nodes that the mix cannot use, and all idle devices, as numbers of devices."""
         self._follow()
         cluster = self.cluster
-        tables = (*self._tables[:-1], np.zeros(2, np.float32))
+        tables = (*self._tables[:OFTEN], np.zeros_like(self._often), *self._tables[OFTEN + 1 :])
         lost, idle = fragmentation.total_fragments(cluster.nodes, cluster.node_count, cluster.k_count, tables)
         return float(lost), float(idle)
 
@@ -199,11 +201,11 @@ class Fragmentation:
         firsts = np.cumsum([0, *map(len, shapes)])
         sizes = np.cumsum([0, *map(len, amounts)])
         every = _joined(shapes)
-        return (
-            firsts, sizes, _joined(amounts).astype(np.float64), _joined(places), self._shares[every], asked,
-            self._requests[every][:, asked].T.astype(np.float64, order="C"), np.ascontiguousarray(self._may[every].T),
-            self._kinds, self._values, self._often,
-        )  # fmt: skip
+        of_shapes = (firsts, sizes, _joined(amounts).astype(np.float64), _joined(places), self._shares[every])
+        needs = self._requests[every][:, asked].T.astype(np.float64, order="C")
+        may = np.ascontiguousarray(self._may[every].T)
+        blend = fragmentation.blends(*of_shapes, needs, may)
+        return (*of_shapes, asked, needs, may, self._kinds, self._values, self._often, blend)
 
     def _allowed(self) -> npt.NDArray[np.uint8]:
         """Return, per shape of the mix and node, True if its clauses allow the node."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cress.core.moving.movable import cost_of, why_it_stays
 from cress.core.moving.plan import Candidates, Stays
 from cress.lifecycle.context import Context
@@ -11,13 +13,16 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 
 
-def candidates(context: Context) -> Candidates:
-    """Return the tasks that may move, and the numbers of the others by reason."""
+def candidates(context: Context, although: Collection[Stays] = ()) -> Candidates:
+    """Return the tasks that may move, and the numbers of the others by reason.
+
+    ``although``: the reasons that do not count, to find out what they prevent.
+    """
     found = Candidates()
     spare: dict[int, int] = {}
     for attempt in context.attempts.values():
         why = why_not(context, attempt, spare)
-        if why is None:
+        if why is None or why in although:
             found.lost[attempt.id] = cost_of(context.core.books, context.core.attempts[attempt.id])
         else:
             found.stays[why] += 1

@@ -19,6 +19,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.jobs import members
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.moving.movable import candidates
+from cress.lifecycle.moving.prevention import prevented
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
 from cress.model.options import Options
@@ -59,7 +60,8 @@ def made(context: Context, wanted: PlanPurpose) -> MovePlan:
         return made_by_itself(context, context.core)
     found = candidates(context)
     if wanted.job:
-        return plan_place(context.core.books, found, wanted.job, wanted.budget)
+        plan = plan_place(context.core.books, found, wanted.job, wanted.budget)
+        return plan if plan.place else msgspec.structs.replace(plan, prevented=prevented(context, plan, wanted.budget))
     return plan_moves(context.core.books, found, wanted.goals, wanted.budget)
 
 

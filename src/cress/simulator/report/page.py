@@ -272,6 +272,14 @@ def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str,
             if len(dimensions) > 1:
                 uses = [(f"utilisation_{name}_mean", f"utilisation of {name}", "share", "high") for name in dimensions]
                 shown[1:1] = uses
+            for name in results[0].run.workload.used:
+                key = f"use_{name}_mean"
+                if key in summaries[0]:
+                    # Beside what is reserved of the same dimension.
+                    reserved = (
+                        [line[0] for line in shown].index(f"utilisation_{name}_mean") if len(dimensions) > 1 else 0
+                    )
+                    shown.insert(reserved + 1, (key, f"of it used: {name}", "share", "high"))
         if shown:
             found.append((title, shown))
     return found

@@ -113,7 +113,7 @@ def _day_rows(found: SizePlan, days: Sequence[dict[str, float]]) -> Rows:
     start, end = window(workload)
     hour = int(days[0]["peak_from_h"])
     peak = f"{hour:02d}:00-{(hour + PEAK_HOURS) % HOURS:02d}:00"
-    words = ("reserved",) if workload.use is None else ("reserved", "used")
+    words = ("reserved", "used") if "cpu" in workload.used else ("reserved",)
     rows: Rows = []
     if end - start >= DAY:
         rows += [

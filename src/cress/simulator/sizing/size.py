@@ -16,8 +16,10 @@ from cress.model.errors import InputError
 from cress.model.group import Group, Quota
 from cress.model.groups.measures import total_of
 from cress.model.groups.tree import inner_names
+from cress.model.job import JobType
 from cress.model.node import Node
 from cress.model.resources import Dimensions
+from cress.model.times import SECOND
 from cress.model.units import format_duration, parse_duration, parse_share
 from cress.model.vectors import describe_vector, names_in, parse_vector
 from cress.simulator import run
@@ -101,6 +103,7 @@ def plan(request: SizeRequest) -> SizePlan:
         )
     found = SizePlan(request=request, plan=ready, scaling=scaling, subsets=subsets)
     _check_runnable(found)
+    _check_deadlines(found)
     return found
 
 
@@ -152,6 +155,35 @@ def _check_runnable(found: SizePlan) -> None:
             file=ready.request.trace,
             line=int(workload.line[i]),
         )
+
+
+def _check_deadlines(found: SizePlan) -> None:
+    """Raise ``InputError`` if too many deadlines are shorter than the run times: these are missed on any cluster."""
+    workload, most = found.plan.workload, found.request.criteria.missed
+    if most is None or workload.deadline is None:
+        return
+    jobs = workload.deadline != NO_LIMIT
+    # A run of a cron job has a deadline of its own.
+    plain = np.array(
+        [template.type not in (JobType.CRON, JobType.SERVICE, JobType.DATABASE) for template in workload.templates]
+    )
+    jobs &= plain[0] if workload.template_index is None else plain[workload.template_index]
+    hopeless = jobs & (workload.submit + np.maximum(0, workload.run) > workload.deadline)
+    count, whole = int(hopeless.sum()), int((workload.deadline != NO_LIMIT).sum())
+    if count <= most * whole:
+        return
+    i = int(np.flatnonzero(hopeless)[0])
+    within = int(workload.deadline[i] - workload.submit[i])
+    raise InputError(
+        (
+            f"no number of {found.scaling.unit} is enough: {count / whole:.2%} of the deadlines are shorter than the "
+            f"run times; job {workload.ids[i]} runs for {format_duration(int(workload.run[i]))} and should end within "
+            f"{format_duration(within)}"
+        ),
+        hint="a larger share in --deadlines-missed, or longer deadlines",
+        file=found.plan.request.trace,
+        line=int(workload.line[i]),
+    )
 
 
 def size_all(found: SizePlan, progress: Progress | None = None) -> list[Comparison]:
@@ -346,7 +378,9 @@ def _out_of_reach(found: SizePlan, label: str, last: Trial, result: Result) -> I
         )
         hint = "`cress simulate` shows details; use a trace without it"
     elif "waits" in last.unmet:
-        what.append(f"the 95th percentile of the waits is {format_duration(figures.wait_p95)}")
+        # A percentile lies between two waits, so it has digits that say nothing.
+        wait = figures.wait_p95 if figures.wait_p95 < SECOND else round(figures.wait_p95 / SECOND) * SECOND
+        what.append(f"the 95th percentile of the waits is {format_duration(wait)}")
     if "deadlines missed" in last.unmet and not figures.unfinished:
         what.append(f"{figures.missed:.2%} of the deadlines are missed")
     if "services short of tasks" in last.unmet and not figures.unfinished:

@@ -26,7 +26,7 @@ class Rows:
         self._columns: dict[str, list[int]] = {
             name: [] for name in ("submit", "run", "limit", "tasks", "request", "group", "template", "family", "until")
         }
-        self._use: list[float] = []
+        self._used_cores: list[float] = []
         self._after: list[tuple[tuple[int, Condition], ...]] = []
         self._scales: list[tuple[int, int, int]] = []
         self._requests: dict[ResourceVector, int] = {}
@@ -75,7 +75,7 @@ class Rows:
         for key, value in values.items():
             self._columns[key].append(value)
         self._ids.append(name)
-        self._use.append(use)
+        self._used_cores.append(request[0] * use)
         self._after.append(() if after is None else ((after, Condition.OK),))
         return len(self._ids) - 1
 
@@ -116,7 +116,7 @@ class Rows:
             family_names=tuple(self._families),
             until=times["until"] if (times["until"] != NO_LIMIT).any() else None,
             scales=tuple(sorted(self._scales)),
-            use=np.array(self._use),
+            used={"cpu": np.array(self._used_cores)},
             groups=tuple(groups),
             utc=MONDAY,
         )

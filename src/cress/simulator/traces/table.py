@@ -24,7 +24,7 @@ from cress.simulator.dependencies import in_order
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.jobkeys import COLUMNS, WITH_TASKS, template_of
-from cress.simulator.workload import NO_LIMIT, After, Ints, SimulatedCluster, Workload, template
+from cress.simulator.workload import NO_LIMIT, After, Floats, Ints, SimulatedCluster, Workload, template
 
 Cell: TypeAlias = str | int | float | bool | None
 Columns: TypeAlias = dict[str, Sequence[Cell]]
@@ -44,11 +44,16 @@ OPTIONAL = (
     "deadline",
     *COLUMNS,
 )
+# Before the name of a dimension: the amount that one task uses on average, of the amount that it asks for.
+USED = "used_"
 MOST_TASKS = 10_000_000
 HOW = {condition.value: condition for condition in Condition}
 
 TRUE = {"true", "yes", "1", "y", "t"}
 FALSE = {"false", "no", "0", "n", "f", ""}
+
+# An empty cell of an amount.
+NO_AMOUNT = -1
 
 # A hundred years in microseconds: later submissions are mistakes, such as milliseconds.
 LATEST = 36_500 * DAY
@@ -74,9 +79,10 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
         raise InputError(
             "no column has the resources of a task", hint="cpu, memory, …: see docs/simulate.md", file=str(path), line=1
         )
+    known = (*REQUIRED, *OPTIONAL, *cluster.dimensions.names, *(USED + name for name in cluster.dimensions.names))
     for name in columns:
-        if name not in REQUIRED + OPTIONAL and name not in cluster.dimensions.index:
-            meant = closest(name, (*OPTIONAL, *cluster.dimensions.names))
+        if name not in known:
+            meant = closest(name, known)
             notes.add("unknown column", count=1, detail=f"{name}: did you mean {meant}?" if meant else name)
     return workload_of(path, columns, lines, cluster, notes)
 
@@ -236,6 +242,7 @@ def workload_of(
     amounts = np.zeros((len(ids), len(dimensions)), dtype=np.int64)
     for k, name in enumerate(dimensions.names):
         amounts[:, k] = rows.integers(name, _amount(name, dimensions), 0)
+    used = _used(rows, amounts, dimensions)
     templates, template_index = _templates(rows, cluster)
     after = _after(ids, rows)
     families, family_index = np.unique(np.array(rows.texts("family"), dtype=object), return_inverse=True)
@@ -285,6 +292,7 @@ def workload_of(
         fails=fails if "fails" in columns else None,
         until=until if "until" in columns else None,
         deadline=np.where(within == NO_LIMIT, NO_LIMIT, submit + within) if "deadline" in columns else None,
+        used=used,
     )
     if after is not None:
         try:
@@ -349,6 +357,20 @@ def _templates(rows: _Rows, cluster: SimulatedCluster) -> tuple[tuple[Job, ...],
             wrong.append(i)
     rows.drop("malformed line", np.array(wrong, dtype=np.int64), detail=complaint)
     return tuple(found) or (template(),), index
+
+
+def _used(rows: _Rows, amounts: Ints, dimensions: Dimensions) -> dict[str, Floats]:
+    """Return what one task uses of each dimension with such a column; an empty cell says that it uses all of it."""
+    found: dict[str, Floats] = {}
+    for k, name in enumerate(dimensions.names):
+        column = USED + name
+        if column not in rows.columns or column in dimensions.index:
+            continue
+        given = rows.integers(column, _amount(name, dimensions), NO_AMOUNT)
+        found[name] = np.where(given == NO_AMOUNT, amounts[:, k], given).astype(np.float64)
+        more = rows.good & (found[name] > amounts[:, k])
+        rows.note("uses more than it asks for", rows.line[more].tolist())
+    return found
 
 
 def _amount(name: str, dimensions: Dimensions) -> Callable[[str], int]:
