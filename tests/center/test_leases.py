@@ -157,6 +157,34 @@ def test_a_lease_with_a_task_in_it_is_taken_as_a_whole_after_its_minimum_time(tm
             assert [each["state"] for each in leases(center)] == ["waiting"]
 
 
+def test_what_a_workload_holds_in_all_is_one_call(tmp_path: Path) -> None:
+    """Two leases of 2 cores on n1 and n2 of which one runs a task and one lends, one that waits; and who borrows."""
+    with Center(tmp_path / "data", forked=True, option="lending=on") as center:
+        assert center.get("/v1/workloads")["workloads"] == []
+        with center.executor(resource="<2, 4G>") as one, center.executor("n2", resource="<2, 4G>") as two:
+            ask(center, count=2, resource="<2, 1G>")
+            for executor in (one, two):
+                executor.started(executor.launches()[0].attempt)
+            center.post("/v1/leases/1.0/use", {"amounts": "<0.5>"})
+            center.submit(resource="<1, 512M>", workload="dask", requirement='Name = "n1"', time_limit="1h")
+            one.launches()
+            center.submit(resource="<2, 512M>", workload="spark", time_limit="1min")
+            two.launches()
+            ask(center, resource="<2, 1G>")
+            page = eventually(lambda: found if len(found := center.get("/v1/workloads")["workloads"]) == 2 else None)
+            dask, spark = page
+            assert (dask["workload"], dask["group"]) == ("dask", "default")
+            assert (dask["leases"], dask["kept"], dask["waiting"]) == (2, 0, 1)
+            assert dask["holds"] == {"cpu": "4", "memory": "2G"}
+            assert (dask["uses"]["cpu"], dask["tasks"]["cpu"], dask["lent"]["cpu"]) == ("0.5", "1", "2")
+            assert dask["idle"]["cpu"] == "0.5"
+            assert {name: amounts["cpu"] for name, amounts in dask["nodes"].items()} == {"n1": "2", "n2": "2"}
+            assert (spark["workload"], spark["leases"], spark["borrows"]["cpu"]) == ("spark", 0, "2")
+            (only,) = center.get("/v1/workloads", workload="dask", group="default")["workloads"]
+            assert only == dask
+            assert center.get("/v1/workloads", group="other")["workloads"] == []
+
+
 def test_more_and_fewer_leases_of_a_kind(center: Center) -> None:
     with center.executor() as executor:
         ask(center, count=2, resource="<1, 1G>", command=["worker"], uses="<0.5, 1G>")

@@ -90,6 +90,7 @@ VERBS = (
     "reservations remove",
     "leases",
     "leases list",
+    "leases workloads",
     "leases watch",
     "leases request",
     "leases use",

@@ -89,6 +89,10 @@ def test_leases_are_requested_used_and_released(tmp_path: Path) -> None:
         (lease,) = json.loads(cress(center, "leases", "--workload", "dask", "--json"))["leases"]
         assert (lease["uses"], lease["idle"]) == ({"cpu": "1", "memory": "1G"}, {"cpu": "1"})
         assert "1 lease; hold: <2,1G>; use: <1,1G>; idle: <1>; lent in 0 loans: -" in cress(center, "leases")
+        (line,) = cress(center, "leases", "workloads").splitlines()[1:]
+        assert line.split() == "dask default 1 0 cpu 2, memory 1G cpu 1, memory 1G cpu 1 - - - 1".split()
+        assert json.loads(cress(center, "leases", "workloads", "--json"))["workloads"][0]["idle"] == {"cpu": "1"}
+        assert cress(center, "leases", "workloads", "--group", "x") == "no workload holds anything\n"
         assert "lease 2" in cress(center, "leases", "grow", "1")
         assert "are held, not 5" in cress(center, "leases", "shrink", "1", "--count", "5", status=3)
         assert "lease 1.0 is held" in cress(center, "leases", "renew", "1")

@@ -60,6 +60,8 @@ def test_a_lease_from_request_to_release(center: Center) -> None:
         executor.ended(inside)
         task.result()
         assert client.leases.list(workload="spark") == client.leases.list(group="other") == []
+        (sums,) = client.leases.workloads(workload="dask")
+        assert (sums.leases, sums.holds, sums.nodes) == (1, lease.holds, {"n1": lease.holds})
         assert client.leases.renew(lease.id)[0].id == lease.id
         (gone,) = client.leases.release(lease.id)
         assert (gone.state, gone.stops_at is None) == ("stopping", False)

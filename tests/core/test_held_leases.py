@@ -244,6 +244,16 @@ def test_a_task_that_leaves_a_lease_to_another_of_its_workload_leaves_it_its_roo
     assert (world.jobs_running(), books(world)) == (["high", "lease", "low", "low", "low"], (0, 0, 8, 0))
 
 
+@pytest.mark.parametrize("size", [2, 8])
+def test_one_large_task_inside_is_no_wall_against_any_priority_of_its_workload(size: float) -> None:
+    world = cluster(group("a", 8), lending="on")
+    hold(world, 8).run(of("a", "low", 8, workload="w")).wait(4)
+    world.submit(of("a", "high", size, workload="w", priority=1)).decide()
+    assert told(world) == ["low"]
+    world.yield_victims()
+    assert (world.jobs_running(), books(world)) == (["high", "lease"], (0, 8 - size, size, 0))
+
+
 def test_for_another_workload_no_task_leaves_a_lease_that_stays() -> None:
     """The lease of w is worth more than the unit of x, the task in it less."""
     world = within()
@@ -311,6 +321,52 @@ def test_a_group_that_cools_off_starts_tasks_in_the_leases_that_it_holds_anyway(
     # Elsewhere it starts what it borrows only as nobody else waits.
     assert world.started()[-1] == "other"
     assert books(world) == (0, 3, 5, 0)
+
+
+def without_its_part(room: float, *, workload: str = "w") -> World:
+    """A part of 6 cores of group a was preempted and has its room again; b waits for a node of 32 cores, and group a
+    cools off.
+    """
+    world = cluster()
+    made = of("a", "part", 6, workload=workload)
+    world.run(made.as_lease() if workload else made).wait(4)
+    world.submit(of("b", "entitled", 5)).decide()
+    world.yield_victims()
+    world.add_node(node("n2").cpu(32).memory("32G")).run(of("b", "big", 32))
+    world.submit(of("b", "waits", room)).decide()
+    world.finish("entitled")
+    return world
+
+
+def test_a_part_of_a_framework_comes_back_at_once_where_nobody_else_who_waits_could_run() -> None:
+    assert "part" in without_its_part(32).jobs_running()
+    # What costs somebody waits, and so do tasks of no framework.
+    for world in (without_its_part(9, workload=""), without_its_part(32, workload="")):
+        assert "cooling-off" in world.why("part")
+
+
+def test_a_part_comes_back_only_to_the_nodes_that_nobody_else_waits_for() -> None:
+    """Both nodes have room for it; the first one is what b waits for."""
+    world = cluster(cpu=16)
+    world.run(of("a", "part", 6, workload="w").as_lease(), of("a", "other", 8, priority=5)).wait(4)
+    world.submit(of("b", "entitled", 3)).decide()
+    assert told(world) == ["part"]
+    world.yield_victims()
+    world.finish("entitled", decide=False)
+    world.add_node(node("n2").cpu(8).memory("8G")).submit(of("b", "waits", 9).requires('Name = "n1"')).decide()
+    assert world.state("waits").waiting
+    assert world.nodes_of("part") == ["n2"]
+
+
+def test_parts_of_a_gang_come_back_together_where_nobody_else_could_run() -> None:
+    world = cluster(count=2)
+    world.run(of("a", "parts", 6, workload="w").tasks(2).gang().as_lease()).wait(4)
+    world.submit(of("b", "entitled", 8)).decide()
+    world.yield_victims()
+    world.add_node(node("n3").cpu(32).memory("32G")).run(of("b", "big", 32))
+    world.submit(of("b", "waits", 32)).decide()
+    world.finish("entitled")
+    assert world.jobs_running() == ["big", "parts", "parts"]
 
 
 def test_foreign_use_of_a_node_takes_nothing_of_a_lease() -> None:

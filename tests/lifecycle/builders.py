@@ -13,6 +13,7 @@ from cress.lifecycle.effects import (
     Halt,
     Launch,
     LeaseChanged,
+    LeaseResized,
     Notice,
     Overloaded,
     Recovered,
@@ -41,7 +42,15 @@ from cress.model.vectors import parse_vector
 DIMENSIONS = Dimensions()
 # Notices that are not of nodes.
 WITHOUT_NODE = (
-    DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed | LeaseChanged | TaskMoved | RoundEnded | RunSkipped
+    DataMissing
+    | RolledBack
+    | DeadlineAtRisk
+    | DeadlineMissed
+    | LeaseChanged
+    | LeaseResized
+    | TaskMoved
+    | RoundEnded
+    | RunSkipped
 )
 UTC_AT_START = 1_700_000_000_000_000
 

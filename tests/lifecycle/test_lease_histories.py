@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.center.views.leases import WorkloadSums, kept_lease, leases_of_job
 from cress.lifecycle.inputs import Input, ReleaseLeases, RenewLeases, UseLease
+from cress.lifecycle.machine import Machine
 from cress.model.job import Job
+from cress.model.resources import ResourceVector
 from cress.model.times import MINUTE, SECOND
+from cress.model.vectors import parse_vector
 from tests.examples import examples
 from tests.lifecycle.builders import World
 from tests.lifecycle.test_machine_properties import OPTIONS, Executors, history
@@ -22,11 +29,56 @@ LENDING = dataclasses.replace(OPTIONS, lending="on", lease_idle=3 * SECOND, recl
 seen: Counter[str] = Counter()
 
 
+def look(machine: Machine) -> None:
+    """In the views that the API shows, every lease holds the sum of its parts, a held one all of its request; the
+    leases on a node hold no more than the node has; what a workload holds is the sum of its leases.
+    """
+    committer: Any = SimpleNamespace(machine=machine, clock=SimpleNamespace(now=lambda: machine.now))
+    core, sums = machine.core, WorkloadSums(committer)
+    on: dict[str, list[ResourceVector]] = defaultdict(list)
+    of: dict[tuple[str, str], list[ResourceVector]] = defaultdict(list)
+    found, dimensions = [], core.dimensions
+
+    def amounts(view: Mapping[str, str]) -> ResourceVector:
+        return parse_vector(view, dimensions) if view else (0,) * len(dimensions)
+
+    def added(vectors: Iterable[ResourceVector]) -> ResourceVector:
+        return tuple(map(sum, zip((0,) * len(dimensions), *vectors, strict=True)))
+
+    for job in machine.leases.values():
+        found += leases_of_job(committer, job, lambda _: True)
+        sums.add_request(job)
+    for lease in core.pool.leases.values():
+        if lease.holder is None:
+            found.append(kept_lease(committer, lease, lambda _: True))
+            sums.add_kept(lease)
+    for view in found:
+        if view.state == "waiting":
+            continue
+        parts = [view.uses, view.idle, *(task.amounts for task in (*view.tasks, *view.lent))]
+        holds = amounts(view.holds)
+        assert holds == added([amounts(part) for part in parts]), view
+        if view.state in ("starting", "held") and view.attempt in core.pool.leases:
+            assert view.job is not None
+            assert holds == dimensions.padded(machine.jobs[view.job].job.request), view
+        on[view.node].append(holds)
+        of[view.group, view.workload].append(holds)
+    for name, held in on.items():
+        f = core.cluster.index[name]
+        if f not in core.cluster.overdrawn:
+            assert all(map(int.__le__, added(held), core.cluster.specs[f].capacity)), name
+    for total in sums.views(lambda *_: True):
+        assert amounts(total.holds) == added(of[total.group, total.workload])
+        assert amounts(total.holds) == added([amounts(node) for node in total.nodes.values()])
+    seen["views"] += len(found)
+
+
 class Holders(Executors):
     """The same with holders of leases, which say what they use, renew, release and fall silent."""
 
     def next_input(self, world: World) -> Input:
         random, machine = self.random, world.machine
+        look(machine)
         lent = [lease for lease in machine.core.pool.leases.values() if lease.lent]
         seen["lent"] += bool(lent)
         seen["recalled"] += any(lease.holder and lease.wanted != lease.holder.amounts for lease in lent)
@@ -78,5 +130,5 @@ def test_histories_with_leases() -> None:
 def test_some_histories_come_by_loans_that_are_recalled() -> None:
     for each in (28, 8):
         history(each, 30, LENDING, Holders)
-    missing = {"lent", "recalled"} - (+seen).keys()
+    missing = {"lent", "recalled", "views"} - (+seen).keys()
     assert not missing, f"no history came by {missing}"

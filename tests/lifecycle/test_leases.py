@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cress.lifecycle.effects import LeaseChanged
+from cress.lifecycle.effects import LeaseChanged, LeaseResized
 from cress.lifecycle.inputs import (
     Configure,
     Declare,
@@ -26,7 +26,7 @@ from cress.model.records import JobState
 from cress.model.reports import Cause
 from cress.model.resources import ResourceVector
 from cress.model.times import MINUTE, SECOND
-from tests.lifecycle.builders import World, ended, group, ids, job
+from tests.lifecycle.builders import World, ended, group, ids, job, started
 
 GIB = 2**30
 LENDING = Options(lending="on", reclaim_grace=SECOND)
@@ -114,6 +114,32 @@ def test_a_lease_that_is_released_has_succeeded_however_its_program_ends() -> No
     made.leave("n1")
     made.step(NodeDead(name="n1"))
     assert made.over[held].state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize("how", ["one by one", "as a whole", "while one waits"])
+def test_the_last_release_leaves_nothing_that_is_kept_for_its_workload(how: str) -> None:
+    """A task of the workload ran beside its leases; what it had is kept for the next one, until the last release."""
+    made = world(12, options=Options(lease_idle=MINUTE))
+    (number,) = made.submit(job(cpus=4, workload="w", time_limit=MINUTE))
+    (held,) = made.submit(lease(3 if how == "while one waits" else 2, cpus=4, uses=None))
+    made.run_all()
+    made.finish(number)
+    assert [found.idle_amounts()[0] for found in kept(made)] == [4000]
+    if how == "one by one":
+        made.step(ReleaseLeases(job=held, tasks=(0,), by="ann"))
+        assert kept(made), "the other one may need it"
+        made.step(ReleaseLeases(job=held, tasks=(1,), by="ann"))
+    else:
+        made.step(ReleaseLeases(job=held, by="ann"))
+    assert kept(made) == []
+    end_halted(made)
+    assert not made.machine.core.pool.leases
+    assert [list(found.used) for found in made.machine.core.groups] == [[0]]
+
+
+def kept(made: World) -> list[Any]:
+    """The leases that the center keeps."""
+    return [found for found in made.machine.core.pool.leases.values() if found.holder is None]
 
 
 def test_a_release_of_what_waits_cancels_all_of_it() -> None:
@@ -219,3 +245,28 @@ def test_a_lease_is_preempted_after_its_minimum_time_and_its_holder_is_told() ->
     assert "is not held now" in made.refuse(UseLease(job=held, task=0, amounts=cores(1)))
     end_halted(made)
     assert (running(made, held), running(made, entitled), made.machine.jobs[held].preempted) == (0, 1, 1)
+
+
+def test_a_lease_that_returns_a_part_for_another_group_tells_what_it_holds() -> None:
+    made = world(options=Options(lease_idle=MINUTE))
+    made.step(GroupsApplied(groups=(group("a", 1), group("b", 3))))
+    (number,) = made.submit(job(cpus=4, group="a", workload="w", time_limit=MINUTE))
+    made.run_all()
+    made.finish(number)
+    made.submit(job(cpus=1, group="b"))
+    assert [told for told in made.last.notices if isinstance(told, LeaseResized)] == [
+        LeaseResized(1, None, None, "w", "n1", "a", "holds <3,1G>")
+    ]
+    assert made.machine.core.pool.resized == {}
+
+
+def test_a_held_lease_tells_what_it_holds_after_its_node_changed() -> None:
+    """What it had lent is the borrower's own from then on."""
+    made = world()
+    (held,) = made.submit(lease())
+    made.run_all()
+    loan(made)
+    made.leave("n1")
+    step = made.join("n1", 8, reports=tuple(started(number) for number in made.machine.attempts))
+    assert [told.text for told in step.notices if isinstance(told, LeaseResized)] == ["holds <1,4G>"]
+    assert [told.job for told in step.notices if isinstance(told, LeaseResized)] == [held]

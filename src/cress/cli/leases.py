@@ -14,13 +14,14 @@ from cress.cli.tables import Cell, TableColumn, clean, show, state
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cress.client import LeasesPage, LeaseTask, LeaseView
+    from cress.client import LeasesPage, LeaseTask, LeaseView, WorkloadView
 
 EPILOG = """\
 \b
 Examples:
   cress leases                                 all leases (the same: cress leases list)
   cress leases --workload dask
+  cress leases workloads                       what each workload holds in all
   cress leases watch --workload dask           a line for each change, until Ctrl-C
   cress leases request --workload dask --resource '<4, 16G>' --count 10 -- dask worker tcp://head:8786
   cress leases use 12.0 '<1, 4G>'              report the holder's own use; the rest is idle
@@ -50,6 +51,19 @@ COLUMNS = (
     TableColumn("LENT TO", gives=True),
     TableColumn("ENDS", hides=4),
     TableColumn("REASON", gives=True, hides=3),
+)
+WORKLOAD_COLUMNS = (
+    TableColumn("WORKLOAD", gives=True),
+    TableColumn("GROUP", gives=True),
+    TableColumn("LEASES"),
+    TableColumn("WAITING"),
+    TableColumn("HOLDS"),
+    TableColumn("USES"),
+    TableColumn("IDLE"),
+    TableColumn("TASKS"),
+    TableColumn("LENT"),
+    TableColumn("BORROWS"),
+    TableColumn("NODES", hides=2),
 )
 # Most tasks listed in one cell.
 MOST_SHOWN = 5
@@ -93,6 +107,32 @@ def leases(
             return
         show(COLUMNS, [row(lease) for lease in found], selection_of(columns, wide=wide))
         print(_sums(found))
+
+
+@app.command("workloads")
+def workloads(
+    workload: Annotated[str, typer.Option(metavar="NAME", help="Only this workload.")] = "",
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Only workloads of this group.")] = "",
+    columns: Columns = "",
+    wide: Wide = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Show what each workload holds in all, and what its tasks borrow."""
+    with told("leases workloads"):
+        from cress.client.blocking.client import Client
+
+        with Client(data=data) as client:
+            found = client.leases.workloads(workload=workload, group=group)
+        if as_json:
+            from cress.client import WorkloadsPage
+
+            print_json(WorkloadsPage(workloads=tuple(found)))
+            return
+        if not found:
+            print("no workload holds anything")
+            return
+        show(WORKLOAD_COLUMNS, [workload_row(view) for view in found], selection_of(columns, wide=wide))
 
 
 @app.command("request", context_settings={"allow_interspersed_args": False})
@@ -257,6 +297,23 @@ def row(view: LeaseView) -> list[Cell]:
         _tasks(view.lent),
         moment(view.stops_at),
         clean(view.reason),
+    ]
+
+
+def workload_row(view: WorkloadView) -> list[Cell]:
+    """Return the cells of a workload."""
+    return [
+        clean(view.workload),
+        clean(view.group),
+        f"{view.leases:,}",
+        f"{view.waiting:,}",
+        amounts(view.holds),
+        amounts(view.uses),
+        amounts(view.idle),
+        amounts(view.tasks),
+        amounts(view.lent),
+        amounts(view.borrows),
+        f"{len(view.nodes):,}",
     ]
 
 

@@ -94,6 +94,8 @@ if TYPE_CHECKING:
         ReservationView,
         RoundView,
         StaysView,
+        WorkloadsPage,
+        WorkloadView,
     )
     from cress.protocol.views import ErrorView, Fault
 
@@ -179,6 +181,8 @@ __all__ = [
     "UsageView",
     "UserView",
     "UsersPage",
+    "WorkloadView",
+    "WorkloadsPage",
     "connect",
     "find_center",
 ]

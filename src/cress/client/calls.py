@@ -59,7 +59,15 @@ from cress.protocol.job_views import (
     TasksPage,
     TaskView,
 )
-from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
+from cress.protocol.lease_views import (
+    LeasesPage,
+    LicencesPage,
+    PlanView,
+    ReservationsPage,
+    ReservationView,
+    RoundView,
+    WorkloadsPage,
+)
 from cress.protocol.queries import (
     AuditQuery,
     DryRunQuery,
@@ -79,6 +87,7 @@ from cress.protocol.queries import (
     TasksQuery,
     TokenQuery,
     UsageQuery,
+    WorkloadsQuery,
 )
 
 # Additional seconds for cancelling many jobs, and for a plan for thousands of nodes.
@@ -352,6 +361,11 @@ def leases(
     """List leases; with ``wait`` the answer comes when their ``stamp`` has changed."""
     query = LeasesQuery(workload=workload, group=group, after=after, stamp=stamp, wait=wait)
     return call_of(lease_calls.LEASES, query=query, wait=wait)
+
+
+def workloads(workload: str = "", group: str = "") -> PreparedCall[WorkloadsPage]:
+    """Show what each workload holds in all."""
+    return call_of(lease_calls.WORKLOADS, query=WorkloadsQuery(workload=workload, group=group))
 
 
 def lease(id: str, *, stamp: str = "", wait: float = 0.0) -> PreparedCall[LeasesPage]:

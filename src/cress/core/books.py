@@ -232,11 +232,12 @@ class Books:
     def freed_by(self, attempt: Attempt) -> Ints:
         """Return the amounts that the end of an attempt frees on its node.
 
-        That is its row without the amounts that stay in held leases, plus the idle parts of a lease that ends with it.
+        That is its row without the amounts that stay in held leases, or in all leases of a borrower that gives back its
+        loan, plus the idle parts of a lease that ends with it.
         """
         free: Ints = self.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self.cluster.k_count].copy()
         for lease, (_, amounts) in attempt.inside:
-            if lease.is_held and not attempt.yields:
+            if attempt.keeps or (lease.is_held and not attempt.yields):
                 free -= amounts
         own = self.pool.leases.get(attempt.id)
         if own is not None and own.holder is attempt:

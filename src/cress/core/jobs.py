@@ -74,7 +74,8 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     factor, ``work`` its part of the work ahead of jobs submitted later. ``deadline`` holds for all tasks together, on
     the clock of the core. ``cpu_charge`` is the charge of a task in the accounting ``cpu`` if it is the same on every
     node, because the job asks for cores only. The name of a built-in ``workload`` begins with a character that no
-    other has. Its tasks and claims are charged to its ``accounts``.
+    other has; a job that names its workload ``is_part`` of a framework. Its tasks and claims are charged to its
+    ``accounts``.
     """
 
     job: Job
@@ -92,6 +93,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     cpu_charge: tuple[int, ...] = ()
     most: int = 0
     workload: str = ""
+    is_part: bool = False
     queued: bool = False
     key: tuple[int, int] = (0, 0)
     attempts: dict[int, Attempt] = {}
@@ -118,6 +120,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         self.most = job.max_running
         self.workload = job.workload or _BUILT_IN_OF[job.type]
+        self.is_part = bool(job.workload)
         self.key = (self.submitted, job.id)
         if not isinstance(self.constraints, KindsConstraints):
             self.cpu_charge = self.shape.cpu_charge
@@ -409,10 +412,11 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
     def leaves_to(self, lease: WorkloadLease) -> bool:
         """Return True if its amounts in a lease of its workload stay there when it ends.
 
-        What it yields to another unit does not stay. Neither does what a stopping task leaves to a lease that ends with
-        its tasks: the unit for which it stops counts on it.
+        What a borrower has of its own workload stays when it is stopped for its loan. What a victim yields to another
+        unit does not stay. Neither does what a stopping task leaves to a lease that ends with its tasks: the unit for
+        which it stops counts on it.
         """
-        return not self.yields and (lease.is_held or not self.stopping)
+        return self.keeps or (not self.yields and (lease.is_held or not self.stopping))
 
     def grace(self, options: Options) -> int:
         """Return the time (µs) that it gets after its signal as a victim.
@@ -569,8 +573,8 @@ class InVain(Generic[_State]):
 class Tries:
     """Failed tries for the units of a group.
 
-    They are: to start a unit, to find victims for it, to exchange room within the same group below a MaxQuota, and to
-    make room of fragments.
+    They are: to start a unit, to find victims for it, to exchange room within the same group below a MaxQuota, to make
+    room of fragments, and to start any unit in idle parts of its own workload.
     """
 
     def __init__(self) -> None:
@@ -578,6 +582,7 @@ class Tries:
         self.victims: InVain[tuple[int, int, int, tuple[int, ...]]] = InVain()
         self.exchange: InVain[tuple[int, int, int, str]] = InVain()
         self.fragments: InVain[tuple[int, int, int, int, tuple[int, ...]]] = InVain()
+        self.own: InVain[tuple[int, ...]] = InVain()
 
 
 class Rights(Enum):

@@ -9,7 +9,7 @@ from cress.core.books import Books
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.gates.gates import Gates
 from cress.core.groups.running_limits import head_of, within
-from cress.core.jobs import GroupState, JobEntry
+from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room.evictions import Evictions
 from cress.core.making_room.in_leases import InLeases
@@ -53,6 +53,8 @@ class Offers:
         """
         group.beyond = None
         if self._offer(group, current):
+            return True
+        if group.held_to is Rights.ABOVE and self._room_maker.start_apart(group, current):
             return True
         if group.beyond is not None and self._room_maker.exchange(*group.beyond, current):
             return True

@@ -65,6 +65,8 @@ class Pool:
         self.stamp = 0
         # Leases without a task that are kept for a while, longest idle first.
         self.waiting: dict[int, WorkloadLease] = {}
+        # Leases and tasks that hold another amount since a shell has asked last.
+        self.resized: dict[int, None] = {}
 
     # --- questions -----------------------------------------------------------------------------------------
 
@@ -96,6 +98,18 @@ class Pool:
         return (base is not None and base.amounts[0] >= least) or any(
             max(part.amounts) >= least for device, part in lease.idle.items() if device != NO_DEVICE
         )
+
+    def size(self, lease: WorkloadLease) -> ResourceVector:
+        """Return all that a lease holds: the use of its holder, its tasks, its loans and its idle parts."""
+        inside = [amounts for task in lease.tasks.values() for of, (_, amounts) in task.inside if of is lease]
+        parts = [part.amounts for part in (*lease.idle.values(), *lease.lent)]
+        own = [] if lease.holder is None else [lease.holder.amounts]
+        return tuple(map(sum, zip(*own, *inside, *parts, strict=True)))
+
+    def take_resized(self) -> list[int]:
+        """Return the leases, or the tasks that held them, that hold another amount since the last call."""
+        found, self.resized = list(self.resized), {}
+        return found
 
     # --- pieces --------------------------------------------------------------------------------------------
 
@@ -208,6 +222,7 @@ class Pool:
         """Free amounts of an idle part for a claim of its workload; an empty lease ends."""
         lease = self.leases[id]
         self.take(lease, piece)
+        self.resized[id] = None
         self._close_if_empty(lease)
 
     def _close_if_empty(self, lease: WorkloadLease) -> None:
@@ -326,8 +341,17 @@ class Pool:
         if not lease.tasks and lease.holder is None:
             self.close(lease)
             return
+        if lease.idle:
+            self.resized[id] = None
         for device, part in list(lease.idle.items()):
             self.take(lease, (device, part.amounts))
+
+    def reduce_by(self, lease: WorkloadLease, pieces: Iterable[Piece]) -> None:
+        """Return these pieces of the idle parts of a lease to the cluster; an empty lease ends."""
+        for piece in pieces:
+            self.take(lease, piece)
+        self.resized[lease.id] = None
+        self._close_if_empty(lease)
 
     def close(self, lease: WorkloadLease) -> None:
         """End a lease: idle parts become free, lent parts become the borrowers' own."""
@@ -341,6 +365,7 @@ class Pool:
         for attempt in lease.tasks.values():
             attempt.inside = tuple(each for each in attempt.inside if each[0] is not lease)
         self.waiting.pop(lease.id, None)
+        self.resized.pop(lease.id, None)
         del self.leases[lease.id]
         del lease.workload.leases[lease.id]
         if not lease.workload.leases:
@@ -367,6 +392,7 @@ class Pool:
         An empty lease ends.
         """
         lease = self._leave(part)
+        self.resized[lease.id] = None
         self._close_if_empty(lease)
 
     def _leave(self, part: LeaseRow) -> WorkloadLease:

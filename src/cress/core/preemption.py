@@ -143,66 +143,81 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
     """Return victims of lower priority in the workload of ``job`` (source F), beside the reservations in force, or
     ``None``.
 
-    The jobs of a workload have equal shares: the job takes up to its share, and no victim leaves its job below its
-    own.
+    The jobs of a workload have equal shares (``_give_way``).
     """
-    may = {each.slot for each in _beyond_their_share(core, job)}
-    if not may:
-        return None
-    search = _VictimSearch(core, job, [], own=True, only=may)
-    found = search.plan(beyond=False) or search.plan(beyond=True)
-    if found is not None and job.shape.size == 1:
-        found.leased = tuple(part for each in found.attempts for part in core.pool.brought(each))
-    return found
+    for may in _give_way(core, job):
+        search = _VictimSearch(core, job, [], own=True, only={each.slot for each in may})
+        found = search.plan(beyond=False) or search.plan(beyond=True)
+        if found is not None:
+            if job.shape.size == 1:
+                found.leased = tuple(part for each in found.attempts for part in core.pool.brought(each))
+            return found
+    return None
 
 
-def _beyond_their_share(core: Books, job: JobEntry) -> list[Attempt]:
-    """Return the tasks of lower priority without which every job of the workload keeps its equal share.
+def _give_way(core: Books, job: JobEntry) -> Iterator[list[Attempt]]:
+    """Yield the tasks of lower priority in the workload of ``job`` that may give way to it; more of them each time.
 
-    Empty if ``job`` would exceed its own share.
+    First those without which every job keeps its equal share. If these do not suffice, also one more task of each job
+    that has more than its share. A job takes up to its share. If nothing of it runs yet, its first unit may be larger
+    than its share, and may at last take any task of lower priority. So no task is too large to give way.
     """
-    tasks = [each for each in job.group.attempts.values() if each.job.workload == job.workload]
-    jobs = {each.job.job.id for each in tasks} | {job.job.id}
-    cost: dict[int, int] = dict.fromkeys(jobs, 0)
-    for each in tasks:
-        cost[each.job.job.id] += each.charge[0]
+    tasks = [task for task in job.group.attempts.values() if task.job.workload == job.workload and not task.stopping]
+    entries = {task.job.job.id: task.job for task in tasks} | {job.job.id: job}
+    cost = {number: sum(claim.charge[0] for claim in entry.claims) for number, entry in entries.items()}
+    for task in tasks:
+        cost[task.job.job.id] += task.charge[0]
+    total, first = sum(cost.values()), not cost[job.job.id]
     own = cost[job.job.id] + charge_of_tasks(job, job.shape.size, core.cluster)[0]
-    if len(jobs) < 2 or own * len(jobs) > sum(cost.values()):
-        return []
-    total = sum(cost.values())
-    may: list[Attempt] = []
-    for each in sorted(tasks, key=lambda each: (-each.start, -each.id)):
-        left = cost[each.job.job.id] - each.charge[0]
-        if each.job.job.priority < job.job.priority and left * len(jobs) >= total:
-            may.append(each)
-            cost[each.job.job.id] = left
-    return may
+    if len(cost) < 2 or (own * len(cost) > total and not first):
+        return
+    lower = [
+        task
+        for task in sorted(tasks, key=lambda task: (-task.start, -task.id))
+        if task.job.job.priority < job.job.priority
+    ]
+    within: list[Attempt] = []
+    for task in lower:
+        left = cost[task.job.job.id] - task.charge[0]
+        if left * len(cost) >= total:
+            within.append(task)
+            cost[task.job.job.id] = left
+    across: dict[int, Attempt] = {}
+    for task in lower:
+        if task not in within and cost[task.job.job.id] * len(cost) > total:
+            across.setdefault(task.job.job.id, task)
+    found: list[Attempt] = []
+    for more in (within, [*within, *across.values()], lower if first else []):
+        if len(more) > len(found):
+            found = more
+            yield found
 
 
-def leave_to(core: Books, job: JobEntry) -> set[int]:
-    """Return the ids of tasks inside leases of the workload of ``job`` that give way to it, for their lower
-    priority.
+def leave_to(core: Books, job: JobEntry) -> Iterator[set[int]]:
+    """Yield the ids of tasks inside leases of the workload of ``job`` that may give way to it, for their lower
+    priority; more of them each time.
     """
     group, now = job.group, core.now
     if group.options.preempt_within == "off":
-        tasks = _beyond_their_share(core, job)
+        choices = _give_way(core, job)
     else:
-        tasks = [
-            each
-            for each in group.attempts.values()
-            if each.job.workload == job.workload
-            and not (each.due and now < each.keeps_until)
-            and group.policy.outranks(job, each.job, each.start)
-            and not (group.spec.policy is SchedPolicy.URGENCY and each.job.takes_back(job, now))
-        ]
+        choices = iter([[
+            task
+            for task in group.attempts.values()
+            if task.job.workload == job.workload
+            and not (task.due and now < task.keeps_until)
+            and group.policy.outranks(job, task.job, task.start)
+            and not (group.spec.policy is SchedPolicy.URGENCY and task.job.takes_back(job, now))
+        ]])  # fmt: skip
     latest = now - group.options.min_runtime
-    return {
-        each.id
-        for each in tasks
-        if each.inside and each.start <= latest
-        # A gang yields only as a whole, a database never, and a service keeps its minimum.
-        and not each.job.job.gang and each.job.job.type is not JobType.DATABASE and not each.job.job.minimum
-    }  # fmt: skip
+    for tasks in choices:
+        yield {
+            task.id
+            for task in tasks
+            if task.inside and task.start <= latest
+            # A gang yields only as a whole, a database never, and a service keeps its minimum.
+            and not task.job.job.gang and task.job.job.type is not JobType.DATABASE and not task.job.job.minimum
+        }  # fmt: skip
 
 
 def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) -> Eviction | None:
@@ -714,12 +729,14 @@ def _latest_end(core: Books, job: JobEntry) -> int:
 def _devices_come_free(core: Books, stopping: Bools) -> Bools:
     """Return the slots whose devices count as free.
 
-    These are the slots of ``stopping`` tasks outside held leases, and the idle parts of leases that end.
+    These are the slots of ``stopping`` tasks whose amounts stay in no lease, and the idle parts of leases that end.
     """
     leases = [lease for lease in core.pool.leases.values() if lease.holder is not None]
-    if not leases:
+    staying = [attempt.slot for attempt in core.leaving.values() if attempt.keeps and attempt.inside]
+    if not leases and not staying:
         return stopping
     found = stopping.copy()
+    found[staying] = False
     for lease in leases:
         if lease.is_held:
             found[[each.slot for each in lease.tasks.values()]] = False

@@ -19,9 +19,11 @@ from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, c
 from cress.core.gates.gates import Gates
 from cress.core.invariants import broken_invariants
 from cress.core.ledger import Fact, Ledger
+from cress.core.making_room.apart import Apart
 from cress.core.making_room.evictions import Evictions
 from cress.core.making_room.in_leases import InLeases
 from cress.core.making_room.maker import RoomMaker
+from cress.core.making_room.own_parts import OwnParts
 from cress.core.offers import Offers
 from cress.core.outlook import Behind, TimeLeft, foreseen, outlook
 from cress.core.passes import Decided
@@ -64,9 +66,10 @@ class Scheduler:
         starts = TaskStarts(books, decided, gates.pending)
         starter = Starter(books, decided, starts, gates.pending)
         claims = Claims(books, decided, starts)
-        in_leases = InLeases(books, decided, starts, claims)
+        in_leases = InLeases(books, decided, starts, claims, OwnParts(books, starts))
         evictions = Evictions(books, claims)
-        room_maker = RoomMaker(books, decided, claims, in_leases, evictions)
+        apart = Apart(books, gates, starter, evictions)
+        room_maker = RoomMaker(books, decided, claims, in_leases, evictions, apart)
         self.offers = Offers(books, gates, starter, claims, in_leases, evictions, room_maker)
         self.cycle = Cycle(books, decided, gates, starter, in_leases, evictions, self.offers)
         self._upkeep = Upkeep(books, decided, claims)

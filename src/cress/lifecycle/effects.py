@@ -117,6 +117,18 @@ class LeaseChanged(msgspec.Struct, frozen=True):
     text: str
 
 
+class LeaseResized(msgspec.Struct, frozen=True):
+    """A lease holds another amount; ``job`` and ``task`` are its holder, ``None`` if the center keeps it."""
+
+    attempt: int
+    job: int | None
+    task: int | None
+    workload: str
+    node: str
+    group: str
+    text: str
+
+
 class TaskMoved(msgspec.Struct, frozen=True):
     """A task is stopped on its node to run on another one; ``text`` is the target and the reason."""
 
@@ -141,6 +153,7 @@ Notice: TypeAlias = (
     TaskMoved
     | RoundEnded
     | LeaseChanged
+    | LeaseResized
     | CordonChanged
     | Overloaded
     | Recovered

@@ -167,6 +167,8 @@ class Machine(Context):
         self._decide()
         out.more = self.more
         leases.note_stops(self)
+        if self.core.pool.resized:
+            leases.note_sizes(self)
         out.notices = list(self.noticed.notices(self.nodes, self.core))
         yield
         out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))

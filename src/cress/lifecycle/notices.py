@@ -11,6 +11,7 @@ from cress.lifecycle.effects import (
     DeadlineAtRisk,
     DeadlineMissed,
     LeaseChanged,
+    LeaseResized,
     Notice,
     Overloaded,
     Recovered,
@@ -34,7 +35,7 @@ class Noticed:
         self._problems: dict[str, str] = {}
         self._rolled_back: dict[int, str] = {}
         self._deadlines: list[DeadlineAtRisk | DeadlineMissed] = []
-        self._leases: list[LeaseChanged] = []
+        self._leases: list[LeaseChanged | LeaseResized] = []
         self._moves: list[TaskMoved | RoundEnded] = []
         self._skipped: list[RunSkipped] = []
 
@@ -58,7 +59,7 @@ class Noticed:
         """Keep the notice of a deadline."""
         self._deadlines.append(notice)
 
-    def lease(self, notice: LeaseChanged) -> None:
+    def lease(self, notice: LeaseChanged | LeaseResized) -> None:
         """Keep the notice of a lease."""
         self._leases.append(notice)
 

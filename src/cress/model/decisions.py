@@ -140,10 +140,14 @@ class AdvanceReservationMoved(msgspec.Struct, frozen=True, tag=True, gc=False):
     places: tuple[tuple[str, int], ...]
 
 
-class LeaseReduced(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Return the idle parts of a lease to the cluster; a lease without a task of its workload ends."""
+class LeaseReduced(msgspec.Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
+    """Return idle parts of a lease to the cluster: these ``parts``, or all of them; an empty lease ends.
+
+    If all of them return, a lease without a task of its workload ends, whatever it has lent.
+    """
 
     lease: int
+    parts: tuple[LeasePart, ...] = ()
 
 
 class WouldPreempt(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -62,6 +62,35 @@ class LeasesPage(View, frozen=True):
     note: str = ""
 
 
+class WorkloadView(View, frozen=True):
+    """The sums over all leases of a workload of a group.
+
+    ``leases`` is the number of its leases, of which the center keeps ``kept`` itself; ``waiting`` more are requested.
+    ``holds`` is the sum of them: the use of their holders (``uses``), idle parts (``idle``), parts of its tasks
+    (``tasks``), and loans to others (``lent``). ``borrows`` is what its own tasks have of leases of other workloads.
+    ``nodes`` is what it holds on each node.
+    """
+
+    workload: str
+    group: str
+    leases: int = 0
+    kept: int = 0
+    waiting: int = 0
+    holds: Resources = {}
+    uses: Resources = {}
+    idle: Resources = {}
+    tasks: Resources = {}
+    lent: Resources = {}
+    borrows: Resources = {}
+    nodes: dict[str, Resources] = {}
+
+
+class WorkloadsPage(View, frozen=True):
+    """Workloads with leases, by group and name."""
+
+    workloads: tuple[WorkloadView, ...]
+
+
 class MoveView(View, frozen=True):
     """A move of a task from ``node`` to ``to``.
 

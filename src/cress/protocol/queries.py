@@ -148,6 +148,13 @@ class LeasesQuery(LeaseQuery, frozen=True):
     after: Annotated[int, Meta(ge=WAITING_FIRST, le=2**63 - 1)] | None = None
 
 
+class WorkloadsQuery(Query, frozen=True):
+    """The sums of workloads of one group, or of the workload with this name."""
+
+    group: str = ""
+    workload: str = ""
+
+
 class MovesQuery(Query, frozen=True, rename={"job": "for"}):
     """A plan for a waiting job (``for``), or for goals separated by commas.
 

@@ -23,7 +23,7 @@ from cress.center.process.turns import in_turns
 from cress.center.requests.lease_requests import lease_specs, pinned, read_one
 from cress.center.secrets.checks import check_secrets
 from cress.center.views.jobs import run_of
-from cress.center.views.leases import kept_lease, leases_of_job, stamp_of
+from cress.center.views.leases import WorkloadSums, kept_lease, leases_of_job, stamp_of
 from cress.lifecycle.inputs import ReleaseLeases, RenewLeases, Submit, UseLease
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError, NotAccepted
@@ -32,8 +32,8 @@ from cress.model.jobfile.job import below
 from cress.model.vectors import parse_vector
 from cress.protocol.bodies import CountBody, UseBody
 from cress.protocol.calls import lease_calls
-from cress.protocol.lease_views import LeasesPage, LeaseView
-from cress.protocol.queries import WAITING_FIRST, DryRunQuery, LeaseQuery, LeasesQuery
+from cress.protocol.lease_views import LeasesPage, LeaseView, WorkloadsPage
+from cress.protocol.queries import WAITING_FIRST, DryRunQuery, LeaseQuery, LeasesQuery, WorkloadsQuery
 
 router = Routes()
 
@@ -83,6 +83,25 @@ async def leases(request: Request) -> Response:
     async with committer.turns.long_answer():
         found = await page()
     return reply(await _changed(request, found, page, query))
+
+
+@router.answers(lease_calls.WORKLOADS)
+async def workloads(request: Request) -> Response:
+    """Return what each workload holds in all, of the leases that the caller sees."""
+    committer, query, sight = committer_of(request), query_of(request, WorkloadsQuery), sight_of(request)
+    sums = WorkloadSums(committer)
+
+    def wanted(group: str, workload: str) -> bool:
+        return _wanted(group, workload, query) and sight.has("", group)
+
+    async with committer.turns.long_answer():
+        async for job in in_turns(list(committer.machine.leases.values())):
+            if _wanted(job.job.group or DEFAULT_GROUP, job.job.workload, query) and sees(request, job):
+                sums.add_request(job)
+        async for kept in in_turns(list(committer.machine.core.pool.leases.values())):
+            if kept.holder is None and wanted(kept.workload.group.name, kept.workload.name):
+                sums.add_kept(kept)
+        return reply(WorkloadsPage(workloads=tuple(sums.views(wanted))))
 
 
 @router.answers(lease_calls.LEASE)
@@ -305,7 +324,7 @@ def _place(view: LeaseView) -> int:
     return (view.job or 0) + WAITING_FIRST if view.attempt is None else view.attempt
 
 
-def _wanted(group: str, workload: str, query: LeasesQuery) -> bool:
+def _wanted(group: str, workload: str, query: LeasesQuery | WorkloadsQuery) -> bool:
     return query.group in ("", group) and query.workload in ("", workload)
 
 

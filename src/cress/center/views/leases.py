@@ -13,7 +13,7 @@ from cress.center.views.jobs import moment, resources
 from cress.lifecycle.tables.timers import TERM
 from cress.model.group import DEFAULT_GROUP
 from cress.model.times import SECOND
-from cress.protocol.lease_views import LeaseTask, LeaseView
+from cress.protocol.lease_views import LeaseTask, LeaseView, WorkloadView
 
 if TYPE_CHECKING:
     from cress.center.committing.committer import Committer
@@ -53,6 +53,73 @@ def kept_lease(committer: Committer, lease: WorkloadLease, sees: Sees) -> LeaseV
         lent=lent,
         attempt=lease.id,
     )
+
+
+class WorkloadSums:
+    """Adds up what each workload holds, lease by lease."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._core = committer.machine.core
+        self._views: dict[tuple[str, str], WorkloadView] = {}
+        self._amounts: dict[tuple[str, str], dict[str, ResourceVector]] = {}
+        self._nodes: dict[tuple[str, str], dict[str, ResourceVector]] = {}
+
+    def add_request(self, job: LiveJob) -> None:
+        """Add the leases of one request."""
+        key = (job.job.group or DEFAULT_GROUP, job.job.workload)
+        self._count(key, waiting=job.waiting if not job.ending else 0)
+        for attempt in job.attempts.values():
+            known = self._core.attempts.get(attempt.id)
+            uses = job.job.request if known is None else known.amounts
+            self._add(key, attempt.node, uses, self._core.pool.leases.get(attempt.id))
+
+    def add_kept(self, lease: WorkloadLease) -> None:
+        """Add a lease that the center keeps."""
+        key = (lease.workload.group.name, lease.workload.name)
+        self._count(key, kept=1)
+        self._add(key, self._core.cluster.names[lease.node], (), lease)
+
+    def views(self, wanted: Callable[[str, str], bool]) -> list[WorkloadView]:
+        """Return the sums, by group and workload, also of workloads that only borrow."""
+        for lease in self._core.pool.leases.values():
+            for part in lease.lent:
+                assert part.borrower is not None
+                job = part.borrower.job
+                if job.is_part and wanted(job.group.name, job.workload):
+                    self._count((job.group.name, job.workload))
+                    self._plus((job.group.name, job.workload), "borrows", part.amounts)
+        dimensions = self._core.dimensions
+        return [
+            msgspec.structs.replace(
+                view,
+                **{name: resources(amounts, dimensions) for name, amounts in self._amounts[key].items()},
+                nodes={node: resources(amounts, dimensions) for node, amounts in sorted(self._nodes[key].items())},
+            )
+            for key, view in sorted(self._views.items())
+        ]
+
+    def _count(self, key: tuple[str, str], *, kept: int = 0, waiting: int = 0) -> None:
+        view = self._views.get(key)
+        if view is None:
+            view = WorkloadView(group=key[0], workload=key[1])
+            self._amounts[key], self._nodes[key] = {}, {}
+        self._views[key] = msgspec.structs.replace(view, kept=view.kept + kept, waiting=view.waiting + waiting)
+
+    def _add(self, key: tuple[str, str], node: str, uses: ResourceVector, lease: WorkloadLease | None) -> None:
+        parts = {"uses": uses}
+        if lease is not None:
+            parts["idle"] = lease.idle_amounts()
+            parts["tasks"] = _sum([amounts for _, amounts in _pieces(lease)])
+            parts["lent"] = _sum([part.amounts for part in lease.lent])
+        for name, amounts in parts.items():
+            self._plus(key, name, amounts)
+        holds = _sum(list(parts.values()))
+        self._plus(key, "holds", holds)
+        self._nodes[key][node] = _sum([self._nodes[key].get(node, ()), holds])
+        self._views[key] = msgspec.structs.replace(self._views[key], leases=self._views[key].leases + 1)
+
+    def _plus(self, key: tuple[str, str], name: str, amounts: ResourceVector) -> None:
+        self._amounts[key][name] = _sum([self._amounts[key].get(name, ()), amounts])
 
 
 def stamp_of(leases: Iterable[LeaseView]) -> str:

@@ -43,7 +43,14 @@ from cress.protocol.job_views import (
     TasksPage,
     TaskView,
 )
-from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
+from cress.protocol.lease_views import (
+    LeasesPage,
+    LicencesPage,
+    PlanView,
+    ReservationsPage,
+    ReservationView,
+    RoundView,
+)
 from cress.protocol.logs import Piece
 from cress.protocol.queries import JOBS_OF_A_PAGE, TASKS_OF_A_PAGE, JobsQuery, TasksQuery, UsageQuery
 from cress.protocol.views import Value

@@ -16,10 +16,12 @@ from cress.client.job_keywords import Duration, Resource
 from cress.client.jobs import JobFile, mapping_of
 from cress.client.lease_changes import job_of
 from cress.client.lease_keywords import AskKeys, LeaseKeys, body_of
-from cress.protocol.lease_views import LeasesPage, LeaseView
+from cress.protocol.lease_views import LeasesPage, LeaseView, WorkloadView
 
 # The present views of leases.
 Views: TypeAlias = list[LeaseView]
+# What workloads hold in all.
+Sums: TypeAlias = list[WorkloadView]
 
 
 class Leases:
@@ -79,6 +81,11 @@ class Leases:
     def list(self, *, workload: str = "", group: str = "") -> Views:
         """Return all leases, or those of a workload or group: waiting ones, held ones, those that the center keeps."""
         return lease_operations.listed(workload, group, self._center)
+
+    def workloads(self, *, workload: str = "", group: str = "") -> Sums:
+        """Return what each workload holds in all, or one of them: sums over its leases, in all and on each node."""
+        page = self._center.ask(calls.workloads(workload, group))
+        return [*page.workloads]
 
     def get(self, id: str | int) -> Views:
         """Return a lease (JOB.TASK) or all leases of one request (JOB); none if they have ended."""

@@ -247,6 +247,7 @@ class AttemptAppliers:
         """
         attempt = self._attempts[fact.attempt]
         if not attempt.stopping:
+            attempt.keeps = True
             self.leave(attempt, self._books.now + fact.grace)
             workload = self._pool.workload(self._jobs[fact.by])
             if workload is not None:

@@ -89,7 +89,7 @@ class ClaimAppliers:
         dissolve(self._books, self._jobs[fact.job], fact.task)
 
     def _lease_reduced(self, fact: LeaseReduced) -> None:
-        self._check_overdrawn(reduce_lease(self._books, fact.lease))
+        self._check_overdrawn(reduce_lease(self._books, fact.lease, fact.parts))
 
     def _lease_used(self, event: LeaseUsed) -> None:
         self._check_overdrawn(use_by_holder(self._books, event.lease, event.amounts))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cress.core.books import Books
 from cress.core.jobs import NO_DEVICE, Attempt, WorkloadLease
 from cress.core.kernels.holding import NONE
 from cress.core.tables import devices
+from cress.model.decisions import LeasePart
 from cress.model.resources import ResourceVector
 
 
@@ -32,12 +35,15 @@ def use_by_holder(core: Books, number: int, amounts: ResourceVector) -> int:
     return lease.node
 
 
-def reduce_lease(core: Books, number: int) -> int:
-    """Return the idle parts of a lease to the cluster; an empty one ends. Return the node."""
+def reduce_lease(core: Books, number: int, parts: Iterable[LeasePart] = ()) -> int:
+    """Return these idle ``parts`` of a lease to the cluster, or all of them; an empty lease ends. Return the node."""
     lease = core.pool.leases.get(number)
     if lease is None:
         return NONE
-    core.pool.reduce(number)
+    if parts:
+        core.pool.reduce_by(lease, [core.pool.placed(lease.node, part) for part in parts])
+    else:
+        core.pool.reduce(number)
     holder = lease.holder
     if holder is not None and not any(holder.amounts) and not lease.tasks and not holder.stopping:
         core.let_stop(holder)
@@ -50,7 +56,11 @@ def leave_node(core: Books, f: int) -> None:
         assert lease.holder is not None
         lease.wanted = lease.holder.job.job.request
         settle(core, lease)
+    held = [lease.holder for lease in core.pool.leases.values() if lease.node == f and lease.holder is not None]
     core.pool.close_on(f)
+    for holder in held:
+        if holder.amounts != holder.job.job.request:
+            core.pool.resized[holder.id] = None
 
 
 def settle(core: Books, lease: WorkloadLease) -> None:
@@ -123,4 +133,5 @@ def _recall(core: Books, lease: WorkloadLease) -> None:
             continue
         coming = list(map(sum, zip(coming, *gives, strict=True)))
         if not borrower.stopping:
+            borrower.keeps = True
             core.let_stop(borrower)

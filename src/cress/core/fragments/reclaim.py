@@ -151,7 +151,7 @@ def _leaving_on(
     goes = [
         task
         for task in has
-        if not task.stopping and task.job is not job and (task.id in may or (task.parts and not task.inside))
+        if not task.stopping and task.job is not job and (task.id in may or _only_borrows(task, workload))
     ]
     taken: list[Attempt] = []
     for attempt in sorted(goes, key=lambda task: (_rank(task), _lost_work(core, [task]), -task.id)):
@@ -168,6 +168,11 @@ def _leaving_on(
         else:
             leave(attempt, 1)
     return taken
+
+
+def _only_borrows(attempt: Attempt, workload: GroupWorkload) -> bool:
+    """Return True if a task has a loan, and nothing of leases of a workload as its own."""
+    return bool(attempt.parts) and not any(lease.workload is workload for lease, _ in attempt.inside)
 
 
 class _Coming:
@@ -195,8 +200,14 @@ class _Coming:
         _free_device(self._core, self._row, self._f, device, amounts, sign)
 
     def add_ended(self, attempt: Attempt, pieces: list[Piece], sign: int) -> None:
-        """Add the amounts that the end of a borrower frees: its own row, and these parts."""
-        held = self._core.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self._core.cluster.k_count]
+        """Add the amounts that the end of a borrower frees: these parts, and its row.
+
+        Its parts of leases of its own workload stay there.
+        """
+        held = self._core.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self._core.cluster.k_count].copy()
+        for _, (device, amounts) in attempt.inside:
+            if device == NO_DEVICE:
+                held -= amounts
         self._level += sign * held
         for device, amounts in pieces:
             self.add(device, amounts, sign)

@@ -28,7 +28,7 @@ from cress.core.kernels.holding import AMOUNTS, FREE, OUT, USABLE
 from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
-from cress.model.decisions import LeasePart
+from cress.model.decisions import LeasePart, LeaseReduced
 from cress.model.job import JobType
 from cress.model.node import Allocated
 from cress.model.resources import ResourceVector
@@ -248,15 +248,16 @@ def given_back_from(lease: WorkloadLease) -> int:
     return holder.start + holder.job.job.min_time
 
 
-def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list[int]:
-    """Return leases of the yielding groups whose idle parts make room for a task on one node, beside the bookings
-    there.
+def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list[LeaseReduced]:
+    """Return what leases of the yielding groups must return of their idle parts so that a task fits on one node, beside
+    the bookings there.
 
-    The node that needs the fewest leases wins.
+    The node that needs the fewest leases wins. A lease returns what the task lacks, and devices one by one. A lease
+    with a holder ends.
     """
     pool, cluster = core.pool, core.cluster
     booked = booked_on(core)
-    best: list[int] | None = None
+    best: list[LeaseReduced] | None = None
     nodes: set[int] = set()
     for workload in pool.workloads.values():
         if workload.group.name in yielding:
@@ -270,18 +271,35 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
             # Promises to others are served from unallocated amounts, not from leases.
             free = np.maximum(free - booked[f], 0)
         left = (free - job.shape.request_array).tolist()
-        needed: list[int] = []
+        needed: list[LeaseReduced] = []
         for lease in sorted(leases.values(), key=lambda lease: (-lease.idle_amounts()[0], lease.id)):
             if min(left) >= 0:
                 break
             if lease.workload.group.name in yielding and given_back_from(lease) <= core.now:
-                needed.append(lease.id)
-                left = list(map(int.__add__, left, lease.idle_amounts()))
+                parts = _lacking_parts(core, lease, left)
+                if parts:
+                    needed.append(LeaseReduced(lease.id, parts if lease.holder is None else ()))
+                    left = list(map(int.__add__, left, lease.idle_amounts()))
         if needed and min(left) >= 0 and (best is None or len(needed) < len(best)):
             best = needed
             if len(best) == 1:
                 break
     return best or []
+
+
+def _lacking_parts(core: Books, lease: WorkloadLease, left: Sequence[int]) -> tuple[LeasePart, ...]:
+    """Return the idle parts of a lease that cover what ``left`` is below 0, or all that it has of it."""
+    lacks = [max(0, -amount) for amount in left]
+    parts = []
+    for device, part in sorted(lease.idle.items()):
+        gives = tuple(map(min, lacks, part.amounts))
+        if device != NO_DEVICE and any(gives):
+            # A task takes a share of one device, or whole devices.
+            gives = part.amounts
+        if any(gives):
+            lacks = [max(0, lack - given) for lack, given in zip(lacks, gives, strict=True)]
+            parts.append(core.pool.named(lease.id, lease.node, (device, gives)))
+    return tuple(parts)
 
 
 def is_open(core: Books, job: JobEntry, f: int) -> bool:

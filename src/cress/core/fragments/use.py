@@ -87,6 +87,7 @@ def leave_leases(core: Books, attempt: Attempt, again: bool) -> None:
         work = (core.now - attempt.start) * max(1, attempt.amounts[0])
         # A part already returned to its owner belongs to no lease any more, but it was a loan too.
         core.pool.limit.ended(work, loan=bool(attempt.parts), again=again and not attempt.job.cancelled)
+    core.pool.resized.pop(attempt.id, None)
     if attempt.id in core.pool.leases and core.pool.leases[attempt.id].holder is attempt:
         core.pool.close(core.pool.leases[attempt.id])
     lenders = {part.lease.id: part.lease for part in attempt.parts if part.lease is not None}
@@ -109,10 +110,10 @@ def give_to_claim(core: Books, fact: Claim, job: JobEntry, f: int) -> list[int]:
     giving_back = []
     for number in fact.victims:
         victim = core.attempts[number]
-        victim.yields = True
         owned = [loan for loan in victim.parts if loan.lease is not None and loan.lease.workload is workload]
         for loan in owned:
             pool.leave_to_borrower(loan)
+        victim.yields, victim.keeps = True, bool(owned)
         if owned:
             giving_back.append(number)
     return giving_back

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from cress.core.books import Books
 from cress.core.gates.advance import Gaps, ReservedNodes
 from cress.core.gates.balance import BalanceGate
@@ -17,6 +19,7 @@ from cress.core.gates.pending import Pending
 from cress.core.gates.rights import HeldToRights, is_cooling, is_within_rights
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.placing.vetoes import Veto
+from cress.core.tables.arrays import Bools
 
 Row: TypeAlias = tuple[Gate[Any], ...]
 
@@ -100,12 +103,30 @@ class Gates:
     def _waits_for_room(self, group: GroupState) -> bool:
         """Return True if a unit of the group waits for room, and not for the group's own cooling-off."""
         cools = is_cooling(self._core, group)
-        return any(
+        return any(self._unit_waits_for_room(job, cools) for job in group.policy)
+
+    def _unit_waits_for_room(self, job: JobEntry, cools: bool) -> bool:
+        return (
             all(gate.find(job) is None for gate in self.lasting)
             and self.guarantees.find(job) is None
             and (not cools or is_within_rights(self._core, job, Rights.ABOVE))
-            for job in group.policy
         )
+
+    def wanted_from(self, group: GroupState) -> Bools:
+        """Return the nodes that waiting units of other groups than ``group`` could use, at the latest when empty."""
+        core, seen = self._core, set[int]()
+        found: Bools = np.zeros(core.cluster.node_count, np.bool_)
+        for other in core.groups.waiting():
+            cools = is_cooling(core, other)
+            for job in other.policy if other is not group else ():
+                if job.shape.row in seen or not self._unit_waits_for_room(job, cools):
+                    continue
+                seen.add(job.shape.row)
+                for kind in job.shape.every_kind:
+                    found |= core.fit.room_when_empty(kind) > 0
+                if found.all():
+                    return found
+        return found
 
     def refuse(self, job: JobEntry) -> int | None:
         """Return the time (µs) at which the first gate that refuses a unit ends to do so by itself, and note the

@@ -7,16 +7,16 @@ from itertools import islice
 
 from cress.core.books import Books
 from cress.core.fragments.reclaim import find_leaving, find_reclaim
-from cress.core.fragments.search import awaited_on, find_loan, given_back_from, may_use, own_room, returnable_for
+from cress.core.fragments.search import find_loan, given_back_from, may_use, returnable_for
 from cress.core.gates.rights import takers_for
 from cress.core.groups.lenders import yielding_to
-from cress.core.jobs import Attempt, GroupState, JobEntry
+from cress.core.jobs import Attempt, JobEntry
+from cress.core.making_room.own_parts import OwnParts
 from cress.core.passes import Decided, Pass
 from cress.core.placing.vetoes import Verdict
 from cress.core.preemption import Eviction
 from cress.core.starting.claims import Claims
 from cress.core.starting.starts import TaskStarts
-from cress.model.decisions import LeaseReduced
 from cress.model.times import NEVER
 
 # The number of jobs of a group that are considered for loans.
@@ -26,8 +26,9 @@ _LOOKED_AT = 100
 class InLeases:
     """Step f of the cycle: starts inside leases, and decisions that free room there."""
 
-    def __init__(self, books: Books, decided: Decided, starts: TaskStarts, claims: Claims) -> None:
+    def __init__(self, books: Books, decided: Decided, starts: TaskStarts, claims: Claims, own_parts: OwnParts) -> None:
         self._books = books
+        self._own = own_parts
         self._decided = decided
         self._starts = starts
         self._claims = claims
@@ -36,63 +37,18 @@ class InLeases:
         self._reservations = books.reservations
 
     def start_any(self, current: Pass) -> bool:
-        """Start a task inside a lease, in any order of groups.
-
-        Other tasks left leases of its workload for it, or its group cools off.
-        """
-        for workload in self._pool.workloads.values():
-            for f in workload.awaited:
-                job = awaited_on(self._books, workload, f)
-                if job is not None and not current.refuses(job) and self.start_in_own(job):
-                    return True
-        return any(self._start_while_cooling(group, current) for group in self._books.groups)
-
-    def _start_while_cooling(self, group: GroupState, current: Pass) -> bool:
-        """Start one of the first jobs of a group that cools off, inside the leases that the group holds.
-
-        It takes no room from others.
-        """
-        if group.kept.preempted_at is None or current.now >= group.cools_until():
-            return False
-        workloads = [each for (name, _), each in self._pool.workloads.items() if name == group.name and each.idle_on]
-        if not any(lease.is_held for each in workloads for lease in each.leases.values()):
-            return False
-        tried: set[tuple[str, int]] = set()
-        for job in islice(group.policy, _LOOKED_AT):
-            kind = (job.workload, job.shape.row)
-            workload = self._pool.workload(job)
-            if kind in tried or workload not in workloads or not may_use(job) or current.refuses(job):
-                continue
-            tried.add(kind)
-            room = own_room(self._books, job, workload, held=True)
-            if room is not None:
-                self._starts.start_in(job, room)
-                group.verdict = Verdict.PLACED
-                return True
-        return False
+        """Start a task in idle parts of its own workload, in any order of groups."""
+        return self._own.start_any(current)
 
     def start_in_own(self, job: JobEntry, *, due: bool = False) -> bool:
-        """Start the next task of a job in idle parts of leases of its own workload, if they have room."""
-        workload = self._pool.workload(job)
-        if workload is None or not workload.idle_on or not may_use(job):
-            return False
-        asks = job.shape.match is not None
-        sign = (workload.stamp, job.job.id, self._cluster.loosened, self._cluster.stamp if asks else 0)
-        if sign == workload.no_room:
-            return False
-        room = own_room(self._books, job, workload)
-        if room is None:
-            workload.no_room = sign
-            return False
-        self._starts.start_in(job, room, due=due)
-        job.group.verdict = Verdict.PLACED
-        return True
+        """Start the next task of a job in idle parts of its own workload, if they have room."""
+        return self._own.start(job, due=due)
 
     def use(self, job: JobEntry, current: Pass) -> bool:
         """Use fragments for a blocked unit; return True if something was decided.
 
-        Borrowers return room to its workload, or groups above their quotas return idle parts. Else it borrows, or a
-        unit behind it does.
+        Borrowers return room to its workload. Else it borrows, or groups above their quotas return idle parts. Else a
+        unit behind it borrows.
         """
         group, now = job.group, current.now
         state = (job.job.id, self._books.arrivals, self._pool.stamp, self._cluster.loosened, current.ahead.sign)
@@ -101,12 +57,15 @@ class InLeases:
             current.wake_at(tried.until)
             return False
         tried.until = NEVER
-        if may_use(job) and (self._reclaim(job) or self._return_for(job, current)):
+        if may_use(job) and self._reclaim(job):
             return True
         if self._pool.lends:
             self._reservations.heed_for(group, current.ahead, now)
             if self._lend_to(job):
                 return True
+        # Nobody loses anything by a loan, so it comes first.
+        if may_use(job) and self._return_for(job, current):
+            return True
         if group.policy.offers_more and self._start_behind(job, current):
             return True
         tried.state = state
@@ -167,8 +126,8 @@ class InLeases:
             return False
         names = {each.group.name for each in yielding}
         returned = returnable_for(self._books, job, names)
-        for lease in returned:
-            self._decided.do(LeaseReduced(lease))
+        for fact in returned:
+            self._decided.do(fact)
         if not returned:
             owned = (lease for lease in self._pool.leases.values() if lease.workload.group.name in names)
             times = (given_back_from(lease) for lease in owned)

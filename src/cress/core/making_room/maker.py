@@ -6,6 +6,7 @@ from cress.core.books import Books
 from cress.core.gates.rights import takers_for
 from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
+from cress.core.making_room.apart import Apart
 from cress.core.making_room.evictions import Evictions
 from cress.core.making_room.in_leases import InLeases
 from cress.core.passes import Decided, Pass
@@ -23,9 +24,10 @@ class RoomMaker:
     """Steps f and g of the cycle."""
 
     def __init__(
-        self, books: Books, decided: Decided, claims: Claims, in_leases: InLeases, evictions: Evictions
+        self, books: Books, decided: Decided, claims: Claims, in_leases: InLeases, evictions: Evictions, apart: Apart
     ) -> None:
         self._books = books
+        self.start_apart = apart.start
         self._decided = decided
         self._claims = claims
         self._in_leases = in_leases
@@ -133,7 +135,8 @@ class RoomMaker:
         self._reservations.heed_for(job.group, current.ahead, current.now)
         if self._reservations.hold_back(job.group, job.shape):
             return []
-        found = self._in_leases.find_leaving(job, leave_to(self._books, job)) or []
+        choices = (self._in_leases.find_leaving(job, may) for may in leave_to(self._books, job))
+        found = next((tasks for tasks in choices if tasks), [])
         return found if self._within_round(len(found)) else []
 
     def _within_round(self, number: int) -> bool:

@@ -18,9 +18,9 @@ from cress.core.placing.together import joined, places_in
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import NOWHERE, Basis, TaskStarts
 from cress.core.tables import devices
-from cress.core.tables.arrays import Closed
+from cress.core.tables.arrays import Bools, Closed
 
-# The number of jobs of a group that are considered for its advance reservations.
+# The number of jobs of a group that are considered for its advance reservations, or while it cools off.
 LOOKED_AT = 100
 
 
@@ -37,13 +37,18 @@ class Starter:
         self._rejoining = books.units.rejoining
         self._reserved = books.advance_reservations
 
-    def start_one(self, job: JobEntry, now: int, *, due: bool) -> bool:
-        """Start a single task, or a unit of several jobs; return True if something was decided."""
+    def start_one(self, job: JobEntry, now: int, *, due: bool, but: Bools | None = None) -> bool:
+        """Start a single task, or a unit of several jobs, ``but`` not on these nodes; return True if something was
+        decided.
+        """
         shape, closed = job.shape, self._books.cluster.none_closed
         if self._timeline.any_booked:
             delaying, closed = self._timeline.screen(shape, job.duration, now, job.group.asker)
             if delaying and delaying >= self._fit.fitting(shape):
                 return False
+        if but is not None:
+            closed = closed.copy()
+            closed[: len(but)][but] = 1
         if self._rejoining and self.gather(job, now):
             return True
         if not self._place_preferring(job, closed, due=due):

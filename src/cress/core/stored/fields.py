@@ -81,7 +81,8 @@ class KeptAttempt(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
 
     ``charge`` is its charge to the group, ``amounts`` its request, or the amounts found for an adopted task, ``ports``
     its ports on the node. Its limit or its grace ends it at ``last_end``. It is ``due`` if it started as a due unit;
-    it ``yields`` its parts of leases to the unit that preempted it.
+    it ``yields`` its parts of leases to the unit that preempted it, or it only gives back a loan and ``keeps`` those of
+    its own workload for their leases.
     """
 
     id: int
@@ -95,6 +96,7 @@ class KeptAttempt(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
     stopping: bool = False
     due: bool = False
     yields: bool = False
+    keeps: bool = False
 
 
 class KeptStranger(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):

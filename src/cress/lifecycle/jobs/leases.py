@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.effects import Halt, LeaseChanged
+from cress.lifecycle.effects import Halt, LeaseChanged, LeaseResized
 from cress.lifecycle.inputs import ReleaseLeases, RenewLeases, UseLease
 from cress.lifecycle.jobs.jobs import cancel
 from cress.lifecycle.jobs.outcomes import RELEASED
 from cress.lifecycle.jobs.reasons import lasting
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.timers import TERM
-from cress.model.decisions import Stop
+from cress.model.decisions import LeaseReduced, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import LeaseUsed
 from cress.model.group import DEFAULT_GROUP
@@ -112,6 +112,7 @@ def _release(context: Context, job: LiveJob, word: ReleaseLeases) -> None:
     held = {attempt.task: attempt for attempt in job.attempts.values()}
     if word.tasks is None and job.waiting:
         cancel(context, job.job.id, by)
+        _leave_nothing(context, job)
         return
     for task in held if word.tasks is None else word.tasks:
         if task not in held:
@@ -125,6 +126,23 @@ def _release(context: Context, job: LiveJob, word: ReleaseLeases) -> None:
             continue
         attempt.halted, attempt.halted_for = RELEASED, by
         context.out.halts.append(Halt(attempt.id, attempt.job, attempt.node))
+    _leave_nothing(context, job)
+
+
+def _leave_nothing(context: Context, released: LiveJob) -> None:
+    """Return what the center keeps idle for a workload at once, if the last of its leases was released."""
+    group, workload, _ = _workload(released)
+    for job in context.leases.values():
+        if _workload(job)[:2] != (group, workload) or job.ending:
+            continue
+        if job.waiting or any(attempt.halted != RELEASED for attempt in job.attempts.values()):
+            return
+    kept = context.core.pool.workloads.get((group, workload))
+    if kept is not None:
+        context.core.propose(
+            LeaseReduced(lease.id) for lease in kept.leases.values() if lease.holder is None and not lease.tasks
+        )
+        context.more = True
 
 
 def reclaims(context: Context, fact: Stop, attempt: LiveAttempt) -> bool:
@@ -153,6 +171,29 @@ def note_stops(context: Context) -> None:
         why = job.reason if job.ending else attempt.halted_for
         left = lasting(job.job.stop_grace if halt.grace is None else halt.grace)
         _note(context, attempt, f"{why}; it is stopped in {left}" if why else f"it is stopped in {left}", stopping=True)
+
+
+def note_sizes(context: Context) -> None:
+    """Tell how much the leases hold that hold another amount since the last step."""
+    core = context.core
+    for number in core.pool.take_resized():
+        lease, holder = core.pool.leases.get(number), core.attempts.get(number)
+        amounts = core.pool.size(lease) if lease is not None else () if holder is None else holder.amounts
+        where = lease if lease is not None else holder
+        if where is None:
+            continue
+        job = holder.job.job if holder is not None and holder.job.job.is_lease else None
+        context.noticed.lease(
+            LeaseResized(
+                number,
+                None if job is None else job.id,
+                None if job is None or holder is None else holder.task,
+                lease.workload.name if lease is not None else "" if job is None else job.workload,
+                core.cluster.names[where.node],
+                lease.workload.group.name if lease is not None else "" if holder is None else holder.job.group.name,
+                f"holds {format_vector(amounts, core.dimensions)}",
+            )
+        )
 
 
 def _note(context: Context, attempt: LiveAttempt, text: str, *, stopping: bool) -> None:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from cress.protocol.bodies import CountBody, InsideBody, LeaseBody, RebalanceBody, ReserveBody, UseBody
 from cress.protocol.calls.row import CallRow
 from cress.protocol.job_views import SubmittedPage
-from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
-from cress.protocol.queries import DryRunQuery, LeaseQuery, LeasesQuery, MovesQuery
+from cress.protocol.lease_views import (
+    LeasesPage,
+    LicencesPage,
+    PlanView,
+    ReservationsPage,
+    ReservationView,
+    RoundView,
+    WorkloadsPage,
+)
+from cress.protocol.queries import DryRunQuery, LeaseQuery, LeasesQuery, MovesQuery, WorkloadsQuery
 from cress.protocol.rights import Action
 
 REQUEST = CallRow(
@@ -40,6 +48,16 @@ LEASE = CallRow(
     LeasesPage,
     query=LeaseQuery,
     about="one lease, or all of one request; none when they are over",
+)
+WORKLOADS = CallRow(
+    "GET",
+    "/v1/workloads",
+    WorkloadsPage,
+    query=WorkloadsQuery,
+    about=(
+        "what each workload holds in all: the sums over its [leases](#leases), in all and on each node, and what its "
+        "tasks borrow"
+    ),
 )
 USE = CallRow(
     "POST",

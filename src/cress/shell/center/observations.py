@@ -10,6 +10,7 @@ from cress.lifecycle.effects import (
     DeadlineAtRisk,
     DeadlineMissed,
     LeaseChanged,
+    LeaseResized,
     Notice,
     Overloaded,
     Recovered,
@@ -52,6 +53,18 @@ def of_notice(machine: Machine, at: float, notice: Notice) -> EventView:
                 attempt=notice.attempt,
                 node=notice.node,
                 group=notice.group,
+                text=notice.text,
+            )
+        case LeaseResized():
+            return EventView(
+                at=at,
+                kind="lease.resized",
+                job=notice.job,
+                task=notice.task,
+                attempt=notice.attempt,
+                node=notice.node,
+                group=notice.group,
+                name=notice.workload,
                 text=notice.text,
             )
         case TaskMoved():
