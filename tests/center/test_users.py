@@ -184,6 +184,7 @@ LEAST = {
     ("GET", "/v1/config/history"): "viewer",
     ("GET", "/v1/config/history/1"): "viewer",
     ("GET", "/v1/leases"): "viewer",
+    ("GET", "/v1/workloads"): "viewer",
     ("POST", "/v1/leases"): "user",
     ("GET", "/v1/rebalance"): "admin",
     ("POST", "/v1/rebalance"): "admin",

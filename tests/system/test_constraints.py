@@ -5,6 +5,7 @@ line.
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 
@@ -110,7 +111,8 @@ def test_a_job_that_waits_says_for_which_clause_and_until_when(home: Cluster) ->
     job = submitted(home, WAITS)
     shown = wait_until(lambda: text if "Relaxes" in (text := home.cress("job", job).stdout) else "", "the clause")
     facts = {name.strip(): value.strip() for name, _, value in (line.partition("  ") for line in shown.splitlines())}
-    assert facts["Reason"] == 'no node satisfies Rack = "r9" (2 of 2 nodes do not)'
+    reason = r'no node satisfies Rack = "r9" \(2 of 2 nodes do not\); Rack = "r9" turns soft at \d\d:\d\d:\d\d'
+    assert re.fullmatch(reason, facts["Reason"])
     assert facts["Requirement"] == 'zone = "eu" && Rack = "r9" && f(x) = (Waittime > 1h)'
     assert facts["Required now"] == 'zone = "eu" && Rack = "r9" && Resource = <1,512M>'
     assert facts["Rank"] == "CPU"

@@ -95,7 +95,7 @@ def test_tasks_have_the_devices_that_they_asked_for(bare: Cluster) -> None:
         assert {each.parent.parent for each in own} == {bare.folder / "disk1", bare.folder / "disk2"}
         assert all((each / "mine").read_text() == each.name for each in own)
         waiting = submit(bare, client, "late", "<1, 100M, gpu=0.25>")
-        wait_until(lambda: "lack gpu" in client.job(waiting).reason, "the reason")
+        wait_until(lambda: "lacks gpu" in client.job(waiting).reason, "the reason")
 
         # The supervisor is killed, and the agent with it: what runs goes on, and keeps what it has.
         os.kill(bare.supervisor(), signal.SIGKILL)
