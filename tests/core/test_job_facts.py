@@ -76,7 +76,10 @@ def test_a_rank_may_as_well() -> None:
 def test_what_it_waits_for_is_told_with_its_own_values() -> None:
     core = world().submit(job("it").group("lab").user("eve").requires("Job.User in Owners && f(x) = (Waittime > 1h)"))
     core.decide()
-    assert core.why("it") == 'no node satisfies Job.User ("eve") in Owners (3 of 3 nodes do not)'
+    assert core.why("it") == (
+        'no node satisfies Job.User ("eve") in Owners (3 of 3 nodes do not); '
+        'Job.User ("eve") in Owners turns soft in 1h'
+    )
     now = core.core.constraints(core.state("it").job.id)
     assert now is not None
     assert now.requirement == 'Job.User ("eve") in Owners && Resource = <1>'

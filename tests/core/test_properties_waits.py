@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from random import Random
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +40,7 @@ POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "Urgency", "EDF")
 NOON, MAINTENANCE = "2026-12-01T12:00+00:00", "2026-12-01T14:00+00:00"
 
 
-def some_options(random: Random) -> dict[str, object]:
+def some_options(random: Random) -> dict[str, Any]:
     options: dict[str, object] = {
         "backfill": random.choice(("easy", "conservative", "off")),
         "preemption": random.choice(("on", "off")),

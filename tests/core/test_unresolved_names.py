@@ -72,6 +72,7 @@ WHY = {
     "Rack = r1": "no node of this cluster could ever satisfy Rack = r1 (2 of 2 nodes do not); "
     'no node has an attribute r1, a text must be in quotes: "r1"',
     "Rack = r1 && f(x) = (Waittime > 1h)": "no node satisfies Rack = r1 (2 of 2 nodes do not); "
+    "Rack = r1 turns soft in 1h; "
     'no node has an attribute r1, a text must be in quotes: "r1"',
     'regexp(Name, "^gpu")': 'no node of this cluster could ever satisfy regexp(Name, "^gpu") (2 of 2 nodes do not)',
     'contains(Featurs, "avx2")': 'no node of this cluster could ever satisfy contains(Featurs, "avx2") (2 of 2 nodes do '  # noqa: E501

@@ -155,7 +155,7 @@ NEVER: dict[str, tuple[str, Criteria, dict[str, str], str]] = {
         rows("cpu,licences", *(f"{i},333s,1,solver" for i in range(12))),
         WAITS,
         {"cluster": NODE + HELD},
-        "the waits is 1655s, though room was never short",
+        "the waits is 27m, though room was never short",
     ),
     "licences": (
         rows("cpu,licences", *["0,1h,1,solver"] * 6),

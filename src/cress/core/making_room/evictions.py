@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import takewhile
 
+from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
 from cress.core.charging import charge_ending_with, charge_of
 from cress.core.gates.rights import is_within_quota, takers_for
@@ -224,10 +225,15 @@ class Evictions:
         return any(self._would_find_victims(other, group, tuple(charge), later=False) for other in owed)
 
     def _has_room(self, owed: JobEntry) -> bool:
-        """Return True if a unit has room, but reservations for others keep it out: without it, it would look for
+        """Return True if a unit has room, but reservations for other units keep it out: without it, it would look for
         victims.
+
+        A unit that waits for an advance reservation does not need its room before that ends.
         """
-        return self._books.fit.copies_free(owed.shape) >= owed.shape.size
+        books = self._books
+        if books.fit.copies_free(owed.shape) < owed.shape.size:
+            return False
+        return not (books.advance_reservations and is_kept_off(books, owed))
 
     def _fits_and_takes(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
         """Return True if a unit has room where another one has a claim, and if the group of the claim would yield to it
