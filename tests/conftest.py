@@ -55,7 +55,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure every test, and draw the examples of properties from the seed of this commit."""
+    """Measure every test, and draw the examples of properties from the seed of this source."""
     config.pluginmanager.register(Budget(), "budget")
     if config.getoption("--hypothesis-seed") is None and config.getoption("--hypothesis-profile") != "long":
         config.option.hypothesis_seed = str(seed())

@@ -1,16 +1,16 @@
 """How many examples of a property are tried, and which.
 
-A push tries ``USUAL`` of each, drawn from a seed that comes from the commit's tree: the same commit passes or fails the
-same way everywhere, and the next one looks elsewhere. ``CRESS_SEED`` repeats a run. A long run tries ``LONGER`` times
+A push tries ``USUAL`` of each, drawn from a seed that comes from the source: the same source passes or fails the same
+way everywhere, with or without git, and the next change looks elsewhere. ``CRESS_SEED`` repeats a run. A long run tries ``LONGER`` times
 as many, each time others.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import TypeVar
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -18,7 +18,7 @@ from hypothesis import settings
 T = TypeVar("T")
 
 USUAL, LONGER = 10, 30
-_ROOT = Path(__file__).resolve().parents[1]
+_SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
 def examples(count: int) -> settings:
@@ -36,17 +36,16 @@ def fixed(count: int) -> settings:
 
 
 def seed() -> int:
-    """Return the seed of this run: ``CRESS_SEED``, or what the tree of the last commit says; 0 without one."""
+    """Return the seed of this run: ``CRESS_SEED``, or a checksum of the source of the package."""
     given = os.environ.get("CRESS_SEED", "")
     if given:
         if not given.isdecimal():
             raise pytest.UsageError(f"CRESS_SEED={given} is not a number; the header of the run to repeat shows it")
         return int(given)
-    asked = subprocess.run(
-        ["git", "rev-parse", "--verify", "--quiet", "HEAD^{tree}"],
-        cwd=_ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return int(asked.stdout.strip()[:8] or "0", 16)
+    seen = 0
+    for file in sorted(_SOURCE.rglob("*.py")):
+        seen = crc32(file.read_bytes(), crc32(file.relative_to(_SOURCE).as_posix().encode(), seen))
+    return seen
 
 
 def usual(push: T, long: T) -> T:

@@ -546,3 +546,19 @@ def test_a_claim_whose_victims_took_too_long_starts_only_beside_what_is_reserved
     world.wait(90).yield_victims()
     assert ("it" in world.started()) is starts
     assert world.core.claims == []
+
+
+def test_a_gang_that_runs_in_part_offers_nothing_while_one_of_its_tasks_gives_way() -> None:
+    in_part = "IssueAsWhole = 2 && f(x) = (Waittime > 10s)"
+    world = cluster(2)
+    world.submit(job("gang").group("a").cpu(4).tasks(4).gang().requires(in_part)).decide()
+    world.wake()
+    assert world.nodes_of("gang") == ["n1", "n2"]
+    assert world.state("gang").queued
+    keep(world, reservation("exam", "13:00", "14:00", "n1", group="b", at_end="stop"))
+    world.set_clock(f"{DAY}T13:00+00:00").decide()
+    assert len(world.told) == 2
+    assert not world.state("gang").queued
+    # Both tasks end well before they have to stop: the other two begin again as a whole.
+    world.end([*world.told.values()], Outcome.SUCCEEDED)
+    assert world.state("gang").queued

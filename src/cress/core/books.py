@@ -213,10 +213,14 @@ class Books:
 
     def mark_leaving(self, attempt: Attempt) -> None:
         """Add an attempt to those that were told to stop."""
+        job = attempt.job
         attempt.stopping = True
         self.leaving[attempt.id] = attempt
-        for account in attempt.job.accounts:
+        for account in job.accounts:
             account.leave(attempt)
+        if job.job.gang and job.queued and out_of_queue(job) is not None:
+            # It ran in part and offered the rest: now it starts again as a whole.
+            self.dequeue(job)
 
     def let_stop(self, attempt: Attempt) -> None:
         """Count an attempt as stopping; the next ``decide`` proposes its stop."""
