@@ -126,7 +126,8 @@ class Watcher:
         active = []
         for name in names:
             for start, end in times_of(core, name):
-                if max(start, self.since[name][1]) + GRACE < core.now < end:
+                # One that is over in the next microsecond is over: what starts now meets nothing of it.
+                if max(start, self.since[name][1]) + GRACE < core.now < end - 1:
                     active.append(name)
         groups = {core.advance_reservations.by_name[name].spec.group for name in active}
         used: dict[str, Any] = {}

@@ -200,3 +200,18 @@ def test_one_by_one_is_for_plain_logs() -> None:
     assert not needs_lifecycle(CHOICES["an outage"][0], ONE_BY_ONE)
     with pytest.raises(ValueError, match="one-by-one replays plain logs, and this workload has drains"):
         needs_lifecycle(CHOICES["a drain"][0], ONE_BY_ONE)
+
+
+def test_runs_of_a_group_without_estimates_teach_both_paths() -> None:
+    """A run of b uses a quarter of its limit, so a long job of a is expected to end soon, and is begun first."""
+    jobs = [LogJob(0, 40, 1, 40), LogJob(5, 10, 2, 40), LogJob(5, 10, 2, 10), LogJob(5, 1, 3, 31), LogJob(10, 0, 3, 0)]
+    tasks, gang, index = [2, 2, 2, 2, 3], [False, False, False, True, True], np.array([0, 1, 0, 1, 0])
+    down = ((1, 50, 85), (2, 7, 43), (0, 13, 54))
+    outages = tuple(Outage(node, start * SECOND, end * SECOND) for node, start, end in down)
+    work = cluster(gangs(workload(jobs, 12, groups=("a", "b")), tasks, gang), 3, outages=outages)
+    first = Group(name="a", quota=Quota(scalar=2000), policy=SchedPolicy.BACKFILL, options=ORDERS[2])
+    groups = (first, Group(name="b", quota=Quota(scalar=10000)))
+    killed = np.array([job.run == job.limit and job.run == 10 for job in jobs], dtype=np.bool_)
+    after = ((), (), (), (), ((3, Condition.FAILED),))
+    direct, managed = both(tidy(replace(work, after=after, groups=groups, killed=killed, group_index=index)))
+    assert table(managed) == table(direct)

@@ -350,6 +350,7 @@ def _reservations(core: Books) -> KeptReservations:
     # Without reservations the time of the check does not matter.
     return KeptReservations(
         loosened=core.reservations.loosened if kept else -1,
+        expired_at=core.reservations.expired_at,
         kept=[_reservation(core, reservation) for reservation in kept],
     )
 
@@ -422,6 +423,7 @@ def _foreseen(core: Books, last: Pass) -> Foreseen:
 def _restore_foreseen(core: Books, last: Pass, foreseen: Foreseen) -> None:
     cluster = core.cluster
     core.reservations.loosened = foreseen.reservations.loosened
+    core.reservations.expired_at = foreseen.reservations.expired_at
     core.reservations.kept = [_restore_reservation(core, stored) for stored in foreseen.reservations.kept]
     for name, stored in foreseen.plans.items():
         plan = core.plans.plan_of(name)

@@ -19,7 +19,6 @@ class Upkeep:
         self._books = books
         self._decided = decided
         self._claims = claims
-        self._expired_at = -1
         # Decisions to apply first: moves of running tasks, as claims and stops.
         self._proposed: list[Decision] = []
 
@@ -49,10 +48,7 @@ class Upkeep:
             for changed in changed_units(books):
                 decided.do(changed)
             books.units.in_doubt = False
-        if now != self._expired_at:
-            # Once for each time, because decisions must not depend on the number of calls.
-            books.reservations.expire(now)
-            self._expired_at = now
+        books.reservations.expire(now)
 
     def stop_attempts(self) -> None:
         """Stop the attempts whose stop is due."""

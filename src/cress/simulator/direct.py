@@ -119,7 +119,12 @@ class DirectRun:
         self._dependencies = Dependencies(workload, jobs) if workload.after is not None else None
         self._settled: list[Event] = []  # of jobs whose predecessors, or users' runs, just ended
         self._estimator = Estimator(core.settled)
-        self._estimated: dict[int, Job] = {}  # by position
+        self._estimated: dict[int, Job] = {}  # jobs whose ends are learned from, by position
+        first = dict(zip(reversed(groups), reversed(jobs), strict=True))
+        # As in a live cluster, the runs of all groups teach, also of groups that work without estimates.
+        self._learns = workload.deadline is not None or any(
+            core.needs_estimate(self._make(i, i + 1)) for i in first.values()
+        )
 
         self._in_parts = any(template.parts for template in workload.templates)
         self._node_index = {node.name: i for i, node in enumerate(workload.cluster.nodes)}
@@ -301,10 +306,11 @@ class DirectRun:
 
     def _accepted(self, i: int, behind: int | None = None) -> JobSubmitted:
         job = self._make(i, i + 1)
-        if not self._core.needs_estimate(job):
+        if not self._learns:
             return JobSubmitted(job, behind)
         self._estimated[i] = job
-        return JobSubmitted(job, behind, self._estimator.submitted(job))
+        wanted = self._core.needs_estimate(job)
+        return JobSubmitted(job, behind, self._estimator.submitted(job) if wanted else None)
 
     def _drop_cancelled(self, events: list[Event]) -> list[Event]:
         """Subtract the tasks of cancelled jobs from those that the run waits for; return the events."""

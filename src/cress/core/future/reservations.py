@@ -55,6 +55,8 @@ class Reservations:
         self.quota_only = quota_only
         self.kept: list[Reservation] = []
         self.loosened = -1
+        # The time of the last check for reservations whose start has passed (µs).
+        self.expired_at = -1
         # The nodes reserved in advance for others before a time; ``None`` without any advance reservation.
         self.reserved: Callable[[GroupState, int], Bools] | None = None
 
@@ -116,6 +118,10 @@ class Reservations:
         """Drop the reservations whose start has passed without their unit, because a task outlived its predicted
         end.
         """
+        if now == self.expired_at:
+            # Once for each time, because decisions must not depend on the number of calls.
+            return
+        self.expired_at = now
         if any(kept.rows and kept.start <= now and not kept.lasting for kept in self.kept):
             self.forget()
             self.cluster.loosened += 1

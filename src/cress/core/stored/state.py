@@ -117,9 +117,10 @@ class Borrowed(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class KeptReservations(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The reservations, and the state of the cluster when they were last checked."""
+    """The reservations, the state of the cluster when they were last checked, and when passed ones were dropped (µs)."""
 
     loosened: int = -1
+    expired_at: int = -1
     kept: list[StoredReservation] = []
 
 
