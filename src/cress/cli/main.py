@@ -18,6 +18,7 @@ from cress.cli import (
     demo,
     events,
     execution,
+    explain,
     groups,
     hold,
     job,
@@ -140,6 +141,8 @@ app.command(epilog=validate.EPILOG)(validate.validate)
 app.command(epilog=schema.EPILOG)(schema.schema)
 app.command(epilog=jobs.EPILOG)(jobs.jobs)
 app.command(epilog=job.EPILOG)(job.job)
+app.command(epilog=explain.EXPLAIN)(explain.explain)
+app.command(epilog=explain.WHY)(explain.why)
 app.command(epilog=logs.EPILOG)(logs.logs)
 app.command("exec", epilog=execution.EPILOG)(execution.execute)
 app.command(epilog=resolve.EPILOG)(resolve.resolve)

@@ -52,6 +52,7 @@ from cress.protocol.cluster_views import (
 from cress.protocol.job_views import (
     AppliedJobs,
     CancelledJobs,
+    ExplanationView,
     HeldJobs,
     JobsPage,
     JobView,
@@ -150,6 +151,11 @@ def apply(jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> Pre
 def job(id: int, wait: float = 0.0) -> PreparedCall[JobView]:
     """Return one job; with ``wait`` the answer comes when it has ended, or after that many seconds."""
     return call_of(job_calls.JOB, id, query=JobQuery(wait=wait), wait=wait)
+
+
+def explanation(id: int) -> PreparedCall[ExplanationView]:
+    """Explain why a job waits, when it will start, and what would let it start now."""
+    return call_of(job_calls.EXPLAIN, id)
 
 
 def jobs(query: JobsQuery) -> PreparedCall[JobsPage]:

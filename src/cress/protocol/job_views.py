@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cress.model.explanation import ClauseEffect, NearNode, Remedy
 from cress.protocol.views import Resources, View
 
 
@@ -317,3 +318,30 @@ class TasksPage(View, frozen=True):
 
     tasks: tuple[TaskView, ...]
     next: int | None = None
+
+
+class ExpectedStartView(View, frozen=True):
+    """The expected start of a waiting job, in seconds since the epoch; ``None``: not known.
+
+    ``because`` is the job whose end is expected to let it start.
+    """
+
+    earliest: float | None = None
+    likely: float | None = None
+    latest: float | None = None
+    because: int | None = None
+
+
+class ExplanationView(View, frozen=True):
+    """Reason, expected start and remedies of a waiting job: a remedy is a single change that lets it start now.
+
+    ``job`` is the job itself, or the member that waits of a service, database, cron job or dag. Without a waiting task
+    the ``reason`` is empty.
+    """
+
+    job: int
+    reason: str
+    start: ExpectedStartView = ExpectedStartView()
+    clauses: tuple[ClauseEffect, ...] = ()
+    nearest: tuple[NearNode, ...] = ()
+    remedies: tuple[Remedy, ...] = ()

@@ -42,6 +42,7 @@ from cress.center.api import names as name_service
 from cress.center.api.context import Readers
 from cress.center.api.leader_routing import LeaderRouting
 from cress.center.committing.committer import Committer
+from cress.center.leader.explaining import Explainer
 from cress.center.leader.failover import Failover
 from cress.center.leader.rebalancing import Planner
 from cress.center.secrets.vault import Vault
@@ -105,6 +106,7 @@ def make_app(
     app.state.vault = vault
     app.state.failover = failover
     app.state.planner = Planner(committer)
+    app.state.explainer = Explainer(committer)
     app.state.audit = audit = Audit(committer.settings.data)
     for module in ROUTES:
         app.include_router(module.router)

@@ -11,7 +11,7 @@ from cress.client.aio.runtime import in_thread
 from cress.client.exec_result import Executed, executed
 from cress.client.handle import Handle
 from cress.model.records import OVER_WORDS
-from cress.protocol.job_views import JobView, TaskView
+from cress.protocol.job_views import ExplanationView, JobView, TaskView
 
 
 class AsyncJobHandle(Handle):
@@ -39,6 +39,10 @@ class AsyncJobHandle(Handle):
         """Return why the job waits, or why it was not run; otherwise empty."""
         view = await self.view()
         return view.reason
+
+    async def explain(self) -> ExplanationView:
+        """Explain why the job waits, when it will start, and which single changes would let it start now."""
+        return await self._center.ask(calls.explanation(self.id))
 
     async def done(self) -> bool:
         """Return whether the job has ended, in any way."""

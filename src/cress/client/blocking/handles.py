@@ -12,7 +12,7 @@ from cress.client.blocking.runtime import in_thread
 from cress.client.exec_result import Executed, executed
 from cress.client.handle import Handle
 from cress.model.records import OVER_WORDS
-from cress.protocol.job_views import JobView, TaskView
+from cress.protocol.job_views import ExplanationView, JobView, TaskView
 
 
 class JobHandle(Handle):
@@ -40,6 +40,10 @@ class JobHandle(Handle):
         """Return why the job waits, or why it was not run; otherwise empty."""
         view = self.view()
         return view.reason
+
+    def explain(self) -> ExplanationView:
+        """Explain why the job waits, when it will start, and which single changes would let it start now."""
+        return self._center.ask(calls.explanation(self.id))
 
     def done(self) -> bool:
         """Return whether the job has ended, in any way."""

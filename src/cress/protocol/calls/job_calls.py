@@ -9,6 +9,7 @@ from cress.protocol.calls.row import CallRow
 from cress.protocol.job_views import (
     AppliedJobs,
     CancelledJobs,
+    ExplanationView,
     HeldJobs,
     JobsPage,
     JobView,
@@ -54,6 +55,16 @@ JOB = CallRow(
     JobView,
     query=JobQuery,
     about="one job; with `wait` the answer comes when the job is over, or after that time",
+)
+EXPLAIN = CallRow(
+    "GET",
+    "/v1/jobs/{id}/explanation",
+    ExplanationView,
+    about=(
+        "why the job waits: its `reason`, the expected `start`, what each of its clauses excludes, the `nearest` "
+        "nodes, and the single changes with which it would start now (`remedies`), each tried on a copy of the "
+        "scheduler. Without a waiting task the reason is empty"
+    ),
 )
 TASKS = CallRow(
     "GET",

@@ -1,0 +1,90 @@
+"""Explanations of waiting jobs, made by a forked process, and their trials by forks of that process.
+
+A fork has the state of one moment, and what it changes is its own. So the scheduler is asked "what if" without a copy
+of its state, and the center goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from cress.center.committing.committer import Committer
+from cress.center.process.forked_work import ForkedWork
+from cress.core.answers.forward import Forecast
+from cress.core.scheduler import Scheduler
+from cress.lifecycle.explaining import explained
+from cress.lifecycle.machine import Machine
+from cress.model.errors import NotAccepted
+from cress.model.explanation import Explanation
+
+FILE = "explanation.new"
+# Seconds that all runs forward of one explanation may take together.
+PATIENCE = 2.0
+
+_T = TypeVar("_T")
+_encode = msgspec.msgpack.Encoder().encode
+_decode: Callable[[memoryview], Explanation | None] = msgspec.msgpack.Decoder(Explanation | None).decode
+
+
+class Explainer:
+    """Makes one explanation at a time."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+        self._turn = asyncio.Lock()
+
+    async def explain(self, number: int) -> Explanation | None:
+        """Return the explanation of a job; ``None`` if no task of it waits. Raises NotAccepted if it cannot be made."""
+        async with self._turn:
+            path = self._committer.settings.data / FILE
+            work = ForkedWork(partial(_explained, self._committer.machine, number), path, "an explanation")
+            data = await asyncio.to_thread(work.result)
+        if data is None:
+            raise NotAccepted("the explanation could not be made; see the center's log", hint="try again")
+        return _decode(data)
+
+
+def _explained(machine: Machine, number: int) -> bytes:
+    return _encode(explained(machine, number, Forks(machine.core)))
+
+
+class Forks:
+    """Copies of a scheduler: each trial runs in a fork of this process."""
+
+    def __init__(self, core: Scheduler) -> None:
+        self._core = core
+        self._until = time.monotonic() + PATIENCE
+
+    def holds(self, trial: Callable[[Scheduler], bool]) -> bool:
+        """Return the result of a trial; False if its fork fails."""
+        return self._in_a_fork(trial, bool) or False
+
+    def forecast(self, trial: Callable[[Scheduler], Forecast]) -> Forecast:
+        """Return the result of a run forward; no start is known if its fork fails."""
+        return self._in_a_fork(trial, Forecast) or Forecast(None)
+
+    def patient(self) -> bool:
+        """Return False once the runs forward have taken too long together."""
+        return time.monotonic() < self._until
+
+    def _in_a_fork(self, trial: Callable[[Scheduler], _T], kind: type[_T]) -> _T | None:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if not pid:
+            # No destructor of this process may run a second time.
+            try:
+                os.write(writing, _encode(trial(self._core)))
+            finally:
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            data = pipe.read()
+        os.waitpid(pid, 0)
+        return msgspec.msgpack.decode(data, type=kind) if data else None

@@ -1,0 +1,133 @@
+"""``cress explain`` and ``cress why``: why a job waits, when it will start, and what would change that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Data, Json, connect, count, duration, moment, print_json
+from cress.cli.errors import told
+from cress.cli.job_names import job_named
+from cress.cli.tables import TableColumn, clean, facts, show
+
+if TYPE_CHECKING:
+    from cress.client import ExpectedStartView, ExplanationView, JobView
+    from cress.model.explanation import NearNode
+
+EXPLAIN = """\
+\b
+Examples:
+  cress explain 12
+  cress explain train     by its name
+  cress why 12            the same in three lines
+
+\b
+The remedies are single changes. Each was tried on a copy of the scheduler, and let the job start at once.
+The expected start is that of a run of the same scheduler forward, with the estimates of all runs and without new jobs.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
+"""
+WHY = """\
+\b
+Example:
+  cress why 12
+
+\b
+`cress explain` shows all of it: clauses, nearest nodes, and every remedy.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
+"""
+
+CLAUSES = (TableColumn("CLAUSE", gives=True), TableColumn("EXCLUDES", right=True), TableColumn("ONLY IT", right=True))
+NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).")]
+
+
+def explain(job: Job, as_json: Json = False, data: Data = None) -> None:
+    """Explain why a job waits, when it will start, and what would change that."""
+    with told("explain"):
+        with connect(data) as client:
+            from cress.client import calls
+
+            number = job_named(client, job)
+            view, found = client.job(number), client.ask(calls.explanation(number))
+        if as_json:
+            print_json(found)
+            return
+        facts(_facts(view, found, time.time()))
+        if found.clauses:
+            print()
+            show(CLAUSES, [(one.clause, f"{one.excludes:,} of {one.of:,}", f"{one.alone:,}") for one in found.clauses])
+        if found.nearest:
+            print()
+            show(NEAREST, [(near.node, "; ".join(_missing(near))) for near in found.nearest])
+        if found.reason:
+            print()
+            print("It would start now:" if found.remedies else "No single change that was tried lets it start now.")
+            for remedy in found.remedies:
+                print(f"  {remedy.text}")
+
+
+def why(job: Job, as_json: Json = False, data: Data = None) -> None:
+    """Tell why a job waits, in three lines: reason, expected start, smallest change."""
+    with told("why"):
+        with connect(data) as client:
+            from cress.client import calls
+
+            number = job_named(client, job)
+            view, found = client.job(number), client.ask(calls.explanation(number))
+        if as_json:
+            print_json(found)
+            return
+        pairs = _facts(view, found, time.time())
+        smallest = found.remedies[0].text if found.remedies else ""
+        facts([*pairs, ("Starts now", smallest)])
+
+
+def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str, str]]:
+    member = f" (member {found.job})" if found.reason and found.job != view.id else ""
+    return [
+        ("Job", f"{view.id}" + (f" ({clean(view.name)})" if view.name else "") + member),
+        ("State", view.state),
+        ("Reason", found.reason or view.reason),
+        ("Waits", _waits(view, now) if found.reason else ""),
+        ("Expected start", when(found.start, now) if found.reason else ""),
+        ("Runs", _runs(view, now) if not found.reason else ""),
+        ("Preempted", count(view.preempted, "time") if view.preempted else ""),
+    ]
+
+
+def _waits(view: JobView, now: float) -> str:
+    return f"since {moment(view.submitted)}, for {duration(now - view.submitted)}" if view.started is None else ""
+
+
+def _runs(view: JobView, now: float) -> str:
+    if view.started is None:
+        return ""
+    return f"since {moment(view.started)}, for {duration((view.ended or now) - view.started)}"
+
+
+def when(start: ExpectedStartView, now: float) -> str:
+    """Return the expected start for people: the likely moment, its bounds, and the end that it waits for."""
+    if start.likely is None:
+        return "not known: no known end of a running task makes room for it"
+    told = f"{moment(start.likely)}, in {duration(start.likely - now)}"
+    if start.earliest is not None and start.latest is not None and start.latest - start.earliest >= 1:
+        told += f" (in {duration(start.earliest - now)} to {duration(start.latest - now)})"
+    elif start.latest is None:
+        told += " or later"
+    return told + (f", when job {start.because} ends" if start.because is not None else "")
+
+
+def _missing(near: NearNode) -> Iterator[str]:
+    """Yield what keeps a task from a node."""
+    if near.closed:
+        yield "is closed to new tasks"
+    for text in near.excluded_by:
+        yield f"does not satisfy {text}"
+    if near.lacks:
+        yield f"lacks {', '.join(near.lacks)}"
+    if not (near.closed or near.excluded_by or near.lacks):
+        yield "has room for one task"

@@ -1,0 +1,235 @@
+"""Single changes that could let a waiting unit start now, smallest first; a trial on a copy shows which of them do.
+
+A change to the job itself is tried as a user would make it: the waiting job is cancelled, or held if some of its tasks
+run, and submitted anew with the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cress.core.answers.fewest import most_that_fits, room_for
+from cress.core.books import Books
+from cress.core.diagnostics.amounts import say_amount
+from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.jobs import JobEntry
+from cress.core.kernels.holding import USABLE
+from cress.core.scheduler import Scheduler
+from cress.language.clauses import brief
+from cress.language.parser import parse_requirement
+from cress.model.decisions import Start
+from cress.model.events import (
+    Event,
+    GroupsApplied,
+    JobAfter,
+    JobCancelled,
+    JobHeld,
+    JobSubmitted,
+    LicencesSet,
+    NodeAdded,
+    NodeCordoned,
+    TaskEnded,
+)
+from cress.model.group import EVERYONE, Quota
+from cress.model.job import Job
+from cress.model.times import MINUTE, NEVER, SECOND
+from cress.model.units import format_amount, format_duration
+
+# The number of running jobs, and of closed nodes, of which each is tried.
+MOST_JOBS, MOST_NODES = 5, 3
+# Kinds of which the first change that helps makes the others needless.
+_SMALLEST_ONLY = frozenset({"time_limit", "node", "end"})
+
+
+class Counterfactual(msgspec.Struct, frozen=True):
+    """A change as the end of the sentence "it would start now …", its ``kind``, and the events that make it.
+
+    ``job`` is the id of the job that starts then: the waiting one, or the one submitted in its place.
+    """
+
+    kind: str
+    text: str
+    events: tuple[Event, ...]
+    job: int
+
+    @property
+    def most(self) -> int:
+        """The number of changes of this kind that people are told."""
+        return 1 if self.kind in _SMALLEST_ONLY else 2
+
+
+def changes_for(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+    """Yield the changes worth a trial for the next unit of a waiting job, by kind."""
+    yield from _of_the_order(core, job)
+    yield from _of_amounts(core, job)
+    yield from _of_clauses(core, job)
+    yield from _of_the_limit(core, job)
+    yield from _of_groups(core, job)
+    yield from _of_nodes(core, job)
+    yield from _of_ends(core, job)
+
+
+def holds(core: Scheduler, change: Counterfactual) -> bool:
+    """Return True if the unit starts at once after the change. It consumes ``core``, a copy."""
+    core.observe(core.now, change.events)
+    started, more = 0, True
+    while more:
+        decided = core.decide(core.now)
+        more = decided.more
+        started += sum(isinstance(item, Start) and item.job == change.job for item in decided.items)
+    return started > 0
+
+
+# --- changes of the job --------------------------------------------------------------------------------------------
+
+
+def _of_the_order(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+    number = job.job.id
+    if job.held:
+        yield Counterfactual(
+            "release", f"if it were released (cress release {number})", (JobHeld(number, held=False),), number
+        )
+    if job.behind is not None:
+        yield Counterfactual(
+            "after", f"if it did not wait for job {job.behind}", (JobAfter(number, behind=None),), number
+        )
+    first = max((other.job.priority for other in job.group.policy), default=job.job.priority)
+    if first > job.job.priority:
+        yield _anew(core, job, "priority", f"with priority {first + 1}", priority=first + 1)
+
+
+def _of_amounts(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+    """Yield less of one dimension, and fewer tasks of a gang."""
+    if job.job.parts or job.companions:
+        return
+    request, dimensions = job.job.request, core.dimensions
+    for i, name in enumerate(dimensions.names):
+        least = most_that_fits(core, job, i)
+        if least is None:
+            continue
+        # Written as people write amounts: at most a thousandth below what fits.
+        for value in dict.fromkeys((_rounded(least, dimensions.measure(name)), least)):
+            if 0 < value < request[i]:
+                changed = (*request[:i], value, *request[i + 1 :])
+                text = format_amount(value, dimensions.measure(name))
+                yield _anew(core, job, "amount", f"with {name} of at most {text}", request=changed)
+    room = room_for(core, job)
+    if job.job.gang and 0 < room < job.shape.size:
+        yield _anew(
+            core, job, "tasks", f"with {room} task{'s' if room > 1 else ''} instead of {job.shape.size}", tasks=room
+        )
+
+
+def _rounded(value: int, measure: Any) -> int:
+    """Return the amount rounded down to three digits."""
+    unit = 1
+    while value // unit >= 1000:
+        unit *= 1024 if "BYTE" in measure.name and value // unit >= 1024 * 1000 else 10
+    return value // unit * unit
+
+
+def _of_clauses(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+    if job.job.parts or not job.job.requirement:
+        return
+    clauses = parse_requirement(job.job.requirement).clauses
+    for i, clause in enumerate(clauses):
+        rest = " && ".join(str(other) for n, other in enumerate(clauses) if n != i)
+        yield _anew(core, job, "clause", f"without {brief(clause)}", requirement=rest)
+
+
+def _of_the_limit(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+    """Yield time limits with which the unit would end before what is planned."""
+    begins = {reservation.start for reservation in core.reservations.kept if reservation.start < NEVER}
+    begins |= {times[0] for kept in core.advance_reservations.by_name.values() for times in kept.times[:1]}
+    for begin in sorted(begins, reverse=True):
+        left = begin - core.now
+        limit = left // MINUTE * MINUTE if left >= 10 * MINUTE else left // SECOND * SECOND
+        if 0 < limit < job.limit:
+            yield _anew(
+                core, job, "time_limit", f"with a time limit of at most {format_duration(limit)}", time_limit=limit
+            )
+
+
+def _anew(core: Books, job: JobEntry, kind: str, text: str, **changed: Any) -> Counterfactual:
+    """Return the change that submits the waiting part of a job anew."""
+    old, number = job.job, max(core.jobs, default=0) + 1
+    whole = not job.attempts and not job.claims
+    tasks = old.tasks if whole else max(1, job.waiting)
+    after = () if job.behind is None else old.after
+    new: Job = msgspec.structs.replace(old, **{"id": number, "tasks": tasks, "after": after, **changed})
+    leave: Event = JobCancelled(old.id) if whole else JobHeld(old.id, held=True)
+    return Counterfactual(kind, text, (leave, JobSubmitted(new, job.behind, job.estimate)), number)
+
+
+# --- changes of the cluster ----------------------------------------------------------------------------------------
+
+
+def _of_groups(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+    """Yield other groups that the user may use, and more quota for its own."""
+    own, user = job.group, job.job.user
+    for group in core.groups:
+        if group is not own and not group.spec.closed and (EVERYONE in group.spec.users or user in group.spec.users):
+            yield _anew(core, job, "group", f"in group {group.name}", group=group.name)
+    spec = next((spec for spec in core.groups.configured if spec.name == own.name), None)
+    if spec is None or spec.quota.amounts or spec.windows:
+        return
+    charge = charge_of_tasks(job, job.shape.size, core.cluster)[0]
+    lacks = own.used[0] + charge - own.quota[0]
+    if lacks > 0:
+        quota = spec.quota.scalar + lacks
+        groups = tuple(
+            msgspec.structs.replace(spec, quota=Quota(scalar=quota)) if other is spec else other
+            for other in core.groups.configured
+        )
+        text = (
+            f"if the quota of group {own.name} were {say_amount(core, '', quota)}, {say_amount(core, '', lacks)} more"
+        )
+        yield Counterfactual("quota", text, (GroupsApplied(groups),), job.job.id)
+
+
+def _of_nodes(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+    cluster, number = core.cluster, job.job.id
+    if job.job.licences:
+        counts = dict(core.relations.licences.counts)
+        for name, asked in job.job.licences:
+            more = {**counts, name: counts.get(name, 0) + asked}
+            text = f"with {asked} more of licence {name}"
+            yield Counterfactual("licences", text, (LicencesSet(tuple(more.items())),), number)
+    n = cluster.node_count
+    closed = [f for f in np.flatnonzero(cluster.nodes[:n, USABLE] == 0).tolist() if not cluster.lost[f]]
+    for f in closed[:MOST_NODES]:
+        name = cluster.names[f]
+        event = NodeCordoned(name, cordoned=False)
+        yield Counterfactual(
+            "uncordon", f"if node {name} took new tasks again (cress nodes uncordon {name})", (event,), number
+        )
+    for f in _kinds_of_nodes(core):
+        name = cluster.names[f]
+        another = msgspec.structs.replace(cluster.specs[f], name=f"another-{name}")
+        yield Counterfactual("node", f"with one more node like {name}", (NodeAdded(another),), number)
+
+
+def _kinds_of_nodes(core: Books) -> Iterable[int]:
+    """Return one node for each capacity, the smallest first."""
+    cluster = core.cluster
+    first = {cluster.capacity_of(f): f for f in reversed(range(cluster.node_count)) if not cluster.lost[f]}
+    return [first[capacity] for capacity in sorted(first)][:MOST_NODES]
+
+
+def _of_ends(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+    """Yield the end of one running job, the next ones to end first."""
+    ends: dict[int, int] = {}
+    for attempt in core.attempts.values():
+        if attempt.job is not job:
+            ends[attempt.job.job.id] = max(ends.get(attempt.job.job.id, 0), attempt.expected)
+    for number in sorted(ends, key=lambda number: (ends[number], number))[:MOST_JOBS]:
+        other = core.jobs[number]
+        named = f" ({other.job.name})" if other.job.name else ""
+        events: list[Event] = [*map(TaskEnded, other.attempts)]
+        if other.waiting:
+            events = [JobHeld(number, held=True), *events]
+        yield Counterfactual("end", f"when job {number}{named} ends", tuple(events), job.job.id)

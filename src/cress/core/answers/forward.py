@@ -1,0 +1,124 @@
+"""The start of a waiting job by a run of the scheduler itself, forward in virtual time.
+
+Running tasks and tasks that start meanwhile end by one of their estimates, or at their limits. Nothing new is
+submitted. What has no known end never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from cress.core.jobs import Attempt, JobEntry
+from cress.core.openings import EndsBy
+from cress.core.scheduler import Scheduler
+from cress.model.decisions import Preempt, Start, Stop
+from cress.model.estimates import RunEstimate
+from cress.model.events import Outcome, TaskEnded
+from cress.model.times import NEVER
+
+# The number of moments after which a run gives up.
+MOST_MOMENTS = 20_000
+
+
+class Forecast(NamedTuple):
+    """The start of a job in a run forward (µs): ``None`` if it did not start. ``because`` is the job whose end came
+    just before.
+    """
+
+    start: int | None
+    because: int | None = None
+
+
+class Forward:
+    """One run forward. It consumes ``core``, a copy. ``estimates`` are those of jobs by id, where the core has none.
+
+    It gives up when ``patient`` says no.
+    """
+
+    def __init__(
+        self,
+        core: Scheduler,
+        by: EndsBy,
+        estimates: dict[int, RunEstimate],
+        patient: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._core = core
+        self._by = by
+        self._estimates = estimates
+        self._patient = patient
+        self._ends = [(self._end(attempt), attempt.id) for attempt in core.attempts.values()]
+        heapify(self._ends)
+        # Ends that were brought forward by a stop.
+        self._due: dict[int, int] = {number: end for end, number in self._ends}
+
+    def until_start(self, job: int) -> Forecast:
+        """Run until a task of a job starts."""
+        core, because = self._core, None
+        if self._decide(job):
+            return Forecast(core.now)
+        for _ in range(MOST_MOMENTS):
+            now = min(self._next_end(), core.next_wakeup() or NEVER)
+            if now >= NEVER or job not in core.jobs or not self._patient():
+                break
+            ended = []
+            while self._next_end() <= now:
+                ended.append(heappop(self._ends)[1])
+                del self._due[ended[-1]]
+            because = core.attempts[ended[-1]].job.job.id if ended else because
+            core.observe(now, [TaskEnded(number, self._outcome(number)) for number in ended])
+            if self._decide(job, now):
+                return Forecast(now, because)
+        return Forecast(None)
+
+    def _next_end(self) -> int:
+        """Return the time of the next end; entries that a stop has replaced are dropped."""
+        ends = self._ends
+        while ends and self._due.get(ends[0][1]) != ends[0][0]:
+            heappop(ends)
+        return ends[0][0] if ends else NEVER
+
+    def _outcome(self, number: int) -> Outcome:
+        return Outcome.PREEMPTED if self._core.attempts[number].stopping else Outcome.SUCCEEDED
+
+    def _decide(self, job: int, now: int | None = None) -> bool:
+        """Decide until nothing is left; return True if a task of the job starts."""
+        core, found, more = self._core, False, True
+        now = core.now if now is None else now
+        while more:
+            decided = core.decide(now)
+            more = decided.more
+            for item in decided.items:
+                if isinstance(item, Start):
+                    self._note(item.attempt, self._end(core.attempts[item.attempt]))
+                    found |= item.job == job
+                elif isinstance(item, (Stop, Preempt)):
+                    end = item.end if isinstance(item, Stop) else now + item.grace
+                    self._note(item.attempt, min(max(end, now + 1), self._due.get(item.attempt, NEVER)))
+        return found
+
+    def _note(self, number: int, end: int) -> None:
+        if number in self._core.attempts:
+            self._due[number] = end
+            heappush(self._ends, (end, number))
+
+    def _end(self, attempt: Attempt) -> int:
+        """Return the end of an attempt by the estimate of the run; what was outlived is replaced by the next one."""
+        now, start = self._core.now, attempt.start
+        times = self._times(attempt.job)
+        ends = [start + time for time in times[self._by.value :] if time < NEVER]
+        found = next((end for end in ends if end > now), None)
+        if found is None:
+            found = now + 1 if ends and self._by is EndsBy.OPTIMISTIC else ends[-1] if ends else NEVER
+        return max(found, now + 1) if found < NEVER else NEVER
+
+    def _times(self, job: JobEntry) -> tuple[int, int, int, int]:
+        """Return the optimistic, mean and pessimistic run and the limit of a task (µs)."""
+        estimate = job.estimate or self._estimates.get(job.job.id)
+        if estimate is None:
+            return (job.limit,) * 4
+        return (
+            min(job.limit, estimate.optimistic), min(job.limit, estimate.mean), min(job.limit, estimate.pessimistic),
+            job.limit,
+        )  # fmt: skip

@@ -1,0 +1,59 @@
+"""The answer to "why does my job wait, when will it run, what would change that"."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ClauseEffect(msgspec.Struct, frozen=True):
+    """One clause of a waiting unit: it excludes ``excludes`` of ``of`` nodes, and ``alone`` of them are excluded by no
+    other clause.
+    """
+
+    clause: str
+    excludes: int
+    of: int
+    alone: int
+
+
+class NearNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node that is near to holding a task: what it ``lacks`` by dimension, the clauses that exclude it, and whether
+    it is ``closed`` to new tasks.
+    """
+
+    node: str
+    lacks: tuple[str, ...] = ()
+    excluded_by: tuple[str, ...] = ()
+    closed: bool = False
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """One change with which the unit would start now, checked on a copy of the scheduler; ``kind`` is for programs."""
+
+    kind: str
+    text: str
+
+
+class ExpectedStart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The start of the next unit (µs), as foreseen by running the scheduler forward with the optimistic, the mean and
+    the pessimistic estimates of all runs; ``None``: not known. On the clock of the core; from the machine, on the wall
+    clock.
+
+    ``because`` is the job whose end is expected to let it start.
+    """
+
+    earliest: int | None = None
+    likely: int | None = None
+    latest: int | None = None
+    because: int | None = None
+
+
+class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Reason, expected start and remedies of a waiting job: a remedy is a single change that lets it start now."""
+
+    job: int
+    reason: str
+    start: ExpectedStart = ExpectedStart()
+    clauses: tuple[ClauseEffect, ...] = ()
+    nearest: tuple[NearNode, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
