@@ -117,7 +117,9 @@ class Borrowed(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class KeptReservations(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The reservations, the state of the cluster when they were last checked, and when passed ones were dropped (µs)."""
+    """The reservations, the state of the cluster when they were last checked, and the time (µs) when passed ones were
+    dropped.
+    """
 
     loosened: int = -1
     expired_at: int = -1
