@@ -1,8 +1,8 @@
 """How many examples of a property are tried, and which.
 
 A push tries ``USUAL`` of each, drawn from a seed that comes from the source: the same source passes or fails the same
-way everywhere, with or without git, and the next change looks elsewhere. ``CRESS_SEED`` repeats a run. A long run tries ``LONGER`` times
-as many, each time others.
+way everywhere, with or without git, and the next change looks elsewhere. ``CRESS_SEED`` repeats a run. A long run tries
+``LONGER`` times as many, each time others.
 """
 
 from __future__ import annotations
