@@ -228,8 +228,7 @@ def _of_ends(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
             ends[attempt.job.job.id] = max(ends.get(attempt.job.job.id, 0), attempt.expected)
     for number in sorted(ends, key=lambda number: (ends[number], number))[:MOST_JOBS]:
         other = core.jobs[number]
-        named = f" ({other.job.name})" if other.job.name else ""
         events: list[Event] = [*map(TaskEnded, other.attempts)]
         if other.waiting:
             events = [JobHeld(number, held=True), *events]
-        yield Counterfactual("end", f"when job {number}{named} ends", tuple(events), job.job.id)
+        yield Counterfactual("end", f"when job {number} ends", tuple(events), job.job.id)

@@ -50,8 +50,9 @@ class Forward:
         self._patient = patient
         self._ends = [(self._end(attempt), attempt.id) for attempt in core.attempts.values()]
         heapify(self._ends)
-        # Ends that were brought forward by a stop.
+        # The present end of each; what was told to stop has a new one, and its old entry in the heap is void.
         self._due: dict[int, int] = {number: end for end, number in self._ends}
+        self._note_victims()
 
     def until_start(self, job: int) -> Forecast:
         """Run until a task of a job starts."""
@@ -94,9 +95,22 @@ class Forward:
                     self._note(item.attempt, self._end(core.attempts[item.attempt]))
                     found |= item.job == job
                 elif isinstance(item, (Stop, Preempt)):
-                    end = item.end if isinstance(item, Stop) else now + item.grace
-                    self._note(item.attempt, min(max(end, now + 1), self._due.get(item.attempt, NEVER)))
+                    self._stop(item.attempt, item.end if isinstance(item, Stop) else now + item.grace)
+        self._note_victims()
         return found
+
+    def _note_victims(self) -> None:
+        """Let the victims of claims end when they are expected to."""
+        for claim in self._core.claims:
+            for number in claim.victims:
+                self._stop(number, claim.expected)
+
+    def _stop(self, number: int, end: int) -> None:
+        """Let a running task end at ``end`` (µs), or before if it does so by itself."""
+        known = self._due.get(number)
+        end = max(end, self._core.now + 1)
+        if known is not None and end < known:
+            self._note(number, end)
 
     def _note(self, number: int, end: int) -> None:
         if number in self._core.attempts:
@@ -106,6 +120,10 @@ class Forward:
     def _end(self, attempt: Attempt) -> int:
         """Return the end of an attempt by the estimate of the run; what was outlived is replaced by the next one."""
         now, start = self._core.now, attempt.start
+        if attempt.stopping:
+            # It was told to stop, and its grace is over then. A victim's lease counts as free from the beginning.
+            claims = (claim.expected for claim in self._core.claims if attempt.id in claim.victims)
+            return max(now + 1, next(claims, attempt.last_end))
         times = self._times(attempt.job)
         ends = [start + time for time in times[self._by.value :] if time < NEVER]
         found = next((end for end in ends if end > now), None)

@@ -52,7 +52,11 @@ def _excluded(core: Books, job: JobEntry) -> tuple[Ints, list[str], Bools]:
     match = job.shape.match
     predicates = [] if match is None else match.predicates
     rows = [np.asarray(predicate.excludes(places), np.bool_) for predicate in predicates]
-    return places, [predicate.text for predicate in predicates], np.array(rows, np.bool_).reshape(-1, len(places))
+    return (
+        places,
+        [predicate.text for predicate in predicates],
+        np.array(rows, np.bool_).reshape(len(rows), len(places)),
+    )
 
 
 def _said(core: Books, lacking: Ints) -> tuple[str, ...]:
