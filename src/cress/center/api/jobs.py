@@ -15,7 +15,7 @@ from fastapi import Request, Response
 from cress.center.access.guard import MOST_BODY
 from cress.center.access.redaction import redacted
 from cress.center.api.bodies import RawSubmitBody, decoded, decoded_jobs, read, receive, reply
-from cress.center.api.context import committer_of, may_steer, own_job, seen_job, sees, sight_of, user_of
+from cress.center.api.context import committer_of, may_steer, own_job, seen_job, sees, sees_number, sight_of, user_of
 from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
@@ -229,7 +229,11 @@ async def explanation(request: Request, id: str) -> Response:
     async with committer.turns.long_answer():
         waiting = _waiting(committer, found)
         told = None if waiting is None else await request.app.state.explainer.explain(waiting)
-    return reply(ExplanationView(job=int(id), reason="") if told is None else explanation_view(told))
+    return reply(
+        ExplanationView(job=int(id), reason="")
+        if told is None
+        else explanation_view(told, partial(sees_number, request))
+    )
 
 
 def _waiting(committer: Committer, job: AnyJob) -> int | None:

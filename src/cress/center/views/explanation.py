@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from cress.model.explanation import Explanation
+from collections.abc import Callable
+
+from cress.center.access.redaction import redacted
+from cress.model.explanation import Explanation, Remedy
 from cress.model.times import SECOND
 from cress.protocol.job_views import ExpectedStartView, ExplanationView
 
 
-def explanation_view(found: Explanation) -> ExplanationView:
-    """Return the view of an explanation."""
+def explanation_view(found: Explanation, sees: Callable[[int], bool]) -> ExplanationView:
+    """Return the view of an explanation for a reader who ``sees`` some jobs."""
     start = found.start
+    because = start.because if start.because is not None and sees(start.because) else None
     earliest, likely, latest = (
         None if at is None else at / SECOND for at in (start.earliest, start.likely, start.latest)
     )
     return ExplanationView(
         job=found.job,
-        reason=found.reason,
-        start=ExpectedStartView(earliest=earliest, likely=likely, latest=latest, because=start.because),
+        reason=redacted(found.reason),
+        start=ExpectedStartView(earliest=earliest, likely=likely, latest=latest, because=because),
         clauses=found.clauses,
         nearest=found.nearest,
-        remedies=found.remedies,
+        remedies=tuple(Remedy(remedy.kind, redacted(remedy.text)) for remedy in found.remedies),
     )
