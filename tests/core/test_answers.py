@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from hypothesis import given
 
@@ -54,7 +55,7 @@ def start_of(world: World, name: str) -> ExpectedStart:
     return expected_start(world.ids[name], Restored(world.core), {})
 
 
-def busy(*waiting: JobBuilder, **options: object) -> World:
+def busy(*waiting: JobBuilder, **options: Any) -> World:
     """Two groups on two nodes of 4 cores: one runs 3 cores for an hour, the other 2 cores for two hours."""
     world = World(
         group("a", 4), group("b", 4), nodes=[node("n1").cpu(4), node("n2").cpu(4).where(Fast=True)], **options
