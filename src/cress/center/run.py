@@ -157,6 +157,7 @@ async def _run(
     compilation = Compilation(_say)
     election = LeaderElection(store.lead(place) if isinstance(store, ReplicatedStore) else None, place)
     committer = Committer(store, settings, election=election, secret=fingerprint_of(token))
+    committer.ended = loop.create_future()
     standby = Standby(committer, store, election) if isinstance(store, ReplicatedStore) else None
     failover = Failover(committer, election, standby, place)
     listener = Listener(committer, token, tls, signing_in)
@@ -213,9 +214,10 @@ async def _run(
             background.append(asyncio.create_task(tls.run(), name="certificates"))
         turns = asyncio.create_task(_in_turns(failover, work, compilation), name="failover")
         stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait((stopped, serving, turns), return_when=asyncio.FIRST_COMPLETED)
-        if turns.done():
-            turns.result()
+        await asyncio.wait((stopped, serving, turns, committer.ended), return_when=asyncio.FIRST_COMPLETED)
+        for over in (committer.ended, turns):
+            if over.done():
+                over.result()
         await failover.resign()
         for task in (stopped, turns, *background):
             task.cancel()

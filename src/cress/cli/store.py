@@ -19,6 +19,7 @@ Examples:
   cress store check                      read everything, step through the log, report what it holds
   cress store backup /backup/monday.db   copy it while the center runs
   cress store restore /backup/monday.db  restore it while no center runs; the replaced store is kept beside it
+  cress store accept-loss                go on with a store that is older than what executors know (docs/store.md)
   cress store secret --new               make a new secret; centers and executors then need it (docs/store.md)
   cress store migrate /srv/cress zookeeper://zk1,zk2,zk3/cress   move it to a store that several centers share
 
@@ -78,9 +79,9 @@ def check(data: Directory = None, store: Address = "") -> None:
             typer.echo(f"cress store check: {problem}", err=True)
         if found.problems:
             typer.echo("cress store check: restore a backup with `cress store restore FILE`", err=True)
-        if found.secret:
-            typer.echo(f"cress store check: {found.secret}", err=True)
-        if found.problems or found.secret:
+        for problem in filter(None, (found.secret, found.loss)):
+            typer.echo(f"cress store check: {problem}", err=True)
+        if found.problems or found.secret or found.loss:
             raise typer.Exit(DAMAGED)
         print("all is well")
 
@@ -111,7 +112,7 @@ def restore(
         from cress.client.config import data_directory
 
         place = data_directory(data)
-        done = upkeep.restore_shared(store, file) if store else upkeep.restore(place, file)
+        done = upkeep.restore_shared(store, file, place) if store else upkeep.restore(place, file)
         alive = f"{count(done.jobs, 'job')} and {count(done.attempts, 'attempt')} alive in it"
         print(f"{upkeep.without_password(store) or place / upkeep.STORE} is {file} now, with {alive}")
         if done.kept is not None:
@@ -120,6 +121,22 @@ def restore(
             print("numbers of new jobs and attempts begin much higher: the numbers used since the backup are not known")
         if not store and (wrong := upkeep.wrong_secret(place)):
             print(f"a center cannot start on it yet: {wrong}")
+
+
+@app.command("accept-loss")
+def accept_loss(data: Directory = None, store: Address = "") -> None:
+    """Go on with a store that was replaced by an older copy; no center may run here."""
+    with _told("accept-loss"):
+        from cress.center.keeping import store_maintenance as upkeep
+        from cress.client.config import data_directory
+
+        place = data_directory(data)
+        done = upkeep.accept_loss(place, store)
+        alive = f"{count(done.jobs, 'job')} and {count(done.attempts, 'attempt')} alive in it"
+        print(f"{upkeep.without_password(store) or place / upkeep.STORE} goes on as it is, with {alive}")
+        print("numbers of new jobs and attempts begin much higher than all that were given")
+        if done.kept is not None:
+            print(f"the store as it was is in {done.kept}")
 
 
 @app.command()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from cress.center.keeping.data_directory import STORE, DataDirectory
 from cress.center.keeping.event_log import EVENTS
 from cress.center.keeping.event_log_check import check_witness, damaged_files, last_record
 from cress.center.keeping.history_reader import FILE as HISTORY
+from cress.center.keeping.loss_proof import forget_proof, loss_in, sentence, ways_out
 from cress.center.keeping.owner_token import (
     FINGERPRINT,
     TOKEN_FILE,
@@ -31,6 +33,7 @@ from cress.model.family import Dag
 from cress.model.run import Run
 from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
+from cress.shell.center.witness import KEY, Lineage
 from cress.store.base import Batch, Saved, StateSnapshot, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.copying import copy_from_file
@@ -45,6 +48,7 @@ from cress.store.tools import put_in_place, reading
 __all__ = [
     "STORE",
     "StoreError",
+    "accept_loss",
     "backup",
     "change_secret",
     "check",
@@ -66,7 +70,7 @@ class StoreReport(msgspec.Struct, kw_only=True):
     """The contents of a store in numbers; ``problems`` are messages.
 
     ``completed`` is the number of changes that the store lacks and the next start takes from the commit journal.
-    ``secret`` is the problem with the secret of the data directory.
+    ``secret`` is the problem with the secret of the data directory. ``loss`` says that the store is an older copy.
     """
 
     size: int = 0
@@ -80,6 +84,7 @@ class StoreReport(msgspec.Struct, kw_only=True):
     finished_attempts: int = 0
     problems: list[str] = []
     secret: str = ""
+    loss: str = ""
 
 
 class Replaced(msgspec.Struct, kw_only=True):
@@ -100,6 +105,7 @@ class _Numbers(msgspec.Struct):
     record: int
     event: int
     secret: bytes | None  # the fingerprint of the secret
+    witness: bytes | None  # the key with which centers sign positions
 
 
 def check(path: Path, data: Path | None = None) -> StoreReport:
@@ -123,6 +129,8 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
             if mark is None or mark.file:
                 check_history(path.parent / HISTORY, path.parent / MARK_OF_HISTORY, deep=True)
             found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
+            if (loss := loss_in(data or path.parent, _lineage(saved), saved.number)) is not None:
+                found.loss = f"{sentence(str(path), *loss, saved.number)}; {ways_out('')}"
             if data is None or (data / TOKEN_FILE).exists():
                 found.secret = _wrong_secret(data or path.parent, saved.meta.get(FINGERPRINT))
             machine = restored(saved, CenterSettings(data=path.parent)).machine
@@ -213,11 +221,9 @@ def restore(data: Path, file: Path) -> Replaced:
     directory = DataDirectory(data)
     try:
         path = data / STORE
-        fresh = beside(path, ".restored")
         # Read first, since opening a store that has lost its write-ahead file makes a new one.
-        given = _given_away(path)
-        for ending in ("", MARK, JOURNAL, "-wal", "-shm"):
-            beside(fresh, ending).unlink(missing_ok=True)
+        given = _given_away(path, data)
+        fresh = _room_for_restored(path)
         machine = _renumbered(file, fresh, given)
         kept = put_in_place(fresh, path)
         return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=given is None)
@@ -225,16 +231,66 @@ def restore(data: Path, file: Path) -> Replaced:
         directory.close()
 
 
-def restore_shared(address: str, file: Path) -> Replaced:
+def accept_loss(data: Path, address: str) -> Replaced:
+    """Go on with a store that is proven to be an older copy: the numbers continue far above all that were given.
+
+    The store is that in ``data``, or the shared one at ``address``. The replaced one is kept as by ``restore``. Raises
+    StoreError and InputError, also if no loss is proven.
+    """
+    directory = DataDirectory(data)
+    try:
+        with _present(data, address) as present, reading(present) as store:
+            saved = store.saved()
+            if loss_in(data, _lineage(saved), saved.number) is None:
+                raise InputError(
+                    "no executor has shown that the store is an older copy, so there is no loss to accept",
+                    hint="`cress store check` says what is wrong; `cress store restore` restores a backup",
+                    file=str(data),
+                )
+        if address:
+            with _present(data, address) as present, tempfile.TemporaryDirectory(prefix="cress-store-") as folder:
+                fresh = Path(folder) / STORE
+                machine = _renumbered(present, fresh, None)
+                copy_from_file(fresh, address, over=True)
+            kept = None
+        else:
+            fresh = _room_for_restored(data / STORE)
+            machine = _renumbered(data / STORE, fresh, None)
+            kept = put_in_place(fresh, data / STORE)
+        forget_proof(data)
+        return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=True)
+    finally:
+        directory.close()
+
+
+@contextmanager
+def _present(data: Path, address: str) -> Iterator[Path]:
+    """Yield the store as a file: that of the data directory, or a copy of the shared one."""
+    if not address:
+        yield data / STORE
+        return
+    with as_file(address) as path:
+        yield path
+
+
+def _room_for_restored(path: Path) -> Path:
+    """Return the place of a new store beside ``path``, without what an interrupted command left there."""
+    fresh = beside(path, ".restored")
+    for ending in ("", MARK, JOURNAL, "-wal", "-shm"):
+        beside(fresh, ending).unlink(missing_ok=True)
+    return fresh
+
+
+def restore_shared(address: str, file: Path, data: Path) -> Replaced:
     """Make ``file`` the content of the shared store at ``address``; the center that uses it is fenced off.
 
-    Numbers continue as in ``restore``. Raises StoreError and InputError.
+    Numbers continue as in ``restore``. ``data`` is the data directory of a center. Raises StoreError and InputError.
     """
     with tempfile.TemporaryDirectory(prefix="cress-store-") as folder:
         fresh = Path(folder) / STORE
         try:
             with as_file(address) as present:
-                given = _given_away(present)
+                given = _given_away(present, data)
         except StoreError:
             given = None
         machine = _renumbered(file, fresh, given)
@@ -269,6 +325,9 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
         }
         if numbers.secret is not None:
             meta[FINGERPRINT] = numbers.secret
+        if numbers.witness is not None:
+            # The numbers go on above all positions that were signed before.
+            meta |= Lineage(numbers.witness, "", [(numbers.epoch, numbers.record)]).notes()
         store.snapshot(StateSnapshot(numbers.record, machine.export(), meta), numbers.epoch)
     finally:
         store.close()
@@ -276,14 +335,19 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
             beside(fresh, ending).unlink(missing_ok=True)
 
 
-def _given_away(path: Path) -> _Numbers | None:
-    """Return the numbers that the present store has reached; None if it is damaged."""
+def _given_away(path: Path, data: Path) -> _Numbers | None:
+    """Return the numbers that the present store has reached; None if it is damaged, or is proven to be an older copy.
+
+    ``data`` is the data directory of its center.
+    """
     try:
         with reading(path) as store:
             if store.damage():
                 return None
             saved = store.saved()
         check_witness(path.parent / EVENTS, path, saved.number)
+        if loss_in(data, _lineage(saved), saved.number) is not None:
+            return None
         state = restored(saved, CenterSettings(data=path.parent))
     except (StoreError, InputError):
         return None
@@ -298,7 +362,12 @@ def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:
         saved.number,
         events.last,
         saved.meta.get(FINGERPRINT),
+        saved.meta.get(KEY),
     )
+
+
+def _lineage(saved: Saved) -> Lineage | None:
+    return Lineage.of(saved.meta.get, saved.cluster)
 
 
 def _behind(one: _Numbers, other: _Numbers) -> _Numbers:
@@ -311,6 +380,7 @@ def _behind(one: _Numbers, other: _Numbers) -> _Numbers:
         max(one.event, other.event) + 1,
         # Executors have the present secret, whatever the backup contains.
         other.secret or one.secret,
+        other.witness or one.witness,
     )
 
 
@@ -322,4 +392,5 @@ def _far_behind(one: _Numbers) -> _Numbers:
         one.record + JUMP,
         one.event + JUMP,
         one.secret,
+        one.witness,
     )
