@@ -45,9 +45,10 @@ def test_notes_keep_it_and_stay_small() -> None:
     lineage = Lineage(KEY, "c", [])
     for epoch in range(1, 5 * MOST_BEGUN):
         lineage = lineage.begin(epoch, 10 * epoch)
-    again = Lineage.of(lineage.notes().get, "c")
+    notes = lineage.notes()
+    again = Lineage.of(lambda key: notes.get(key), "c")
     assert again is not None
     assert (again.key, again.begun, len(again.begun)) == (KEY, lineage.begun, MOST_BEGUN)
     # Of an epoch that is no longer listed, only what is beyond the oldest listed one is lacking.
     assert again.lacks(lineage.sign(at(3, 31)), 10**6) is None
-    assert Lineage.of({}.get, "c") is None
+    assert Lineage.of(lambda _: None, "c") is None

@@ -89,11 +89,12 @@ def make_app(
     failover: Failover | None = None,
     admission: Admission | None = None,
     provider: Provider | None = None,
+    audit: Audit | None = None,
 ) -> App:
     """Return the API of ``committer``.
 
     ``token`` is the secret of the owner, and ``names`` are the accepted host names. ``admission`` makes the
-    certificates of joining nodes, and ``provider`` signs users in.
+    certificates of joining nodes, and ``provider`` signs users in. ``audit`` is the audit log of the center.
     """
     failover = failover or Failover(committer, committer.election, None, "")
     # The framework's documentation pages are off, since they load scripts from other hosts.
@@ -105,7 +106,7 @@ def make_app(
     app.state.vault = vault
     app.state.failover = failover
     app.state.planner = Planner(committer)
-    app.state.audit = audit = Audit(committer.settings.data)
+    app.state.audit = audit = audit or Audit(committer.settings.data)
     for module in ROUTES:
         app.include_router(module.router)
     app.include_router(docs_page.router)

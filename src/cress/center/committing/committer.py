@@ -18,9 +18,9 @@ from cress.center.keeping.event_log import EVENTS, EventLog
 from cress.center.keeping.event_log_check import check_witness, damaged_files
 from cress.center.keeping.finished_work import Finished
 from cress.center.keeping.history_reader import HistoryReader
+from cress.center.keeping.loss_proof import keep_proof, loss_told, ways_out
 from cress.center.keeping.name_feed import NameFeed
 from cress.center.keeping.quarantine import QUARANTINE, Quarantine
-from cress.center.keeping.loss_proof import keep_proof, sentence, ways_out
 from cress.center.keeping.recovery import begin_epoch, load_machine, store_named
 from cress.center.keeping.snapshots import Export
 from cress.center.process.clock import Clock
@@ -565,10 +565,9 @@ class Committer:
         except OSError as error:
             _log.error("the proof that the store is an older copy cannot be kept: %s", error.strerror)
         name, place = store_named(self.settings)
-        error = Damaged(sentence(name, proof.node, proof.position, self.loop.number), ways_out(place))
-        _log.error("%s", error)
         if self.ended is not None and not self.ended.done():
-            self.ended.set_exception(error)
+            told = loss_told(name, proof.node, proof.position, self.loop.number)
+            self.ended.set_exception(Damaged(told, ways_out(place)))
 
     async def compare_epochs(self, session: Session) -> None:
         """Let the store decide whether the newer epoch that an executor names belongs to another center.

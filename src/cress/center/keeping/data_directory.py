@@ -63,7 +63,7 @@ class DataDirectory:
             self._hide_address()
         except OSError as error:
             os.close(self._lock)
-            raise _in_the_way(path / ADDRESS, error) from None
+            raise _in_the_way(self._hidden if self._hidden.is_dir() else path / ADDRESS, error) from None
 
     def _holder(self) -> str:
         try:
@@ -88,7 +88,7 @@ class DataDirectory:
             listening.setblocking(False)
         except OSError as error:
             listening.close()
-            raise InputError(f"cannot listen there: {error.strerror}", file=str(self.path / name)) from None
+            raise _in_the_way(self.path / name, error) from None
         return listening
 
     def announce(self, address: ListenAddress) -> None:
@@ -114,7 +114,7 @@ class DataDirectory:
     def _hide_address(self) -> None:
         """Hide the address, so that clients do not use it; the file keeps its blocks for the next address."""
         address = self.path / ADDRESS
-        if address.is_dir():
+        if address.is_dir() or self._hidden.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         with suppress(FileNotFoundError):
             address.replace(self._hidden)

@@ -22,7 +22,7 @@ class _Proof(msgspec.Struct):
     witness: bytes
 
 
-def sentence(store: str, node: str, position: Position, number: int) -> str:
+def loss_told(store: str, node: str, position: Position, number: int) -> str:
     """Return what is known about the loss, without the ways out."""
     return (
         f"the store {store} is older than its cluster: the executor of node {node} has orders from record "
@@ -70,7 +70,7 @@ def check_loss(folder: Path, store: str, place: str, lineage: Lineage | None, nu
     """Raise Damaged if a loss is proven; else forget an older proof."""
     found = loss_in(folder, lineage, number)
     if found is not None:
-        raise Damaged(sentence(store, *found, number), ways_out(place))
+        raise Damaged(loss_told(store, *found, number), ways_out(place))
     forget_proof(folder)
 
 

@@ -9,11 +9,16 @@ from pathlib import Path
 
 import msgspec
 
+from cress.center.access.audit import FOLDER as AUDIT
+from cress.center.keeping.anchors import AUDIT as AUDIT_NOTE
+from cress.center.keeping.anchors import note_at
+from cress.center.keeping.audit_check import accepted, check_audit
 from cress.center.keeping.data_directory import STORE, DataDirectory
 from cress.center.keeping.event_log import EVENTS
-from cress.center.keeping.event_log_check import check_witness, damaged_files, last_record
+from cress.center.keeping.event_log_check import check_witness, damaged_files, last_record, missing_records
+from cress.center.keeping.files_check import audit_mark, check_files
 from cress.center.keeping.history_reader import FILE as HISTORY
-from cress.center.keeping.loss_proof import forget_proof, loss_in, sentence, ways_out
+from cress.center.keeping.loss_proof import forget_proof, loss_in, loss_told, ways_out
 from cress.center.keeping.owner_token import (
     FINGERPRINT,
     TOKEN_FILE,
@@ -39,7 +44,7 @@ from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.copying import copy_from_file
 from cress.store.history_mark import FILE as MARK_OF_HISTORY
 from cress.store.history_mark import check_history, read_mark
-from cress.store.opening import check_address, open_store
+from cress.store.opening import REPLICA, check_address, open_store
 from cress.store.shared_log import without_password
 from cress.store.sqlite import SqliteStore
 from cress.store.sqlite_file import MARK, beside
@@ -53,10 +58,10 @@ __all__ = [
     "change_secret",
     "check",
     "check_address",
+    "obstacles",
     "restore",
     "restore_shared",
     "without_password",
-    "wrong_secret",
 ]  # the names that the command line uses
 
 # Added to the numbers if the count given out since a backup is unknown.
@@ -70,7 +75,8 @@ class StoreReport(msgspec.Struct, kw_only=True):
     """The contents of a store in numbers; ``problems`` are messages.
 
     ``completed`` is the number of changes that the store lacks and the next start takes from the commit journal.
-    ``secret`` is the problem with the secret of the data directory. ``loss`` says that the store is an older copy.
+    ``secret`` is the problem with the secret of the data directory, ``files`` are those with other files, and
+    ``others`` are the names of files that do not belong there. ``loss`` says that the store is an older copy.
     """
 
     size: int = 0
@@ -83,6 +89,8 @@ class StoreReport(msgspec.Struct, kw_only=True):
     finished_jobs: int = 0
     finished_attempts: int = 0
     problems: list[str] = []
+    files: list[str] = []
+    others: list[str] = []
     secret: str = ""
     loss: str = ""
 
@@ -115,7 +123,7 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
     store.
     """
     found = StoreReport(size=path.stat().st_size if path.is_file() else 0)
-    events = path.parent / EVENTS
+    events, home = path.parent / EVENTS, data or path.parent
     # Read before the store, which is never behind the event log.
     last = last_record(events)
     with reading(path) as store:
@@ -124,15 +132,18 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
         try:
             saved = store.saved()
             check_witness(events, path, saved.number, last)
-            found.problems += damaged_files(events)
-            mark = read_mark(path.parent / MARK_OF_HISTORY)
-            if mark is None or mark.file:
-                check_history(path.parent / HISTORY, path.parent / MARK_OF_HISTORY, deep=True)
+            found.files += damaged_files(events)
+            if data is None and (gap := missing_records(events, saved.number, len(saved.records), last)):
+                found.files.append(gap)
+            files, found.others = check_files(home, saved, shared=data is not None)
+            found.files += files
+            if history := wrong_history(home, deep=True):
+                found.files.append(history)
             found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
-            if (loss := loss_in(data or path.parent, _lineage(saved), saved.number)) is not None:
-                found.loss = f"{sentence(str(path), *loss, saved.number)}; {ways_out('')}"
-            if data is None or (data / TOKEN_FILE).exists():
-                found.secret = _wrong_secret(data or path.parent, saved.meta.get(FINGERPRINT))
+            if (loss := loss_in(home, _lineage(saved), saved.number)) is not None:
+                found.loss = f"{loss_told(str(path), *loss, saved.number)}; {ways_out('')}"
+            if data is None or (data / TOKEN_FILE).exists() or (data / REPLICA).exists():
+                found.secret = _wrong_secret(home, saved.meta.get(FINGERPRINT))
             machine = restored(saved, CenterSettings(data=path.parent)).machine
             found.jobs, found.attempts, found.nodes = len(machine.jobs), len(machine.attempts), len(machine.nodes)
             found.problems += machine.validate()
@@ -150,6 +161,22 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
         except msgspec.MsgspecError as error:
             found.problems.append(f"how to run a job cannot be read: {error}")
     return found
+
+
+def wrong_history(data: Path, *, deep: bool = False) -> str:
+    """Return the reason why a center would refuse the history in ``data``, else empty; ``deep``: read all of it."""
+    try:
+        mark = read_mark(data / MARK_OF_HISTORY)
+        if mark is None or mark.file:
+            check_history(data / HISTORY, data / MARK_OF_HISTORY, deep=deep)
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def obstacles(data: Path) -> list[str]:
+    """Return the reasons why a center cannot start with the store in ``data``, although the store is intact."""
+    return list(filter(None, (wrong_secret(data), wrong_history(data))))
 
 
 def wrong_secret(data: Path) -> str:
@@ -231,36 +258,62 @@ def restore(data: Path, file: Path) -> Replaced:
         directory.close()
 
 
-def accept_loss(data: Path, address: str) -> Replaced:
-    """Go on with a store that is proven to be an older copy: the numbers continue far above all that were given.
+class AcceptedLoss(msgspec.Struct, kw_only=True):
+    """The result of accepting losses: ``store`` if the store was an older copy, ``audit`` what the audit log lacks."""
 
-    The store is that in ``data``, or the shared one at ``address``. The replaced one is kept as by ``restore``. Raises
-    StoreError and InputError, also if no loss is proven.
+    store: Replaced | None
+    audit: list[str]
+
+
+def accept_loss(data: Path, address: str) -> AcceptedLoss:
+    """Go on with what the data directory ``data`` has, and forget what is proven to be lost.
+
+    If the store, that in ``data`` or the shared one at ``address``, is an older copy, its numbers continue far above
+    all that were given; the replaced one is kept as by ``restore``. The audit log is accepted as it is. Raises
+    StoreError and InputError, also if no loss is known.
     """
     directory = DataDirectory(data)
     try:
-        with _present(data, address) as present, reading(present) as store:
-            saved = store.saved()
-            if loss_in(data, _lineage(saved), saved.number) is None:
+        with _present(data, address) as present:
+            with reading(present) as store:
+                saved = store.saved()
+            mark = audit_mark(data, saved, shared=bool(address))
+            audit = check_audit(data / AUDIT, mark)
+            is_older = loss_in(data, _lineage(saved), saved.number) is not None
+            if not audit and not is_older:
                 raise InputError(
-                    "no executor has shown that the store is an older copy, so there is no loss to accept",
+                    "there is no loss to accept: no executor has shown that the store is an older copy, and the audit "
+                    "log is complete",
                     hint="`cress store check` says what is wrong; `cress store restore` restores a backup",
                     file=str(data),
                 )
-        if address:
-            with _present(data, address) as present, tempfile.TemporaryDirectory(prefix="cress-store-") as folder:
-                fresh = Path(folder) / STORE
-                machine = _renumbered(present, fresh, None)
-                copy_from_file(fresh, address, over=True)
-            kept = None
-        else:
-            fresh = _room_for_restored(data / STORE)
-            machine = _renumbered(data / STORE, fresh, None)
-            kept = put_in_place(fresh, data / STORE)
+            replaced = _go_on_with(data, address, present) if is_older else None
         forget_proof(data)
-        return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=True)
+        if audit:
+            note = note_at(AUDIT_NOTE, data, shared=bool(address))
+            with closing(open_store(address, data)) as opened:
+                saved = opened.load()
+                epoch = opened.take_over(saved.epoch, saved.number, saved.cluster)
+                meta = {note: msgspec.msgpack.encode(accepted(data / AUDIT, mark))}
+                opened.commit(Batch(meta=meta), epoch)
+        return AcceptedLoss(store=replaced, audit=audit)
     finally:
         directory.close()
+
+
+def _go_on_with(data: Path, address: str, present: Path) -> Replaced:
+    """Give the store ``present`` numbers far above its own, in the data directory or at the shared address."""
+    if not address:
+        fresh = _room_for_restored(data / STORE)
+        machine = _renumbered(present, fresh, None)
+        kept = put_in_place(fresh, data / STORE)
+    else:
+        kept = None
+        with tempfile.TemporaryDirectory(prefix="cress-store-") as folder:
+            fresh = Path(folder) / STORE
+            machine = _renumbered(present, fresh, None)
+            copy_from_file(fresh, address, over=True)
+    return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=True)
 
 
 @contextmanager
