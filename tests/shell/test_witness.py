@@ -46,7 +46,7 @@ def test_notes_keep_it_and_stay_small() -> None:
     for epoch in range(1, 5 * MOST_BEGUN):
         lineage = lineage.begin(epoch, 10 * epoch)
     notes = lineage.notes()
-    again = Lineage.of(lambda key: notes.get(key), "c")
+    again = Lineage.of(lambda key: notes[key], "c")
     assert again is not None
     assert (again.key, again.begun, len(again.begun)) == (KEY, lineage.begun, MOST_BEGUN)
     # Of an epoch that is no longer listed, only what is beyond the oldest listed one is lacking.

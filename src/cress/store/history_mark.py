@@ -142,3 +142,9 @@ def _defects(connection: sqlite3.Connection, there: Mapping[str, int]) -> Iterab
                 yield f"{table[:-1]} {cells[key]} is not as it was stored"
         if count != there.get(table, 0):
             yield f"it has {count} {table}, not {there.get(table, 0)}"
+    rows = connection.execute("SELECT * FROM usage")
+    names = [column[0] for column in rows.description]
+    for row in rows:
+        cells = dict(zip(names, row, strict=True))
+        if cells.get(SEAL) is not None and cells[SEAL] != seal_of(cells):
+            yield f"the usage of group {cells['group']} is not as it was stored"

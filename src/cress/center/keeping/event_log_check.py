@@ -48,7 +48,8 @@ def missing_records(folder: Path, number: int, kept: int, last: int) -> str:
     The store ends with record ``number`` and has the last ``kept`` ones. ``last`` is the last one of the event log.
     """
     if number and folder.is_dir() and not files(folder):
-        return f"the event log in {folder} has no file such as 00000001.events; the store does not depend on it, `cress replay` does"
+        what = f"the event log in {folder} has no file such as 00000001.events"
+        return f"{what}; the store does not depend on it, `cress replay` does"
     if not number or last >= number - kept or not folder.is_dir():
         return ""
     return f"the event log in {folder} lacks records {last + 1} to {number - kept}; `cress replay` has a gap there"
