@@ -16,16 +16,17 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from cress.center.access.audit import Audit
-from cress.center.keeping.anchors import Anchors, tls_mark_of
+from cress.center.committing.anchors import Anchors
+from cress.center.keeping.anchor_notes import tls_mark_of
+from cress.center.keeping.audit import Audit
 from cress.center.keeping.audit_check import check_audit
 from cress.center.keeping.data_directory import DataDirectory
 from cress.center.keeping.files_check import audit_mark
 from cress.center.keeping.owner_token import ensure_token, fingerprint_of
 from cress.center.keeping.store_maintenance import check
+from cress.center.keeping.tls_check import check_tls
 from cress.center.settings import CenterSettings
 from cress.center.tls.authority import Authority
-from cress.center.tls.check import check_tls
 from cress.center.tls.server import center_tls
 from cress.executor.account_rules import write_rules
 from cress.executor.folder_check import check_folder

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cress.shell.center.witness import KEY_LENGTH, MOST_BEGUN, Lineage, Position
+from cress.shell.center.witness import KEY_LENGTH, MOST_BEGUN, Lineage, LogPosition
 
 KEY = b"k" * KEY_LENGTH
 
 
-def at(epoch: int, record: int, cluster: str = "c") -> Position:
-    return Position(cluster, epoch, record, 7, 9)
+def at(epoch: int, record: int, cluster: str = "c") -> LogPosition:
+    return LogPosition(cluster, epoch, record, 7, 9)
 
 
 # Epoch 1 had the records 1 to 10, epoch 2 those to 50, and epoch 3 goes on.
@@ -30,7 +30,7 @@ STORE = Lineage(KEY, "c", [(1, 0), (2, 10), (3, 50)])
         (at(2, 99, "another"), False),
     ],
 )
-def test_a_position_is_lacking_if_its_epoch_ended_before(position: Position, lacks: bool) -> None:
+def test_a_position_is_lacking_if_its_epoch_ended_before(position: LogPosition, lacks: bool) -> None:
     assert STORE.lacks(STORE.sign(position), 80) == (position if lacks else None)
 
 

@@ -27,6 +27,7 @@ from cress.center.access.job_tokens import JobTokens
 from cress.center.access.public_socket import public_socket
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
+from cress.center.committing.anchors import Anchors
 from cress.center.committing.committer import Committer
 from cress.center.committing.leader_election import LeaderElection
 from cress.center.committing.memory import Memory
@@ -36,7 +37,6 @@ from cress.center.executors.listener import Listener
 from cress.center.files.group_file import GroupFile
 from cress.center.files.licence_file import read_licences, set_licences
 from cress.center.files.topology import Topology, read_topology
-from cress.center.keeping.anchors import Anchors
 from cress.center.keeping.data_directory import (
     ADDRESS,
     API_SOCKET,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 from fastapi import FastAPI
 
-from cress.center.access.audit import Audit
 from cress.center.access.audited import Audited
 from cress.center.access.callers import Callers
 from cress.center.access.guard import Guard
@@ -42,6 +41,7 @@ from cress.center.api import names as name_service
 from cress.center.api.context import Readers
 from cress.center.api.leader_routing import LeaderRouting
 from cress.center.committing.committer import Committer
+from cress.center.keeping.audit import Audit
 from cress.center.leader.failover import Failover
 from cress.center.leader.rebalancing import Planner
 from cress.center.secrets.vault import Vault

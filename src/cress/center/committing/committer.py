@@ -39,11 +39,11 @@ from cress.shell.center.effects import (
     Close,
     Commit,
     Effect,
+    OlderCopy,
     Ping,
     Rebuild,
     Refuse,
     Reply,
-    RolledBack,
     Send,
     Session,
     SetAside,
@@ -551,14 +551,14 @@ class Committer:
                     self.materials.supply(effect)
                 case Warn():
                     _executors_log.warning("%s", effect.sentence)
-                case RolledBack():
+                case OlderCopy():
                     self._rolled_back(effect)
                 case Ping() | AskEpoch():
                     raise AssertionError("the listener asks")
         if self.loop.busy:
             self._wake.set()
 
-    def _rolled_back(self, proof: RolledBack) -> None:
+    def _rolled_back(self, proof: OlderCopy) -> None:
         """End the program, and keep the proof for the next start."""
         try:
             keep_proof(self.settings.data, proof.node, proof.witness)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.center.access.audit import BEFORE_DIGEST, CURRENT, AuditMark, ChainedLine, digest_of, files, last_line
+from cress.center.keeping.audit import BEFORE_DIGEST, CURRENT, AuditMark, ChainedLine, digest_of, files, last_line
 from cress.store.base import StoreError
 
 _decode = msgspec.json.Decoder(ChainedLine).decode

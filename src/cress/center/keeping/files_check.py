@@ -11,10 +11,10 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple
 
-from cress.center.access.audit import FOLDER as AUDIT
-from cress.center.access.audit import AuditMark
-from cress.center.keeping.anchors import AUDIT as AUDIT_NOTE
-from cress.center.keeping.anchors import TLS_FILES, audit_mark_of, note_at, tls_mark_of
+from cress.center.keeping.anchor_notes import AUDIT as AUDIT_NOTE
+from cress.center.keeping.anchor_notes import TLS_FILES, audit_mark_of, note_at, tls_mark_of
+from cress.center.keeping.audit import FOLDER as AUDIT
+from cress.center.keeping.audit import AuditMark
 from cress.center.keeping.audit_check import check_audit, is_of_audit
 from cress.center.keeping.data_directory import ADDRESS, API_SOCKET, EXECUTOR_SOCKET, LOCK, STORE, TLS
 from cress.center.keeping.event_log import EVENTS
@@ -30,8 +30,8 @@ from cress.store.opening import REPLICA
 EXECUTORS = "executors"
 
 
-class Kind(Enum):
-    """What lies at a place of the data directory."""
+class FileKind(Enum):
+    """The kind of what lies at a place of the data directory."""
 
     FILE = auto()  # made again if it is missing
     FOLDER = auto()
@@ -42,19 +42,22 @@ class FileRow(NamedTuple):
     """The names of files, as a pattern, and their kind."""
 
     pattern: str
-    kind: Kind
+    kind: FileKind
 
 
 _TABLE = (
-    *(FileRow(re.escape(name), Kind.FILE) for name in (LOCK, ADDRESS, f".{ADDRESS}.new", API_SOCKET, EXECUTOR_SOCKET)),
-    *(FileRow(re.escape(name), Kind.FILE) for name in (SNAPSHOT, LOSS, f".{LOSS}.new", f"{HISTORY_MARK}.new")),
-    FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})\.(mark\.new|restored.*)", Kind.FILE),
-    FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})(-wal|-shm|\.mark|\.commits)?", Kind.CHECKED),
-    FileRow(rf"{re.escape(HISTORY)}(-wal|-shm)?|{re.escape(HISTORY_MARK)}", Kind.CHECKED),
-    FileRow(rf"{TOKEN_FILE}|{AUDIT}|{TLS}", Kind.CHECKED),
-    FileRow(rf"\.{TOKEN_FILE}\.\d+", Kind.FILE),
-    FileRow(rf"{EVENTS}|{QUARANTINE}|{EXECUTORS}", Kind.FOLDER),
-    FileRow(r"(replaced|moved)-\d+", Kind.FOLDER),
+    *(
+        FileRow(re.escape(name), FileKind.FILE)
+        for name in (LOCK, ADDRESS, f".{ADDRESS}.new", API_SOCKET, EXECUTOR_SOCKET)
+    ),
+    *(FileRow(re.escape(name), FileKind.FILE) for name in (SNAPSHOT, LOSS, f".{LOSS}.new", f"{HISTORY_MARK}.new")),
+    FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})\.(mark\.new|restored.*)", FileKind.FILE),
+    FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})(-wal|-shm|\.mark|\.commits)?", FileKind.CHECKED),
+    FileRow(rf"{re.escape(HISTORY)}(-wal|-shm)?|{re.escape(HISTORY_MARK)}", FileKind.CHECKED),
+    FileRow(rf"{TOKEN_FILE}|{AUDIT}|{TLS}", FileKind.CHECKED),
+    FileRow(rf"\.{TOKEN_FILE}\.\d+", FileKind.FILE),
+    FileRow(rf"{EVENTS}|{QUARANTINE}|{EXECUTORS}", FileKind.FOLDER),
+    FileRow(r"(replaced|moved)-\d+", FileKind.FOLDER),
 )
 
 
@@ -76,9 +79,9 @@ def check_files(data: Path, saved: Saved, *, shared: bool) -> FilesReport:
         row = next((row for row in _TABLE if re.fullmatch(row.pattern, path.name)), None)
         if row is None:
             others.append(path.name)
-        elif row.kind is Kind.FILE and path.is_dir():
+        elif row.kind is FileKind.FILE and path.is_dir():
             problems.append(f"{path} is a folder, not the file that belongs there; move it away: it is made again")
-        elif row.kind is Kind.FOLDER and not path.is_dir():
+        elif row.kind is FileKind.FOLDER and not path.is_dir():
             problems.append(f"{path} is not a folder, as it should be; move it away: it is made again")
     mark = audit_mark(data, saved, shared=shared)
     problems += [f"{what}; {AUDIT_WAY_OUT}" for what in check_audit(data / AUDIT, mark)]
@@ -86,7 +89,7 @@ def check_files(data: Path, saved: Saved, *, shared: bool) -> FilesReport:
         others += [f"{AUDIT}/{path.name}" for path in sorted((data / AUDIT).iterdir()) if not is_of_audit(path.name)]
     tls = tls_mark_of(saved.meta.get(note_at(TLS_FILES, data, shared=shared)))
     if tls.authority or (data / TLS).exists():
-        from cress.center.tls.check import check_tls
+        from cress.center.keeping.tls_check import check_tls
 
         problems += check_tls(data / TLS, tls)
     return FilesReport(problems, others)

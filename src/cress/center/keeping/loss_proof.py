@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.shell.center.witness import Lineage, Position
+from cress.shell.center.witness import Lineage, LogPosition
 from cress.store.base import Damaged
 
 FILE = "rolled-back.json"
@@ -22,7 +22,7 @@ class _Proof(msgspec.Struct):
     witness: bytes
 
 
-def loss_told(store: str, node: str, position: Position, number: int) -> str:
+def loss_told(store: str, node: str, position: LogPosition, number: int) -> str:
     """Return what is known about the loss, without the ways out."""
     return (
         f"the store {store} is older than its cluster: the executor of node {node} has orders from record "
@@ -51,7 +51,7 @@ def keep_proof(folder: Path, node: str, witness: bytes) -> None:
     fresh.replace(folder / FILE)
 
 
-def loss_in(folder: Path, lineage: Lineage | None, number: int) -> tuple[str, Position] | None:
+def loss_in(folder: Path, lineage: Lineage | None, number: int) -> tuple[str, LogPosition] | None:
     """Return the node and the position that prove a loss of the store that ends with record ``number``; else None.
 
     A proof that cannot be read proves nothing: the executor shows it again.

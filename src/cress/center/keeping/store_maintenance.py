@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from cress.center.access.audit import FOLDER as AUDIT
-from cress.center.keeping.anchors import AUDIT as AUDIT_NOTE
-from cress.center.keeping.anchors import note_at
+from cress.center.keeping.anchor_notes import AUDIT as AUDIT_NOTE
+from cress.center.keeping.anchor_notes import note_at
+from cress.center.keeping.audit import FOLDER as AUDIT
 from cress.center.keeping.audit_check import accepted, check_audit
 from cress.center.keeping.data_directory import STORE, DataDirectory
 from cress.center.keeping.event_log import EVENTS

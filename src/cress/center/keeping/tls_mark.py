@@ -10,17 +10,18 @@ from pathlib import Path
 
 import msgspec
 
+from cress.center.keeping.data_directory import CA
 from cress.model.errors import InputError
 from cress.protocol.private_files import write_private
 
-CA_FILE, NODES, REVOKED = "ca.pem", "nodes", "revoked.json"
+CA_KEY, NODES, REVOKED = "ca.key", "nodes", "revoked.json"
 # The entry with the checksum of the others: older releases take it for a node, and no node has this name.
 CHECK = ""
 WAY_BACK = "a copy of it, or `cress tls revoke` for each node again after moving it away"
 
 
 class TlsMark(msgspec.Struct, frozen=True, array_like=True):
-    """What was seen in the folder.
+    """The certificates that were seen in the folder.
 
     ``revoked`` has, by node, the second up to which its certificates are revoked. ``nodes`` are the names of the files
     in ``nodes/``. ``authority``: there was an authority.
@@ -46,7 +47,7 @@ def seen_now(folder: Path) -> TlsMark:
     except InputError:
         revoked = {}
     nodes = tuple(sorted(path.name for path in (folder / NODES).glob("*.pem")))
-    return TlsMark(revoked, nodes, (folder / CA_FILE).exists())
+    return TlsMark(revoked, nodes, (folder / CA).exists())
 
 
 def read_revoked(path: Path) -> dict[str, float]:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE
-from cress.center.keeping.tls_mark import NODES, REVOKED, read_revoked, write_revoked
+from cress.center.keeping.tls_mark import CA_KEY, NODES, REVOKED, read_revoked, write_revoked
 from cress.center.tls.certificates import SKEW, Certificate, facts_of, read_certificate
 from cress.center.tls.node_names import node_address
 from cress.model.errors import InputError
@@ -30,7 +30,6 @@ from cress.model.times import DAY, SECOND
 from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY
 from cress.protocol.private_files import make_private_folder, write_private
 
-CA_KEY = "ca.key"
 # Microseconds for which the authority and, by default, a certificate are valid.
 CA_LIFE, LIFE = 3650 * DAY, 365 * DAY
 SHORTEST_LIFE = SECOND

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from cryptography import x509
 
 from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE, TLS
-from cress.center.keeping.tls_mark import REVOKED, read_revoked
-from cress.center.tls.authority import CA_KEY, Authority
+from cress.center.keeping.tls_mark import CA_KEY, REVOKED, read_revoked
+from cress.center.tls.authority import Authority
 from cress.center.tls.certificates import Certificate, facts_of, moment, read_certificate
 from cress.model.errors import InputError
 from cress.protocol.bundle_files import tls_reason

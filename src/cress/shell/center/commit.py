@@ -45,7 +45,7 @@ from cress.shell.center.effects import (
 from cress.shell.center.events import Events
 from cress.shell.center.log_entries import pack
 from cress.shell.center.runs import Runs, encode_run, new_runs, same_run
-from cress.shell.center.witness import Lineage, Position
+from cress.shell.center.witness import Lineage, LogPosition
 from cress.store.base import Batch
 
 # Time (µs) between two attempts to load the state.
@@ -432,11 +432,11 @@ class CommitLoop:
             return b""
         if self._signed[0] != self.number:
             machine = self.machine
-            at = Position(self.cluster, self.epoch, self.number, machine.next_job, machine.core.books.next_attempt)
+            at = LogPosition(self.cluster, self.epoch, self.number, machine.next_job, machine.core.books.next_attempt)
             self._signed = self.number, self.lineage.sign(at)
         return self._signed[1]
 
-    def lacks(self, witness: bytes) -> Position | None:
+    def lacks(self, witness: bytes) -> LogPosition | None:
         """Return a position that a center of this cluster has signed and the store never came to; else None."""
         return None if self.lineage is None else self.lineage.lacks(witness, self.number)
 

@@ -11,7 +11,7 @@ from cress.lifecycle.inputs import Input
 from cress.model.errors import InputError
 from cress.protocol.messages import FromCenter, Hello
 from cress.protocol.versions import Dialect
-from cress.shell.center.witness import Position
+from cress.shell.center.witness import LogPosition
 from cress.store.base import Batch
 
 Reply: TypeAlias = tuple[int, ...] | InputError | None
@@ -195,7 +195,7 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack:
+class OlderCopy:
     """End this center: the store is an older copy, as the ``witness`` of a node shows.
 
     ``position`` is what the witness says.
@@ -203,9 +203,9 @@ class RolledBack:
 
     node: str
     witness: bytes
-    position: Position
+    position: LogPosition
 
 
 Effect: TypeAlias = (
-    Send | Close | Ping | AskEpoch | AnswerCaller | Refuse | Stepped | Warn | Supply | SetAside | RolledBack
+    Send | Close | Ping | AskEpoch | AnswerCaller | Refuse | Stepped | Warn | Supply | SetAside | OlderCopy
 )

@@ -35,9 +35,9 @@ from cress.shell.center.effects import (
     AskEpoch,
     Close,
     Effect,
+    OlderCopy,
     Ping,
     Reply,
-    RolledBack,
     Send,
     Session,
     Supply,
@@ -182,7 +182,7 @@ class Sessions:
             # A center of this cluster has signed it, and no other center has stored it: the store has lost it.
             why = f"the store of the center is older than the cluster: node {session.name} has orders of later records"
             refused = self._refuse(session, NotAccepted(why, hint="the center ends, and says how to go on"))
-            return [*refused, RolledBack(session.name, hello.witness, lacking), *loop.fenced(why)]
+            return [*refused, OlderCopy(session.name, hello.witness, lacking), *loop.fenced(why)]
         if hello.epoch > loop.epoch:
             return self._refuse(
                 session,

@@ -22,8 +22,8 @@ KEY_LENGTH = 32
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Position(msgspec.Struct, frozen=True, array_like=True):
-    """How far a cluster had come: its last record in this epoch, and the next numbers of jobs and attempts."""
+class LogPosition(msgspec.Struct, frozen=True, array_like=True):
+    """The point to which a cluster had come: its last record in this epoch, the next numbers of jobs and attempts."""
 
     cluster: str
     epoch: int
@@ -32,7 +32,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     attempt: int
 
 
-_decode_position = msgspec.msgpack.Decoder(Position).decode
+_decode_position = msgspec.msgpack.Decoder(LogPosition).decode
 _decode_begun = msgspec.msgpack.Decoder(list[tuple[int, int]]).decode
 
 
@@ -61,12 +61,12 @@ class Lineage:
         """Return the notes for the store."""
         return {KEY: self.key, BEGUN: _encode(self.begun)}
 
-    def sign(self, position: Position) -> bytes:
+    def sign(self, position: LogPosition) -> bytes:
         """Return a position with its signature in front."""
         data = _encode(position)
         return self._tag(data) + data
 
-    def read(self, signed: bytes) -> Position | None:
+    def read(self, signed: bytes) -> LogPosition | None:
         """Return a signed position; None if no center of this cluster has signed it."""
         data = signed[TAG:]
         if not hmac.compare_digest(self._tag(data), signed[:TAG]):
@@ -74,7 +74,7 @@ class Lineage:
         position = _decode_position(data)
         return position if position.cluster == self.cluster else None
 
-    def lacks(self, signed: bytes, number: int) -> Position | None:
+    def lacks(self, signed: bytes, number: int) -> LogPosition | None:
         """Return a signed position that the store, which ends with record ``number``, never came to; else None."""
         position = self.read(signed) if signed else None
         if position is None:

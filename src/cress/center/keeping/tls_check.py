@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 
 from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE
-from cress.center.keeping.tls_mark import NODES, REVOKED, TlsMark, read_revoked
-from cress.center.tls.authority import CA_KEY, Authority
-from cress.center.tls.certificates import read_certificate
+from cress.center.keeping.tls_mark import CA_KEY, NODES, REVOKED, TlsMark, read_revoked
 from cress.model.errors import InputError
 
 BACK = "bring it back from a backup"
@@ -29,8 +28,7 @@ def _checked(folder: Path, mark: TlsMark) -> Iterator[str]:
     authority: x509.Certificate | None = None
     try:
         authority = _issued(folder / CA, None)
-        if (folder / CA_KEY).exists():
-            Authority(folder)
+        _check_key(folder / CA_KEY, authority)
         _issued(folder / CENTER_CERTIFICATE, authority)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / CENTER_CERTIFICATE, password="")
@@ -54,13 +52,32 @@ def _issued(path: Path, authority: x509.Certificate | None) -> x509.Certificate:
     """Return a certificate that the authority has signed, or itself if there is none. Raises InputError."""
     if not path.exists():
         raise InputError("the certificate is missing", hint=BACK, file=str(path))
-    found = read_certificate(path)
+    try:
+        found = x509.load_pem_x509_certificates(path.read_bytes())[0]
+    except OSError as error:
+        raise InputError(f"the certificate cannot be read: {error.strerror}", hint=BACK, file=str(path)) from None
+    except ValueError:
+        raise InputError("there is no certificate in it", hint=BACK, file=str(path)) from None
     try:
         found.verify_directly_issued_by(authority or found)
     except (ValueError, TypeError, InvalidSignature):
         what = "the certificate is damaged: its signature is not that of the authority"
         raise InputError(what, hint=BACK, file=str(path)) from None
     return found
+
+
+def _check_key(path: Path, authority: x509.Certificate) -> None:
+    """Raise InputError for a key that is not that of the authority. Operators may keep it elsewhere."""
+    if not path.exists():
+        return
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except OSError as error:
+        raise InputError(f"the key cannot be read: {error.strerror}", hint=BACK, file=str(path)) from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise InputError("there is no key in it", hint=BACK, file=str(path)) from None
+    if key.public_key() != authority.public_key():
+        raise InputError("the key is not that of ca.pem", hint=BACK, file=str(path))
 
 
 def _revocations(path: Path, mark: TlsMark) -> Iterator[str]:

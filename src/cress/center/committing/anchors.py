@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import time
-from pathlib import Path
 
 import msgspec
 
-from cress.center.access.audit import Audit, AuditMark
 from cress.center.committing.committer import Committer, NotStored
+from cress.center.keeping.anchor_notes import AUDIT, TLS_FILES, audit_mark_of, note_at, tls_mark_of
+from cress.center.keeping.audit import Audit, AuditMark
 from cress.center.keeping.data_directory import TLS
-from cress.center.keeping.tls_mark import TlsMark, seen_now
-from cress.center.settings import CenterSettings
-from cress.store.base import Batch, Store, StoreError
+from cress.center.keeping.tls_mark import seen_now
+from cress.store.base import Batch, StoreError
 
 # Seconds between two looks for new entries of the audit log, and for new certificates.
 INTERVAL, TLS_INTERVAL = 1.0, 10.0
-# The kinds of notes.
-AUDIT, TLS_FILES = "audit", "tls"
 
 
 class Anchors:
@@ -32,9 +28,11 @@ class Anchors:
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
         settings = committer.settings
-        self._audit_note, self._tls_note = note_of(settings, AUDIT), note_of(settings, TLS_FILES)
+        shared = bool(settings.store)
+        self._audit_note = note_at(AUDIT, settings.data, shared=shared)
+        self._tls_note = note_at(TLS_FILES, settings.data, shared=shared)
         self.audit = Audit(settings.data, known=self._known_audit)
-        self.known_tls = tls_mark_in(committer.store, settings)
+        self.known_tls = tls_mark_of(committer.store.note(self._tls_note))
         self._tls_folder = settings.data / TLS
         self._stored_audit: AuditMark | None = None
         self._next_tls = 0.0
@@ -69,28 +67,3 @@ class Anchors:
             if meta:
                 await self._committer.tidy(Batch(meta=meta))
                 self._stored_audit, self.known_tls = mark, tls
-
-
-def note_of(settings: CenterSettings, kind: str) -> str:
-    """Return the name of the note about the files of this center."""
-    return note_at(kind, settings.data, shared=bool(settings.store))
-
-
-def note_at(kind: str, data: Path, *, shared: bool) -> str:
-    """Return the name of a note; the centers of a ``shared`` store have notes of their own."""
-    return f"{kind}:{socket.gethostname()}:{data.absolute()}" if shared else kind
-
-
-def audit_mark_of(note: bytes | None) -> AuditMark:
-    """Return the mark in a note of the store."""
-    return AuditMark() if note is None else msgspec.msgpack.decode(note, type=AuditMark)
-
-
-def tls_mark_of(note: bytes | None) -> TlsMark:
-    """Return the mark in a note of the store."""
-    return TlsMark() if note is None else msgspec.msgpack.decode(note, type=TlsMark)
-
-
-def tls_mark_in(store: Store, settings: CenterSettings) -> TlsMark:
-    """Return what the store knows about the folder ``tls`` of this center."""
-    return tls_mark_of(store.note(note_of(settings, TLS_FILES)))
