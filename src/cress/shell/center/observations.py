@@ -12,9 +12,9 @@ from cress.lifecycle.effects import (
     LeaseChanged,
     LeaseResized,
     Notice,
-    OlderCopy,
     Overloaded,
     Recovered,
+    RolledBack,
     RoundEnded,
     RunSkipped,
     TaskMoved,
@@ -81,7 +81,7 @@ def of_notice(machine: Machine, at: float, notice: Notice) -> EventView:
             )
         case RoundEnded():
             return EventView(at=at, kind="rebalance.ended", user=notice.by, text=notice.text)
-        case OlderCopy():
+        case RolledBack():
             family = machine.families.get(notice.job)
             name, group = (family.job.name, family.job.group or DEFAULT_GROUP) if family is not None else ("", "")
             return EventView(at=at, kind="job.rolled_back", job=notice.job, name=name, group=group, text=notice.why)
