@@ -38,7 +38,7 @@ from cress.model.family import Dag
 from cress.model.run import Run
 from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
-from cress.shell.center.witness import KEY, Lineage
+from cress.shell.center.witness import KEY, Lineage, LogPosition
 from cress.store.base import Batch, Saved, StateSnapshot, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.copying import copy_from_file
@@ -249,9 +249,9 @@ def restore(data: Path, file: Path) -> Replaced:
     try:
         path = data / STORE
         # Read first, since opening a store that has lost its write-ahead file makes a new one.
-        given = _given_away(path, data)
+        given, lost = _given_away(path, data)
         fresh = _room_for_restored(path)
-        machine = _renumbered(file, fresh, given)
+        machine = _renumbered(file, fresh, given, lost)
         kept = put_in_place(fresh, path)
         return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=given is None)
     finally:
@@ -279,15 +279,15 @@ def accept_loss(data: Path, address: str) -> AcceptedLoss:
                 saved = store.saved()
             mark = audit_mark(data, saved, shared=bool(address))
             audit = check_audit(data / AUDIT, mark)
-            is_older = loss_in(data, _lineage(saved), saved.number) is not None
-            if not audit and not is_older:
+            loss = loss_in(data, _lineage(saved), saved.number)
+            if not audit and loss is None:
                 raise InputError(
                     "there is no loss to accept: no executor has shown that the store is an older copy, and the audit "
                     "log is complete",
                     hint="`cress store check` says what is wrong; `cress store restore` restores a backup",
                     file=str(data),
                 )
-            replaced = _go_on_with(data, address, present) if is_older else None
+            replaced = None if loss is None else _go_on_with(data, address, present, loss[1])
         forget_proof(data)
         if audit:
             note = note_at(AUDIT_NOTE, data, shared=bool(address))
@@ -301,17 +301,17 @@ def accept_loss(data: Path, address: str) -> AcceptedLoss:
         directory.close()
 
 
-def _go_on_with(data: Path, address: str, present: Path) -> Replaced:
+def _go_on_with(data: Path, address: str, present: Path, lost: LogPosition) -> Replaced:
     """Give the store ``present`` numbers far above its own, in the data directory or at the shared address."""
     if not address:
         fresh = _room_for_restored(data / STORE)
-        machine = _renumbered(present, fresh, None)
+        machine = _renumbered(present, fresh, None, lost)
         kept = put_in_place(fresh, data / STORE)
     else:
         kept = None
         with tempfile.TemporaryDirectory(prefix="cress-store-") as folder:
             fresh = Path(folder) / STORE
-            machine = _renumbered(present, fresh, None)
+            machine = _renumbered(present, fresh, None, lost)
             copy_from_file(fresh, address, over=True)
     return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=True)
 
@@ -343,16 +343,19 @@ def restore_shared(address: str, file: Path, data: Path) -> Replaced:
         fresh = Path(folder) / STORE
         try:
             with as_file(address) as present:
-                given = _given_away(present, data)
+                given, lost = _given_away(present, data)
         except StoreError:
-            given = None
-        machine = _renumbered(file, fresh, given)
+            given = lost = None
+        machine = _renumbered(file, fresh, given, lost)
         copy_from_file(fresh, address, over=True)
     return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=None, jumped=given is None)
 
 
-def _renumbered(file: Path, fresh: Path, given: _Numbers | None) -> Machine:
-    """Write the backup ``file`` to the new store ``fresh``, continuing after the numbers given out since."""
+def _renumbered(file: Path, fresh: Path, given: _Numbers | None, lost: LogPosition | None = None) -> Machine:
+    """Write the backup ``file`` to the new store ``fresh``, continuing after the numbers given out since.
+
+    ``lost`` is a position to which the cluster had come, if the numbers are not known.
+    """
     with reading(file, as_it_is=True) as source:
         for problem in source.damage():
             raise StoreError(f"{file} is damaged: {problem}")
@@ -361,6 +364,8 @@ def _renumbered(file: Path, fresh: Path, given: _Numbers | None) -> Machine:
         state = restored(saved, CenterSettings(data=fresh.parent), source.run)
     machine, events = state.machine, state.events
     numbers = _numbers(saved, machine, events)
+    if lost is not None:
+        numbers = _behind(numbers, _Numbers(lost.job, lost.attempt, lost.epoch, lost.record, 0, None, None))
     _renumber(fresh, machine, events, _behind(numbers, given) if given else _far_behind(numbers))
     return machine
 
@@ -388,23 +393,24 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
             beside(fresh, ending).unlink(missing_ok=True)
 
 
-def _given_away(path: Path, data: Path) -> _Numbers | None:
-    """Return the numbers that the present store has reached; None if it is damaged, or is proven to be an older copy.
+def _given_away(path: Path, data: Path) -> tuple[_Numbers | None, LogPosition | None]:
+    """Return the numbers that the present store has reached, None if it is damaged or an older copy; and the position
+    that proves the latter.
 
     ``data`` is the data directory of its center.
     """
     try:
         with reading(path) as store:
             if store.damage():
-                return None
+                return None, None
             saved = store.saved()
         check_witness(path.parent / EVENTS, path, saved.number)
-        if loss_in(data, _lineage(saved), saved.number) is not None:
-            return None
+        if (loss := loss_in(data, _lineage(saved), saved.number)) is not None:
+            return None, loss[1]
         state = restored(saved, CenterSettings(data=path.parent))
     except (StoreError, InputError):
-        return None
-    return _numbers(saved, state.machine, state.events)
+        return None, None
+    return _numbers(saved, state.machine, state.events), None
 
 
 def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:
