@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_each_is_set_aside_and_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> dict[int, subprocess.Popen[bytes]]:
+def running(tmp_path: Path) -> Iterator[dict[int, subprocess.Popen[bytes]]]:
     """Two tasks that run without a supervisor; the second may go on after the end of the term."""
     (tmp_path / "attempts").mkdir()
     found = {}
@@ -50,7 +51,10 @@ def running(tmp_path: Path) -> dict[int, subprocess.Popen[bytes]]:
     intents = [Intent(Launch(attempt, attempt, 0), None, 0, keep=attempt == 2) for attempt in found]
     journal.write([Boot("b"), Deadline(1000, 500), *intents])
     journal.close()
-    return found
+    yield found
+    for process in found.values():
+        process.kill()
+        process.wait()
 
 
 def test_tasks_end_with_their_term_although_no_supervisor_can_start(
@@ -94,5 +98,3 @@ def test_a_supervisor_that_cannot_start_names_the_file_and_ends_what_is_overdue(
     assert "1 tasks whose term has ended were stopped" in done.stderr
     assert running[1].wait(10) == -9
     assert running[2].poll() is None
-    running[2].kill()
-    running[2].wait()

@@ -33,10 +33,11 @@ def loss_told(store: str, node: str, position: LogPosition, number: int) -> str:
 
 
 def ways_out(place: str) -> str:
-    """Return the two ways out; ``place`` is the option of the command that names the store."""
+    """Return the two ways out; ``place`` is the option of the command that names the store, empty for the same one."""
+    command = f"cress store accept-loss {place}".rstrip()
     return (
         "bring the newer directory back; or, if it is lost, accept that with "
-        f"`cress store accept-loss {place}`: what is missing is gone, and ids go on above all that were given"
+        f"`{command}`: what is missing is gone, and ids go on above all that were given"
     )
 
 

@@ -124,6 +124,7 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
     """
     found = StoreReport(size=path.stat().st_size if path.is_file() else 0)
     events, home = path.parent / EVENTS, data or path.parent
+    name = str(path) if data is None else "of the centers"
     # Read before the store, which is never behind the event log.
     last = last_record(events)
     with reading(path) as store:
@@ -141,7 +142,7 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
                 found.files.append(history)
             found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
             if (loss := loss_in(home, _lineage(saved), saved.number)) is not None:
-                found.loss = f"{loss_told(str(path), *loss, saved.number)}; {ways_out('')}"
+                found.loss = f"{loss_told(name, *loss, saved.number)}; {ways_out('')}"
             if data is None or (data / TOKEN_FILE).exists() or (data / REPLICA).exists():
                 found.secret = _wrong_secret(home, saved.meta.get(FINGERPRINT))
             machine = restored(saved, CenterSettings(data=path.parent)).machine
