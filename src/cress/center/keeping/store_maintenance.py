@@ -134,8 +134,8 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
             saved = store.saved()
             check_witness(events, path, saved.number, last)
             found.files += damaged_files(events)
-            if data is None and (gap := missing_records(events, saved.number, len(saved.records), last)):
-                found.files.append(gap)
+            if data is None and not _is_untouched(saved):
+                found.files += filter(None, (missing_records(events, saved.number, len(saved.records), last),))
             files, found.others = check_files(home, saved, shared=data is not None)
             found.files += files
             if history := wrong_history(home, deep=True):
@@ -162,6 +162,12 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
         except msgspec.MsgspecError as error:
             found.problems.append(f"how to run a job cannot be read: {error}")
     return found
+
+
+def _is_untouched(saved: Saved) -> bool:
+    """Return whether no center has begun since a restore: the event log goes on, after a gap, at the next start."""
+    lineage = _lineage(saved)
+    return lineage is not None and bool(lineage.begun) and lineage.begun[-1][1] == saved.number
 
 
 def wrong_history(data: Path, *, deep: bool = False) -> str:
