@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cress.center.access.audit import CURRENT, Audit, latest
+from cress.center.keeping.audit import CURRENT, Audit, latest
 from cress.protocol.access_views import AuditEntry
 
 

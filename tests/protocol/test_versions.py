@@ -29,7 +29,10 @@ MAJOR, MINOR = PROTOCOL
 def test_the_release_before_is_understood_and_understands(way: str, message: Any) -> None:
     dialect = Dialect(UNSAID)
     assert READ[way](dialect, recorded(way, message)) == message
-    assert dialect.encode(message) == recorded(way, message)
+    encoded = dialect.encode(message)
+    assert encoded is not None
+    # A message type with more than 15 fields has a longer head in front of the same fields.
+    assert msgspec.msgpack.decode(encoded) == msgspec.msgpack.decode(recorded(way, message))
 
 
 def test_every_message_of_the_release_before_is_recorded() -> None:

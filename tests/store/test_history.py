@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.model.times import HOUR, SECOND
 from cress.store.base import JobFilter, StoreError
 from cress.store.history import History, check_url
+from cress.store.history_mark import check_history, write_mark
 from cress.store.usage import Usage, Used, Weight, add_usage
 from tests.store.test_sqlite import attempt, record
 
@@ -243,3 +247,35 @@ def test_records_survive_with_every_field(history: History) -> None:
     history.add([(job, None)], [attempt], {job.id: WEIGHT})
     assert history.job(job.id) == (job, None)
     assert history.attempts(job.id, 0, 9) == [attempt]
+
+
+def test_usage_that_was_changed_is_noticed(tmp_path: Path) -> None:
+    file, mark = tmp_path / "history.db", tmp_path / "history.mark"
+    history = History(check_url(f"sqlite:///{file}"))
+    history.add([(record(1), None)], [attempt(1, 1, 0)], {1: WEIGHT})
+    history.add([(record(2), None)], [attempt(2, 2, 0)], {2: WEIGHT})
+    history.close()
+    check_history(file, mark, deep=True)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("UPDATE usage SET core_seconds = core_seconds + 1")
+        connection.commit()
+    with pytest.raises(StoreError, match=r"the usage of group .* is not as it was stored .put a copy of it back"):
+        check_history(file, mark, deep=True)
+
+
+def test_a_cut_history_names_itself_and_its_own_way_out(tmp_path: Path) -> None:
+    file, mark = tmp_path / "history.db", tmp_path / "history.mark"
+    history = History(check_url(f"sqlite:///{file}"))
+    written = history.add([(record(1), None)], [attempt(1, 1, 0)], {1: WEIGHT})
+    history.close()
+    write_mark(mark, written)
+    os.truncate(file, file.stat().st_size * 2 // 3)
+    with pytest.raises(StoreError) as refused:
+        check_history(file, mark, deep=True)
+    assert str(refused.value).startswith(f"the history {file} is damaged: ")
+    assert "cress store restore" not in str(refused.value)
+    assert f"remove {file} and {mark}, to begin an empty one" in str(refused.value)
+    # What the message says.
+    file.unlink()
+    mark.unlink()
+    check_history(file, mark, deep=True)

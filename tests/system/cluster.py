@@ -79,6 +79,10 @@ class Cluster:
         assert center.poll() is None, self.log("center.log")
         self._ports = self.port("url"), self.port("executor_url")
 
+    def refused_center(self) -> subprocess.CompletedProcess[str]:
+        """Run a center where the last one listened; it is expected to end by itself."""
+        return self.cress("center", "--port", self._ports[0], "--executor-port", self._ports[1])
+
     def _start_center(self, *arguments: str) -> subprocess.Popen[bytes] | ForkedCress:
         """`cress center`, forked unless it shall be a program of its own, or a library must be loaded before it."""
         if not self._forks_center or "LD_PRELOAD" in self.environment:

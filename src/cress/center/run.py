@@ -27,6 +27,7 @@ from cress.center.access.job_tokens import JobTokens
 from cress.center.access.public_socket import public_socket
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
+from cress.center.committing.anchors import Anchors
 from cress.center.committing.committer import Committer
 from cress.center.committing.leader_election import LeaderElection
 from cress.center.committing.memory import Memory
@@ -157,6 +158,7 @@ async def _run(
     compilation = Compilation(_say)
     election = LeaderElection(store.lead(place) if isinstance(store, ReplicatedStore) else None, place)
     committer = Committer(store, settings, election=election, secret=fingerprint_of(token))
+    committer.ended = loop.create_future()
     standby = Standby(committer, store, election) if isinstance(store, ReplicatedStore) else None
     failover = Failover(committer, election, standby, place)
     listener = Listener(committer, token, tls, signing_in)
@@ -168,6 +170,7 @@ async def _run(
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
     if standby is not None:
         names = (*names, urlsplit(place).hostname or "")
+    anchors = _anchors(committer, tls)
     server = _Server(
         _config(
             make_app(
@@ -179,6 +182,7 @@ async def _run(
                 failover=failover,
                 provider=_provider(settings, owner(directory.path)),
                 admission=_admission(settings, tls, executors.getsockname()[1]),
+                audit=anchors.audit,
             )
         )
     )
@@ -207,15 +211,15 @@ async def _run(
             asyncio.create_task(Collector().run(), name="collector"),
             asyncio.create_task(Memory(committer).run(), name="memory"),
             asyncio.create_task(committer.watchdog.run(), name="watchdog"),
+            asyncio.create_task(anchors.run(), name="anchors"),
             *_responder(settings, committer),
         ]
         if tls is not None:
             background.append(asyncio.create_task(tls.run(), name="certificates"))
         turns = asyncio.create_task(_in_turns(failover, work, compilation), name="failover")
         stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait((stopped, serving, turns), return_when=asyncio.FIRST_COMPLETED)
-        if turns.done():
-            turns.result()
+        await _until_over(stopped, serving, turns, committer.ended)
+        await anchors.keep(last=True)
         await failover.resign()
         for task in (stopped, turns, *background):
             task.cancel()
@@ -254,6 +258,21 @@ def _opened(
         store.close()
         raise
     return store, token, api, executors
+
+
+async def _until_over(*ends: asyncio.Future[Any]) -> None:
+    """Wait for the first of these, and raise its error."""
+    done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for end in done:
+        end.result()
+
+
+def _anchors(committer: Committer, tls: CenterTls | None) -> Anchors:
+    """Return the anchors of the files of this center; certificates that were revoked before stay so."""
+    anchors = Anchors(committer)
+    if tls is not None:
+        tls.remember(anchors.known_tls.revoked)
+    return anchors
 
 
 def _config(app: App) -> uvicorn.Config:

@@ -19,6 +19,7 @@ Examples:
   cress store check                      read everything, step through the log, report what it holds
   cress store backup /backup/monday.db   copy it while the center runs
   cress store restore /backup/monday.db  restore it while no center runs; the replaced store is kept beside it
+  cress store accept-loss                go on with a store that is older than what executors know (docs/store.md)
   cress store secret --new               make a new secret; centers and executors then need it (docs/store.md)
   cress store migrate /srv/cress zookeeper://zk1,zk2,zk3/cress   move it to a store that several centers share
 
@@ -54,7 +55,7 @@ app = typer.Typer(
 
 @app.command()
 def check(data: Directory = None, store: Address = "") -> None:
-    """Read and check the whole store; the center may run."""
+    """Read and check the store and all other files of the data directory; the center may run."""
     with _told("check"), _file(data, store) as path:
         from cress.center.keeping import store_maintenance as upkeep
         from cress.client.config import data_directory
@@ -78,9 +79,12 @@ def check(data: Directory = None, store: Address = "") -> None:
             typer.echo(f"cress store check: {problem}", err=True)
         if found.problems:
             typer.echo("cress store check: restore a backup with `cress store restore FILE`", err=True)
-        if found.secret:
-            typer.echo(f"cress store check: {found.secret}", err=True)
-        if found.problems or found.secret:
+        others = [*found.files, *_of_executors(data_directory(data)), *filter(None, (found.secret, found.loss))]
+        for problem in others:
+            typer.echo(f"cress store check: {problem}", err=True)
+        if found.others:
+            print(f"not files of a center, and not checked: {', '.join(found.others)}")
+        if found.problems or others:
             raise typer.Exit(DAMAGED)
         print("all is well")
 
@@ -111,15 +115,34 @@ def restore(
         from cress.client.config import data_directory
 
         place = data_directory(data)
-        done = upkeep.restore_shared(store, file) if store else upkeep.restore(place, file)
+        done = upkeep.restore_shared(store, file, place) if store else upkeep.restore(place, file)
         alive = f"{count(done.jobs, 'job')} and {count(done.attempts, 'attempt')} alive in it"
         print(f"{upkeep.without_password(store) or place / upkeep.STORE} is {file} now, with {alive}")
         if done.kept is not None:
             print(f"the earlier store is in {done.kept}")
         if done.jumped:
             print("numbers of new jobs and attempts begin much higher: the numbers used since the backup are not known")
-        if not store and (wrong := upkeep.wrong_secret(place)):
+        for wrong in () if store else upkeep.obstacles(place):
             print(f"a center cannot start on it yet: {wrong}")
+
+
+@app.command("accept-loss")
+def accept_loss(data: Directory = None, store: Address = "") -> None:
+    """Go on although the store is an older copy, or the audit log lacks entries; no center may run here."""
+    with _told("accept-loss"):
+        from cress.center.keeping import store_maintenance as upkeep
+        from cress.client.config import data_directory
+
+        place = data_directory(data)
+        accepted = upkeep.accept_loss(place, store)
+        if (done := accepted.store) is not None:
+            alive = f"{count(done.jobs, 'job')} and {count(done.attempts, 'attempt')} alive in it"
+            print(f"{upkeep.without_password(store) or place / upkeep.STORE} goes on as it is, with {alive}")
+            print("numbers of new jobs and attempts begin much higher than all that were given")
+            if done.kept is not None:
+                print(f"the store as it was is in {done.kept}")
+        for problem in accepted.audit:
+            print(f"accepted: {problem}")
 
 
 @app.command()
@@ -160,15 +183,23 @@ def migrate(
 ) -> None:
     """Move the store to another kind of store; stop the center before and start it afterwards, tasks go on."""
     with _told("migrate"):
-        from cress.center.keeping.store_maintenance import without_password, wrong_secret
+        from cress.center.keeping.store_maintenance import obstacles, without_password
         from cress.center.keeping.store_migration import is_address, migrate
 
         kept = migrate(source, target)
         print(f"{without_password(target) or target} has all that was in {without_password(source) or source}")
         if kept is not None:
             print(f"the earlier store is in {kept}; the center goes on with `--store {without_password(target)}`")
-        if not is_address(target) and (wrong := wrong_secret(Path(target))):
+        for wrong in () if is_address(target) else obstacles(Path(target)):
             print(f"a center cannot start on it yet: {wrong}")
+
+
+def _of_executors(data: Path) -> list[str]:
+    """Return the damage in the directories of executors that lie in the data directory."""
+    from cress.executor.folder_check import check_folder
+
+    folders = sorted((data / "executors").iterdir()) if (data / "executors").is_dir() else []
+    return [problem for folder in folders if folder.is_dir() for problem in check_folder(folder)]
 
 
 @contextmanager

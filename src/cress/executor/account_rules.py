@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import zlib
 from pathlib import Path
 
 import msgspec
@@ -29,8 +30,32 @@ def write_rules(directory: Path, rules: AccountRules) -> None:
     new = directory / f"{FILE}.new"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.write(msgspec.json.encode(rules))
+        file.write(encoded(rules))
     new.replace(directory / FILE)
+
+
+class _StoredRules(AccountRules, frozen=True, kw_only=True):
+    """Rules with the checksum of the rest, which supervisors of older releases ignore."""
+
+    check: int | None = None
+
+
+def encoded(rules: AccountRules) -> bytes:
+    """Return the content of the file."""
+    return msgspec.json.encode(_StoredRules(users=rules.users, root_groups=rules.root_groups, check=_check(rules)))
+
+
+def decoded(data: bytes) -> AccountRules:
+    """Return the rules in the content of the file. Raises msgspec.MsgspecError, also if it was changed."""
+    stored = msgspec.json.decode(data, type=_StoredRules)
+    rules = AccountRules(users=stored.users, root_groups=stored.root_groups)
+    if stored.check is not None and stored.check != _check(rules):
+        raise msgspec.ValidationError("it is not as it was written; restart the executor, which writes it again")
+    return rules
+
+
+def _check(rules: AccountRules) -> int:
+    return zlib.crc32(msgspec.json.encode((sorted(rules.users.items()), rules.root_groups)))
 
 
 class TaskAccounts:
@@ -66,7 +91,7 @@ class TaskAccounts:
                 status = os.stat(self._path)  # noqa: PTH116 - at every start
                 version = status.st_ino, status.st_mtime_ns
                 if version != self._version:
-                    rules = msgspec.json.decode(self._path.read_bytes(), type=AccountRules)
+                    rules = decoded(self._path.read_bytes())
         except (OSError, msgspec.MsgspecError) as error:
             self._version = (-1, -1)
             raise StartError(f"the rules for accounts cannot be read: {self._path}: {error}", node=True) from None

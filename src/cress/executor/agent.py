@@ -26,12 +26,13 @@ from cress.executor.centers import Centers
 from cress.executor.checks import Checks
 from cress.executor.exec.commands import Send
 from cress.executor.exec.helper_process import HelperProcess
-from cress.executor.folder import FolderInUseError, Lock, take_directory
+from cress.executor.folder import FolderInUseError, Lock, clear_way, named, take_directory
 from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
 from cress.executor.load import LoadReporter, Sampler
 from cress.executor.node_facts import NodeFacts
 from cress.executor.settings import ExecutorSettings
+from cress.executor.unvouched import stop_unvouched
 from cress.model.reports import Ended, Report, Started
 from cress.protocol.messages import (
     Exec,
@@ -388,15 +389,21 @@ class AgentProgram:
 
 def main(settings: ExecutorSettings) -> int:
     """Run an agent; see ``cress.executor.run``."""
-    lock = Lock(settings.directory.absolute() / "agent.lock", "executor")
+    directory = settings.directory.absolute()
+    lock = Lock(directory / "agent.lock", "executor")
     try:
-        take_directory(settings.directory.absolute(), lock)
-        write_rules(settings.directory.absolute(), settings.accounts)
+        for sentence in clear_way(directory):
+            print(sentence, file=sys.stderr, flush=True)  # noqa: T201
+        take_directory(directory, lock)
+        write_rules(directory, settings.accounts)
     except FolderInUseError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return REFUSED
     except OSError as error:
-        print(f"{settings.directory}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        print(f"{named(error, directory)}; correct that, and start the executor again", file=sys.stderr)  # noqa: T201
+        stopped = stop_unvouched(directory)
+        if stopped:
+            print(f"{stopped} tasks were stopped, since nothing watches their terms", file=sys.stderr)  # noqa: T201
         return REFUSED
 
     async def run() -> int:

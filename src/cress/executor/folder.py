@@ -21,6 +21,21 @@ PATIENCE = 5.0
 FULL_DISK = 2.0
 
 
+# What an executor makes again if it is missing, by its kind. (The journal takes care of itself.)
+FILES = (
+    "agent.lock",
+    "supervisor.lock",
+    "supervisor.log",
+    "supervisor.sock",
+    "accounts.json",
+    "accounts.json.new",
+    "versions.json",
+    "versions.new",
+    "journal.new",
+)
+FOLDERS = ("attempts", "checks", "containers", "copies")
+
+
 class FolderInUseError(Exception):
     """Error: another process works in the directory; the message says which one."""
 
@@ -100,6 +115,38 @@ def make(path: Path) -> None:
     """
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(_mode())
+
+
+def in_the_way(path: Path) -> str:
+    """Return what is wrong with a path of ``FILES`` or ``FOLDERS``; empty if it is as it should be, or missing."""
+    if path.name in FOLDERS:
+        return "" if path.is_dir() or not os.path.lexists(path) else f"{path} is not a folder, as it should be"
+    return f"{path} is a folder, not the file that belongs there" if path.is_dir() and not path.is_symlink() else ""
+
+
+def clear_way(folder: Path) -> list[str]:
+    """Set aside what lies in the place of a file or folder that the executor makes; return messages about it.
+
+    Raises OSError with the path that cannot be moved.
+    """
+    told: list[str] = []
+    for name in (*FILES, *FOLDERS):
+        path = folder / name
+        what = in_the_way(path)
+        if not what:
+            continue
+        number = 1
+        while os.path.lexists(aside := folder / f"{name}.in-the-way-{number}"):
+            number += 1
+        path.rename(aside)
+        told.append(f"{what}; it was set aside as {aside.name}")
+    return told
+
+
+def named(error: OSError, folder: Path) -> str:
+    """Return an error about a file of the executor's directory as a sentence that names the file."""
+    place = error.filename if isinstance(error.filename, str) else str(folder)
+    return f"{place}: {error.strerror or error}"
 
 
 def take_directory(folder: Path, lock: Lock) -> None:

@@ -44,6 +44,11 @@ def command_of(pid: int) -> str:
     return os.fsdecode(_read(f"/proc/{pid}/cmdline").partition(b"\0")[0])
 
 
+def runs_module(pid: int, module: str) -> bool:
+    """Return whether the process is Python with this module as its program."""
+    return os.fsencode(module) in _read(f"/proc/{pid}/cmdline").split(b"\0")
+
+
 def children(pid: int) -> set[int]:
     """Return the children of a process, including zombies; empty where the kernel does not list them."""
     return {int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()}

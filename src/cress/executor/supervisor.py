@@ -25,12 +25,13 @@ from types import FrameType
 from cress.executor import processes
 from cress.executor.agent_socket import AgentSocket
 from cress.executor.alarm import Alarm
-from cress.executor.folder import FolderInUseError, SupervisorFolder
+from cress.executor.folder import FolderInUseError, SupervisorFolder, clear_way, named
 from cress.executor.journal import JournalError, JournalFile
 from cress.executor.runtimes import choose, linux
 from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.settings import LOG_SIZE
 from cress.executor.task_processes import TaskProcesses
+from cress.executor.unvouched import stop_unvouched
 from cress.model.allowed_sources import ANY, SCHEMES, AllowedSources
 from cress.model.job import DEFAULT_STOP_GRACE
 from cress.model.node import Device
@@ -254,6 +255,8 @@ def main(arguments: list[str] | None = None) -> int:
     engines = [engine for engine in ENGINES if options.engine is None or engine.name in options.engine]
     _settle_in()
     try:
+        for sentence in clear_way(options.directory.absolute()):
+            print(sentence, file=sys.stderr)  # noqa: T201
         with SupervisorFolder(options.directory) as folder:
             supervisor = SupervisorProgram(
                 folder,
@@ -280,7 +283,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)  # noqa: T201
         return HOPELESS
     except OSError as error:
-        print(f"{options.directory}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        # The agent starts another one later. Until then nothing else ends the tasks whose term is over.
+        stopped = stop_unvouched(options.directory, now=time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000)
+        ended = f"; {stopped} tasks whose term has ended were stopped" if stopped else ""
+        print(f"{named(error, options.directory)}{ended}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

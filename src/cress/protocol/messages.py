@@ -6,7 +6,7 @@ messages on unchanged.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,9 @@ VERSION = 5
 UNSAID = (5, 0)
 # Bytes of a command's output, and of its input, that may be in transit; further ones wait for ``taken``.
 EXEC_OUTPUT, EXEC_INPUT = 262_144, 65_536
+# A position of the log, signed by a center (``shell.center.witness``): executors keep the newest one, and cannot read
+# it.
+Signed: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=256)]
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
@@ -53,7 +56,8 @@ class Hello(Struct, frozen=True):
     that are not enforced there. ``devices``, ``data``, ``judged``, ``accepts`` and ``repels`` are as in ``Node``.
 
     ``protocol`` is the agent's newest version, ``oldest`` its oldest major one; ``version`` is 5. ``bulk`` says that it
-    opens a second connection when ``OpenBulk`` requests one.
+    opens a second connection when ``OpenBulk`` requests one. ``witness`` is the newest position of the log in its
+    orders, which shows a center whose store was replaced by an older copy.
     """
 
     version: Small
@@ -80,6 +84,7 @@ class Hello(Struct, frozen=True):
     bulk: bool = False
     accepts: str = ""
     repels: tuple[str, ...] = ()
+    witness: Signed = b""
 
     @property
     def speaks(self) -> tuple[int, int]:
@@ -187,7 +192,7 @@ class Welcome(Struct, frozen=True):
 
     ``cluster`` is its id, ``name`` its name for people. ``sent`` and ``term`` are as in ``Term``; a ``term`` of 0 means
     none, since the center observes the executor itself. ``kinds`` of devices count in the cluster, beside disks.
-    ``protocol`` is the center's newest version.
+    ``protocol`` is the center's newest version. ``witness`` is its position, for the next ``Hello``.
     """
 
     epoch: Epoch
@@ -197,18 +202,20 @@ class Welcome(Struct, frozen=True):
     term: Count = 0
     kinds: tuple[str, ...] = ()
     protocol: tuple[Small, Small] = UNSAID
+    witness: Signed = b""
 
 
 class Term(Struct, frozen=True):
     """The answer to the ``Beat`` (or ``Hello``) sent at ``sent``, on the executor's clock.
 
     Unless another one follows, tasks of jobs that stop in a partition have ended ``term`` µs after ``sent``; the margin
-    is already subtracted.
+    is already subtracted. ``witness`` is as in ``Welcome``.
     """
 
     epoch: Epoch
     sent: Count
     term: Count
+    witness: Signed = b""
 
 
 class OpenBulk(Struct, frozen=True):
@@ -254,7 +261,7 @@ class Gang(msgspec.Struct, frozen=True, array_like=True):
 class Launches(Struct, frozen=True):
     """Start these attempts; ``runs`` has the runs of their jobs, ``gangs`` the hosts of gangs.
 
-    ``address`` and ``rack`` are those of the node, as the center knows them.
+    ``address`` and ``rack`` are those of the node, as the center knows them. ``witness`` is as in ``Welcome``.
     """
 
     epoch: Epoch
@@ -263,6 +270,7 @@ class Launches(Struct, frozen=True):
     gangs: tuple[Gang, ...] = ()
     address: str = ""
     rack: str = ""
+    witness: Signed = b""
 
 
 class Stop(msgspec.Struct, frozen=True, array_like=True):
@@ -376,8 +384,8 @@ class Inventory(Struct, frozen=True):
     """First message of the supervisor to a connecting agent, with its part of ``Hello`` and ``Supervisor``.
 
     ``ports`` are those of every live attempt with ports. ``container`` is the container engine, empty if there is none.
-    ``unlimited`` are messages about limits that are not enforced there. ``protocol`` and ``oldest`` are as in
-    ``Hello``; an agent of protocol 5 passes ``version`` on in its own.
+    ``unlimited`` are messages about limits that are not enforced there. ``protocol``, ``oldest`` and ``witness`` are as
+    in ``Hello``; an agent of protocol 5 passes ``version`` on in its own.
     """
 
     boot: str
@@ -394,6 +402,7 @@ class Inventory(Struct, frozen=True):
     unlimited: tuple[str, ...] = ()
     protocol: tuple[Small, Small] = UNSAID
     oldest: Small = VERSION
+    witness: Signed = b""
 
 
 FromAgent: TypeAlias = Hello | Bulk | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver | AskMaterial

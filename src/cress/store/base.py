@@ -35,10 +35,10 @@ class Unstorable(Exception):
 
 
 class Damaged(StoreError):
-    """Stored data is missing, or differs from what was written."""
+    """Stored data is missing, or differs from what was written; ``way_out`` is the remedy, empty if ``what`` has it."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} ({WAY_OUT})")
+    def __init__(self, what: str, way_out: str = WAY_OUT) -> None:
+        super().__init__(f"{what} ({way_out})" if way_out else what)
 
 
 class Batch(msgspec.Struct, kw_only=True):

@@ -71,6 +71,7 @@ _usage = sql.Table(
     sql.Column("failed", _Big),
     sql.Column("met", _Big),
     sql.Column("missed", _Big),
+    sql.Column(SEAL, _Big),
 )
 for _table, _key in ((_jobs, "id"), (_attempts, "attempt")):
     _table.append_constraint(sql.PrimaryKeyConstraint(_key))
@@ -330,16 +331,17 @@ def _add_deadlines(connection: sql.Connection, jobs: Iterable[JobRecord], met: M
 
 def _raise_usage(connection: sql.Connection, usage: Usage) -> None:
     for (hour, group), used in sorted(usage.items()):
-        values = msgspec.structs.asdict(used)
         here = (_usage.c.hour == hour) & (_usage.c.group == group)
-        known = {
-            "failed": sql.func.coalesce(_usage.c.failed, _usage.c.attempts - _usage.c.succeeded),
-            "met": sql.func.coalesce(_usage.c.met, 0),
-            "missed": sql.func.coalesce(_usage.c.missed, 0),
-        }
-        more = {name: known.get(name, _usage.c[name]) + value for name, value in values.items()}
-        if not connection.execute(sql.update(_usage).where(here).values(more)).rowcount:
-            connection.execute(sql.insert(_usage).values(hour=hour, group=group, **values))
+        row: dict[str, Any] = {"hour": hour, "group": group, **msgspec.structs.asdict(used)}
+        found = connection.execute(sql.select(_usage).where(here)).mappings().first()
+        if found is None:
+            connection.execute(sql.insert(_usage).values(_sealed(row)))
+            continue
+        # Of hours that an older release has counted in part.
+        known = {"failed": found["attempts"] - found["succeeded"], "met": 0, "missed": 0}
+        for name in Used.__struct_fields__:
+            row[name] += known[name] if found[name] is None else found[name]
+        connection.execute(sql.update(_usage).where(here).values(_sealed(row)))
 
 
 def _sealed(row: dict[str, Any]) -> dict[str, Any]:

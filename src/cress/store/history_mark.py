@@ -37,10 +37,10 @@ class Mark(msgspec.Struct, frozen=True):
         """Raise Damaged if a history does not match this mark, or has lost additions."""
         out = f"put a copy of it back; or remove {mark}, to continue with the existing one"
         if identity != self.identity:
-            raise Damaged(f"the history {name} is not the one into which this center moved its finished work; {out}")
+            raise Damaged(f"the history {name} is not the one into which this center moved its finished work", out)
         if additions < self.additions:
             lost = self.additions - additions
-            raise Damaged(f"the history {name} has lost its last {lost} additions of finished work; {out}")
+            raise Damaged(f"the history {name} has lost its last {lost} additions of finished work", out)
 
 
 class _StoredMark(msgspec.Struct):
@@ -104,14 +104,16 @@ def check_history(path: Path, mark_path: Path, *, deep: bool) -> None:
         raise StoreError(f"this center moved its finished work into another database than a file here; {out}")
     for file in (path, beside(path, "-wal"), beside(path, "-shm")):
         if file.is_dir():
-            raise Damaged(f"{file} is a directory, not a file of the history; move it away, and put the file back")
+            raise Damaged(f"{file} is a directory, not a file of the history", "move it away, and put the file back")
     if not path.exists():
         if mark is not None:
             what = f"the history {path} is gone, and with it finished work that was moved there"
-            raise Damaged(f"{what}; put a copy of it back; or remove {mark_path}, to begin an empty one")
+            raise Damaged(what, f"put a copy of it back; or remove {mark_path}, to begin an empty one")
         return
     size = path.stat().st_size
-    with told(path, "cannot be read"), closing(connect(path, read_only=True)) as connection:
+    # A backup of the store does not have the history.
+    out = f"put a copy of it back; or remove {path} and {mark_path}, to begin an empty one"
+    with told(path, "cannot be read", "the history", out), closing(connect(path, read_only=True)) as connection:
         connection.execute("BEGIN")
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         there: dict[str, int] = {}
@@ -121,8 +123,7 @@ def check_history(path: Path, mark_path: Path, *, deep: bool) -> None:
             mark.compare(str(path), there.get(IDENTITY, 0), there.get(ADDITIONS, 0), mark_path)
         if there and (deep or size <= MOST_READ):
             for what in _defects(connection, there):
-                out = f"put a copy of it back; or remove {path} and {mark_path}, to begin an empty one"
-                raise Damaged(f"the history {path} is damaged: {what}; {out}")
+                raise Damaged(f"the history {path} is damaged: {what}", out)
 
 
 def _defects(connection: sqlite3.Connection, there: Mapping[str, int]) -> Iterable[str]:
@@ -141,3 +142,9 @@ def _defects(connection: sqlite3.Connection, there: Mapping[str, int]) -> Iterab
                 yield f"{table[:-1]} {cells[key]} is not as it was stored"
         if count != there.get(table, 0):
             yield f"it has {count} {table}, not {there.get(table, 0)}"
+    rows = connection.execute("SELECT * FROM usage")
+    names = [column[0] for column in rows.description]
+    for row in rows:
+        cells = dict(zip(names, row, strict=True))
+        if cells.get(SEAL) is not None and cells[SEAL] != seal_of(cells):
+            yield f"the usage of group {cells['group']} is not as it was stored"

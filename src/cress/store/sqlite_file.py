@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from cress.store.base import Damaged, StoreError, Unstorable
+from cress.store.base import WAY_OUT, Damaged, StoreError, Unstorable
 
 # The suffix of the file that records whether a store was closed.
 MARK = ".mark"
@@ -32,20 +32,23 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 @contextmanager
-def told(path: Path, what: str) -> Iterator[None]:
-    """Raise errors of the store in ``path`` as StoreError; ``what`` describes the failure."""
+def told(path: Path, what: str, name: str = "the store", way_out: str = WAY_OUT) -> Iterator[None]:
+    """Raise errors of the file ``path`` as StoreError; ``what`` describes the failure.
+
+    ``name`` is that of the file for people, ``way_out`` the remedy for damage.
+    """
     try:
         yield
     except _Spoilt as error:
-        raise Damaged(f"the store {path} is damaged: {error}") from None
+        raise Damaged(f"{name} {path} is damaged: {error}", way_out) from None
     except sqlite3.DataError as error:
-        raise Unstorable(f"the store {path} {what}: {error}") from error
+        raise Unstorable(f"{name} {path} {what}: {error}") from error
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
-            raise Damaged(f"the store {path} is damaged: {error}") from error
-        raise StoreError(f"the store {path} {what}: {error}") from error
+            raise Damaged(f"{name} {path} is damaged: {error}", way_out) from error
+        raise StoreError(f"{name} {path} {what}: {error}") from error
     except OSError as error:
-        raise StoreError(f"the store {path} {what}: {error.strerror}") from error
+        raise StoreError(f"{name} {path} {what}: {error.strerror}") from error
 
 
 def check_place(path: Path) -> None:

@@ -6,7 +6,7 @@ import itertools
 import secrets
 import time
 
-from cress.center.access.audit import Audit
+from cress.center.keeping.audit import Audit
 from cress.center.web.asgi import App, Message, Receive, Scope, Send, address_of
 from cress.protocol.access_views import AuditEntry
 

@@ -6,13 +6,13 @@ import asyncio
 
 from fastapi import Request, Response
 
-from cress.center.access.audit import Audit, latest
 from cress.center.access.rights import may
 from cress.center.access.tokens import fresh
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, demand
 from cress.center.api.errors import Forbidden, UnknownResource
 from cress.center.api.routes import Routes, query_of
+from cress.center.keeping.audit import Audit, latest
 from cress.center.views.tokens import token_view
 from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
 from cress.model.access import Role, Token, User, checked_name, role_of

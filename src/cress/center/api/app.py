@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 from fastapi import FastAPI
 
-from cress.center.access.audit import Audit
 from cress.center.access.audited import Audited
 from cress.center.access.callers import Callers
 from cress.center.access.guard import Guard
@@ -42,6 +41,7 @@ from cress.center.api import names as name_service
 from cress.center.api.context import Readers
 from cress.center.api.leader_routing import LeaderRouting
 from cress.center.committing.committer import Committer
+from cress.center.keeping.audit import Audit
 from cress.center.leader.explaining import Explainer
 from cress.center.leader.failover import Failover
 from cress.center.leader.rebalancing import Planner
@@ -90,11 +90,12 @@ def make_app(
     failover: Failover | None = None,
     admission: Admission | None = None,
     provider: Provider | None = None,
+    audit: Audit | None = None,
 ) -> App:
     """Return the API of ``committer``.
 
     ``token`` is the secret of the owner, and ``names`` are the accepted host names. ``admission`` makes the
-    certificates of joining nodes, and ``provider`` signs users in.
+    certificates of joining nodes, and ``provider`` signs users in. ``audit`` is the audit log of the center.
     """
     failover = failover or Failover(committer, committer.election, None, "")
     # The framework's documentation pages are off, since they load scripts from other hosts.
@@ -107,7 +108,7 @@ def make_app(
     app.state.failover = failover
     app.state.planner = Planner(committer)
     app.state.explainer = Explainer(committer)
-    app.state.audit = audit = Audit(committer.settings.data)
+    app.state.audit = audit = audit or Audit(committer.settings.data)
     for module in ROUTES:
         app.include_router(module.router)
     app.include_router(docs_page.router)

@@ -18,9 +18,10 @@ from cress.center.keeping.event_log import EVENTS, EventLog
 from cress.center.keeping.event_log_check import check_witness, damaged_files
 from cress.center.keeping.finished_work import Finished
 from cress.center.keeping.history_reader import HistoryReader
+from cress.center.keeping.loss_proof import keep_proof, loss_told, ways_out
 from cress.center.keeping.name_feed import NameFeed
 from cress.center.keeping.quarantine import QUARANTINE, Quarantine
-from cress.center.keeping.recovery import begin_epoch, load_machine
+from cress.center.keeping.recovery import begin_epoch, load_machine, store_named
 from cress.center.keeping.snapshots import Export
 from cress.center.process.clock import Clock
 from cress.center.process.turns import LongRequests, all_in_turns, in_turns
@@ -38,6 +39,7 @@ from cress.shell.center.effects import (
     Close,
     Commit,
     Effect,
+    OlderCopy,
     Ping,
     Rebuild,
     Refuse,
@@ -118,6 +120,8 @@ class Committer:
         self._asking: asyncio.Task[int | None] | None = None
         self._loaded: Opened | None = None  # the stored state, while its epoch could not begin
         self._when_writable: list[Callable[[], None]] = []
+        # Done with an error when the store turns out to be an older copy: the program ends with it.
+        self.ended: asyncio.Future[None] | None = None
 
     @property
     def machine(self) -> Machine:
@@ -547,10 +551,23 @@ class Committer:
                     self.materials.supply(effect)
                 case Warn():
                     _executors_log.warning("%s", effect.sentence)
+                case OlderCopy():
+                    self._rolled_back(effect)
                 case Ping() | AskEpoch():
                     raise AssertionError("the listener asks")
         if self.loop.busy:
             self._wake.set()
+
+    def _rolled_back(self, proof: OlderCopy) -> None:
+        """End the program, and keep the proof for the next start."""
+        try:
+            keep_proof(self.settings.data, proof.node, proof.witness)
+        except OSError as error:
+            _log.error("the proof that the store is an older copy cannot be kept: %s", error.strerror)
+        name, place = store_named(self.settings)
+        if self.ended is not None and not self.ended.done():
+            told = loss_told(name, proof.node, proof.position, self.loop.number)
+            self.ended.set_exception(Damaged(told, ways_out(place)))
 
     async def compare_epochs(self, session: Session) -> None:
         """Let the store decide whether the newer epoch that an executor names belongs to another center.

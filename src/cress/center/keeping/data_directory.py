@@ -60,10 +60,11 @@ class DataDirectory:
             os.close(self._lock)
             raise InputError(self._holder(), hint="one center for each data directory") from None
         try:
+            self._check_places()
             self._hide_address()
         except OSError as error:
             os.close(self._lock)
-            raise _in_the_way(path / ADDRESS, error) from None
+            raise _in_the_way(Path(error.filename or path / ADDRESS), error) from None
 
     def _holder(self) -> str:
         try:
@@ -88,7 +89,7 @@ class DataDirectory:
             listening.setblocking(False)
         except OSError as error:
             listening.close()
-            raise InputError(f"cannot listen there: {error.strerror}", file=str(self.path / name)) from None
+            raise _in_the_way(self.path / name, error) from None
         return listening
 
     def announce(self, address: ListenAddress) -> None:
@@ -113,17 +114,21 @@ class DataDirectory:
 
     def _hide_address(self) -> None:
         """Hide the address, so that clients do not use it; the file keeps its blocks for the next address."""
-        address = self.path / ADDRESS
-        if address.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         with suppress(FileNotFoundError):
-            address.replace(self._hidden)
+            (self.path / ADDRESS).replace(self._hidden)
+
+    def _check_places(self) -> None:
+        """Raise IsADirectoryError for a folder where the center makes a file, before anything is begun."""
+        for place in (self.path / ADDRESS, self._hidden, self.path / API_SOCKET, self.path / EXECUTOR_SOCKET):
+            if place.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
 
     def close(self) -> None:
         """Release the directory."""
-        self._hide_address()
-        for name in (API_SOCKET, EXECUTOR_SOCKET):
-            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            self._hide_address()
+            for name in (API_SOCKET, EXECUTOR_SOCKET):
+                (self.path / name).unlink(missing_ok=True)
         os.close(self._lock)
 
 

@@ -42,6 +42,19 @@ def check_witness(folder: Path, store: Path, number: int, last: int | None = Non
         )
 
 
+def missing_records(folder: Path, number: int, kept: int, last: int) -> str:
+    """Return a message about records that neither the event log nor the store has; empty if there are none.
+
+    The store ends with record ``number`` and has the last ``kept`` ones. ``last`` is the last one of the event log.
+    """
+    if number and folder.is_dir() and not files(folder):
+        what = f"the event log in {folder} has no file such as 00000001.events"
+        return f"{what}; the store does not depend on it, `cress replay` does"
+    if not number or last >= number - kept or not folder.is_dir():
+        return ""
+    return f"the event log in {folder} lacks records {last + 1} to {number - kept}; `cress replay` has a gap there"
+
+
 def damaged_files(folder: Path, *, newest: bool = True, older: bool = True) -> list[str]:
     """Return messages about damaged or missing files of the event log, on which the cluster's state does not depend.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 import cress
+from cress.center.keeping.loss_proof import check_loss
 from cress.center.keeping.owner_token import FINGERPRINT, check_fingerprint
 from cress.center.process.clock import Clock
 from cress.center.process.garbage import no_collection
@@ -24,7 +25,10 @@ from cress.shell.center.commit import Opened
 from cress.shell.center.events import Events
 from cress.shell.center.log_entries import pack, unpack
 from cress.shell.center.runs import decode_run
+from cress.shell.center.witness import KEY_LENGTH, Lineage
 from cress.store.base import Batch, Damaged, Saved, StateSnapshot, Store, StoreError
+from cress.store.opening import SQLITE
+from cress.store.shared_log import without_password
 
 
 class _Meta(msgspec.Struct, frozen=True, array_like=True):
@@ -60,15 +64,19 @@ def begin_epoch(store: Store, opened: Opened, settings: CenterSettings, clock: C
     """Continue the machine in a new epoch, with all nodes away and the options of the settings.
 
     ``secret`` is the fingerprint of the center's secret, which the store keeps; a center with another one is refused.
-    The machine is stepped only after the store has shown that it can write. Raises StoreError, and InputError for
-    options that are not valid here.
+    The machine is stepped only after the store has shown that it can write. Raises StoreError, also for a store that
+    was replaced by an older copy, and InputError for options that are not valid here.
     """
     if secret:
         check_fingerprint(settings.data, secret, store.note(FINGERPRINT))
     options = parse_assignments(settings.options, opened.machine.core.options)
     # Executors distinguish clusters by this id, since attempts and epochs have a meaning only within one cluster.
     opened.cluster = opened.cluster or secrets.token_hex(8)
+    lineage = Lineage.of(store.note, opened.cluster)
+    check_loss(settings.data, *store_named(settings), lineage, opened.number)
+    lineage = lineage or Lineage(secrets.token_bytes(KEY_LENGTH), opened.cluster, ())
     opened.epoch = store.take_over(opened.epoch, opened.number, opened.cluster)
+    opened.lineage = lineage.begin(opened.epoch, opened.number)
     now, utc = clock.now(), clock.utc()
     changed = None if options == opened.machine.core.options else options
     restarted = Restarted(epoch=opened.epoch, options=changed, zone=settings.zone)
@@ -81,7 +89,9 @@ def begin_epoch(store: Store, opened: Opened, settings: CenterSettings, clock: C
             raise reply
     events = opened.events.derive(opened.machine, inputs, step)
     opened.events.add(events)
-    notes = {"clock": clock.save(now, utc), "version": version_note()} | ({FINGERPRINT: secret} if secret else {})
+    notes = {"clock": clock.save(now, utc), "version": version_note(), **opened.lineage.notes()}
+    if secret:
+        notes[FINGERPRINT] = secret
     if opened.snapshot_size and not opened.stepped:
         record = encode_record(record_of(now, utc, inputs, step.facts))
         entry = pack(record, Events.encode(events))
@@ -99,6 +109,14 @@ def begin_epoch(store: Store, opened: Opened, settings: CenterSettings, clock: C
         notes["events"] = opened.events.save()
         store.snapshot(StateSnapshot(opened.number, state, notes), opened.epoch)
         opened.snapshot_size, opened.log_size, opened.log_count = len(state), 0, 0
+
+
+def store_named(settings: CenterSettings) -> tuple[str, str]:
+    """Return the name of the store in messages, and the option of ``cress store`` that names it."""
+    if settings.store:
+        address = without_password(settings.store)
+        return address, f"--store {address}"
+    return str(settings.data / SQLITE), f"--data {settings.data}"
 
 
 def version_note() -> bytes:

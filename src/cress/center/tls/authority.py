@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
-import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE
+from cress.center.keeping.tls_mark import CA_KEY, NODES, REVOKED, read_revoked, write_revoked
 from cress.center.tls.certificates import SKEW, Certificate, facts_of, read_certificate
 from cress.center.tls.node_names import node_address
 from cress.model.errors import InputError
@@ -30,8 +30,6 @@ from cress.model.times import DAY, SECOND
 from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY
 from cress.protocol.private_files import make_private_folder, write_private
 
-NODES = "nodes"
-CA_KEY, REVOKED = "ca.key", "revoked.json"
 # Microseconds for which the authority and, by default, a certificate are valid.
 CA_LIFE, LIFE = 3650 * DAY, 365 * DAY
 SHORTEST_LIFE = SECOND
@@ -145,7 +143,7 @@ class Authority:
         """Revoke all present certificates of a node. Raises InputError."""
         check_node(node)
         revoked = {**read_revoked(self.folder / REVOKED), node: float(int(time.time()))}
-        write_private(self.folder / REVOKED, msgspec.json.encode(revoked))
+        write_revoked(self.folder / REVOKED, revoked)
 
     def nodes(self) -> Iterator[tuple[str, Certificate]]:
         """Yield the newest certificate of each node, by name."""
@@ -184,19 +182,6 @@ class Authority:
             .add_extension(authority, critical=False)
             .sign(self._key, hashes.SHA256())
         )
-
-
-def read_revoked(path: Path) -> dict[str, float]:
-    """Return, by node, the second up to which its certificates are revoked. Raises InputError."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise InputError(f"the revoked certificates cannot be read: {error.strerror}", file=str(path)) from None
-    except msgspec.MsgspecError:
-        hint = "a copy of it, or `cress tls revoke` for each node again after moving it away"
-        raise InputError("it does not hold the revoked certificates", hint=hint, file=str(path)) from None
 
 
 def check_node(node: str) -> None:

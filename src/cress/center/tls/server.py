@@ -9,7 +9,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from cryptography import x509
 
 from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE, TLS
-from cress.center.tls.authority import CA_KEY, REVOKED, Authority, read_revoked
+from cress.center.keeping.tls_mark import CA_KEY, REVOKED, read_revoked
+from cress.center.tls.authority import Authority
 from cress.center.tls.certificates import Certificate, facts_of, moment, read_certificate
 from cress.model.errors import InputError
 from cress.protocol.bundle_files import tls_reason
@@ -64,6 +65,7 @@ class CenterTls:
         self.executors = _context(files, clients=True)
         self._loaded = self._seen = self._stamps()
         self._revoked = read_revoked(self._revocations)
+        self._remembered: Mapping[str, float] = {}
         self._revoked_seen = _stamp(self._revocations)
         self.when_revoked: Callable[[], None] = lambda: None
         self._said = ""
@@ -80,7 +82,18 @@ class CenterTls:
     def is_revoked(self, present: bytes) -> bool:
         """Return whether the certificate (DER) of an executor was revoked."""
         facts = facts_of(x509.load_der_x509_certificate(present))
-        return any(facts.made_at <= self._revoked.get(name, 0.0) for name in facts.names)
+        here, known = self._revoked, self._remembered
+        return any(facts.made_at <= max(here.get(name, 0.0), known.get(name, 0.0)) for name in facts.names)
+
+    def remember(self, revoked: Mapping[str, float]) -> None:
+        """Keep certificates revoked that were revoked before, whatever became of the file since."""
+        self._remembered = revoked
+        lost = sorted(node for node, until in revoked.items() if self._revoked.get(node, 0.0) < until)
+        if lost:
+            self._say(
+                f"{self._revocations} has lost the revocation of the certificates of {', '.join(lost[:10])}; they stay "
+                "revoked; bring the file back from a backup, or `cress tls revoke` each again"
+            )
 
     def renewed_node(self, present: bytes) -> tuple[bytes, Certificate] | None:
         """Return a new certificate (PEM) for an executor whose ``present`` one is DER.

@@ -45,6 +45,7 @@ from cress.shell.center.effects import (
 from cress.shell.center.events import Events
 from cress.shell.center.log_entries import pack
 from cress.shell.center.runs import Runs, encode_run, new_runs, same_run
+from cress.shell.center.witness import Lineage, LogPosition
 from cress.store.base import Batch
 
 # Time (µs) between two attempts to load the state.
@@ -97,6 +98,7 @@ class Opened(msgspec.Struct, kw_only=True):
     ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of
     these. ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: an older release wrote the
     snapshot, or records without facts; they were converted and stepped through, and a snapshot must replace them.
+    ``lineage`` is known once the epoch has begun.
     """
 
     machine: Machine
@@ -109,6 +111,7 @@ class Opened(msgspec.Struct, kw_only=True):
     log_size: int
     log_count: int
     stepped: bool = False
+    lineage: Lineage | None = None
 
 
 class Uncommitted:
@@ -175,6 +178,8 @@ class CommitLoop:
         self.epoch = 0
         self.cluster = ""
         self.number = 0
+        self.lineage: Lineage | None = None
+        self._signed = -1, b""  # the last signed position, by its record
         self.problem = "the center is starting; try again"
         self.stopping = False
         self.uncommitted = Uncommitted()
@@ -411,8 +416,29 @@ class CommitLoop:
         # Executors would take the order for one of another center.
         assert self.epoch == self.machine.epoch, f"an order of epoch {self.epoch} follows from {self.machine.epoch}"
         return orders(
-            self.epoch, step.launches, step.halts, sessions=self.joined, nodes=self.machine.nodes, run_of=self.run_of
+            self.epoch,
+            step.launches,
+            step.halts,
+            sessions=self.joined,
+            nodes=self.machine.nodes,
+            run_of=self.run_of,
+            witness=self.witness,
         )
+
+    @property
+    def witness(self) -> bytes:
+        """The signed position of this center, which executors keep; empty before its first epoch."""
+        if self.lineage is None:
+            return b""
+        if self._signed[0] != self.number:
+            machine = self.machine
+            at = LogPosition(self.cluster, self.epoch, self.number, machine.next_job, machine.core.books.next_attempt)
+            self._signed = self.number, self.lineage.sign(at)
+        return self._signed[1]
+
+    def lacks(self, witness: bytes) -> LogPosition | None:
+        """Return a position that a center of this cluster has signed and the store never came to; else None."""
+        return None if self.lineage is None else self.lineage.lacks(witness, self.number)
 
     def defect(self, why: str) -> list[Effect]:
         """Note that a step failed for another reason than the disk: find the input that causes it, and set it aside.
@@ -543,6 +569,7 @@ class CommitLoop:
         self.epoch = opened.epoch
         self.cluster = opened.cluster
         self.number = opened.number
+        self.lineage, self._signed = opened.lineage, (-1, b"")
         self._snapshot_size = opened.snapshot_size
         self._log_size = opened.log_size
         self._log_count = opened.log_count

@@ -26,8 +26,12 @@ def orders(
     sessions: Mapping[str, Session],
     nodes: Mapping[str, LiveNode],
     run_of: RunOf,
+    witness: bytes = b"",
 ) -> list[Send]:
-    """Return the messages for the connected nodes: launches first, then stops."""
+    """Return the messages for the connected nodes: launches first, then stops.
+
+    ``witness`` is the center's signed position.
+    """
     sends: list[Send] = []
     starts: dict[str, list[Launch]] = {}
     for launch in launches:
@@ -35,7 +39,8 @@ def orders(
             starts.setdefault(launch.node, []).append(launch)
     for name, start in starts.items():
         session = sessions[name]
-        sends.append(Send(session, _launches(epoch, start, nodes.get(name), run_of, session.dialect.version)))
+        launching = _launches(epoch, start, nodes.get(name), run_of, session.dialect.version, witness)
+        sends.append(Send(session, launching))
     stops: dict[str, list[Stop]] = {}
     for halt in halts:
         if halt.node in sessions:
@@ -45,7 +50,9 @@ def orders(
     return sends
 
 
-def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of: RunOf, version: Version) -> Launches:
+def _launches(
+    epoch: int, launches: list[Launch], live: LiveNode | None, run_of: RunOf, version: Version, witness: bytes
+) -> Launches:
     """Return the launches for a node, whose executor speaks this version of the protocol."""
     runs = {job: run for job in dict.fromkeys(launch.job for launch in launches) if (run := run_of(job))}
     gangs = {launch.job: launch.hosts for launch in launches if launch.hosts}
@@ -61,6 +68,7 @@ def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of:
         gangs=tuple(Gang(job, hosts) for job, hosts in gangs.items()),
         address=live.node.address if live is not None else "",
         rack=live.node.rack if live is not None else "",
+        witness=witness,
     )
 
 

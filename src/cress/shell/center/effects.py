@@ -11,6 +11,7 @@ from cress.lifecycle.inputs import Input
 from cress.model.errors import InputError
 from cress.protocol.messages import FromCenter, Hello
 from cress.protocol.versions import Dialect
+from cress.shell.center.witness import LogPosition
 from cress.store.base import Batch
 
 Reply: TypeAlias = tuple[int, ...] | InputError | None
@@ -136,7 +137,7 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class AskEpoch:
-    """Read the newest epoch from the store, since an executor names a newer one; answered with
+    """Read the newest epoch from the store, since an executor names a newer one, or a later record; answered with
     ``Sessions.compared``.
     """
 
@@ -193,4 +194,18 @@ class SetAside:
     why: str
 
 
-Effect: TypeAlias = Send | Close | Ping | AskEpoch | AnswerCaller | Refuse | Stepped | Warn | Supply | SetAside
+@dataclass(frozen=True, slots=True)
+class OlderCopy:
+    """End this center: the store is an older copy, as the ``witness`` of a node shows.
+
+    ``position`` is what the witness says.
+    """
+
+    node: str
+    witness: bytes
+    position: LogPosition
+
+
+Effect: TypeAlias = (
+    Send | Close | Ping | AskEpoch | AnswerCaller | Refuse | Stepped | Warn | Supply | SetAside | OlderCopy
+)

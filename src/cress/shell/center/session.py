@@ -31,7 +31,18 @@ from cress.protocol.messages import (
 )
 from cress.protocol.versions import Dialect, VersionError
 from cress.shell.center.commit import CommitLoop, InputCall, SetAsideError
-from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Reply, Send, Session, Supply, Warn
+from cress.shell.center.effects import (
+    AskEpoch,
+    Close,
+    Effect,
+    OlderCopy,
+    Ping,
+    Reply,
+    Send,
+    Session,
+    Supply,
+    Warn,
+)
 from cress.shell.center.registration import data_of, node_of, undeclared
 from cress.store.base import Fenced
 
@@ -95,7 +106,7 @@ class Sessions:
         session.dialect = Dialect(message.speaks)
         session.hello, session.name, session.rack = message, message.name, message.rack
         effects: list[Effect] = [Warn(sentence) for sentence in warnings]
-        if message.epoch > self.loop.epoch:
+        if message.epoch > self.loop.epoch or self.loop.lacks(message.witness) is not None:
             # An executor cannot prove anything about other centers: the store knows whether there was one.
             return [*effects, AskEpoch(session)]
         other = self.loop.present.get(message.name)
@@ -166,6 +177,12 @@ class Sessions:
             why = str(Fenced(loop.epoch, newest))
             hint = "the address of the leader; this one is to be stopped"
             return [*loop.fenced(why), *self._refuse(session, NotAccepted(why, hint=hint))]
+        lacking = loop.lacks(hello.witness)
+        if lacking is not None:
+            # A center of this cluster has signed it, and no other center has stored it: the store has lost it.
+            why = f"the store of the center is older than the cluster: node {session.name} has orders of later records"
+            refused = self._refuse(session, NotAccepted(why, hint="the center ends, and says how to go on"))
+            return [*refused, OlderCopy(session.name, hello.witness, lacking), *loop.fenced(why)]
         if hello.epoch > loop.epoch:
             return self._refuse(
                 session,
@@ -256,6 +273,7 @@ class Sessions:
                 term=self._grant(session, now),
                 kinds=loop.machine.core.dimensions.custom,
                 protocol=PROTOCOL,
+                witness=loop.witness,
             ),
         )
 
@@ -271,7 +289,7 @@ class Sessions:
                 # Terms bypass the machine and the store: neither a slow nor a full disk is a reason to stop a task.
                 if session.granted and not session.leaving and self._is_leader():
                     term = self._grant(session, now)
-                    return [Send(session, Term(epoch=loop.epoch, sent=message.sent, term=term))]
+                    return [Send(session, Term(epoch=loop.epoch, sent=message.sent, term=term, witness=loop.witness))]
             case Reports():
                 if message.leaving:
                     # Before the ends of its tasks: they must not start again there.

@@ -231,6 +231,7 @@ class Agent:
             sent=self.now,
             bound=known.bound,
             epoch=known.epoch,
+            witness=known.witness,
             cluster=known.cluster,
             supervisor=Supervisor(known.pid, known.ticks, known.attempts),
             unlimited=known.unlimited,

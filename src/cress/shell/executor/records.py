@@ -28,9 +28,13 @@ class Boot(_Record, frozen=True):
 
 
 class Epoch(_Record, frozen=True):
-    """Orders of an older epoch are refused from now on."""
+    """Orders of an older epoch are refused from now on.
+
+    ``witness`` is the newest position of the log that the center has signed; empty: as before.
+    """
 
     epoch: bounds.Epoch
+    witness: bytes = b""
 
 
 class ClusterId(_Record, frozen=True, tag="Cluster"):
@@ -138,6 +142,7 @@ class Known:
     def __init__(self) -> None:
         self.boot = ""
         self.epoch = 0
+        self.witness = b""
         self.cluster = ""
         self.until = 0
         self.term = 0
@@ -163,6 +168,7 @@ class Known:
                 self._forget(attempt)
         elif isinstance(record, Epoch):
             self.epoch = max(self.epoch, record.epoch)
+            self.witness = record.witness or self.witness
         elif isinstance(record, Deadline):
             self.until, self.term = record.until, record.term
         elif isinstance(record, ClusterId):
@@ -176,7 +182,7 @@ class Known:
 
     def records(self) -> Iterable[Record]:
         """Return the fewest records that result in this state; intents of another boot must have ended before."""
-        yield Epoch(self.epoch)
+        yield Epoch(self.epoch, self.witness)
         yield ClusterId(self.cluster)
         yield Deadline(self.until, self.term)
         yield Forget(tuple(self.forgotten))

@@ -134,6 +134,7 @@ class SupervisorLoop(ProcessDriver):
             reports=manager.inventory(),
             bound=manager.bound,
             epoch=known.epoch,
+            witness=known.witness,
             cluster=known.cluster,
             ports=manager.ports(),
         )

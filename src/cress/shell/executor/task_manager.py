@@ -245,6 +245,7 @@ class TaskManager:
             self.stops(order)
         elif isinstance(order, Term):
             if self._accepts(order.epoch):
+                self._keep_witness(order.witness)
                 self.grant(order.sent, order.term)
         elif isinstance(order, Durable):
             if self._accepts(order.epoch):
@@ -268,6 +269,7 @@ class TaskManager:
     def _welcome(self, order: Welcome) -> None:
         if not self._accepts(order.epoch):
             return
+        self._keep_witness(order.witness)
         if order.cluster and order.cluster != self.known.cluster:
             self.driver.note(ClusterId(order.cluster))
         if order.term:
@@ -291,6 +293,7 @@ class TaskManager:
         """Start these attempts, unless they are known already."""
         if not self._accepts(order.epoch):
             return
+        self._keep_witness(order.witness)
         runs = {run.job: run for run in order.runs}
         hosts = {gang.job: gang.hosts for gang in order.gangs}
         fresh: list[Task] = []
@@ -477,6 +480,10 @@ class TaskManager:
                 self.driver.note(Epoch(epoch))
         assert self.known.epoch == epoch, f"an order of epoch {epoch} is obeyed in epoch {self.known.epoch}"
         return True
+
+    def _keep_witness(self, witness: bytes) -> None:
+        if witness and witness != self.known.witness:
+            self.driver.note(Epoch(self.known.epoch, witness))
 
     def _watch_term(self) -> None:
         """Set the check of the tasks to the time at which the first may have to stop because the term ends."""
