@@ -134,7 +134,9 @@ class Client:
 
 
 class SupervisorProcess:
-    """A supervisor, started for real."""
+    """A supervisor, started for real; ``before`` comes before its command."""
+
+    before: Sequence[str] = ()
 
     def __init__(self, directory: Path, environment: dict[str, str] | None = None, options: Sequence[str] = ()) -> None:
         self.directory = directory
@@ -152,7 +154,11 @@ class SupervisorProcess:
 
     def popen(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "cress.executor.supervisor", str(self.directory), "--name", "node1", *self.options],
+            [
+                *self.before,
+                *(sys.executable, "-m", "cress.executor.supervisor", str(self.directory), "--name", "node1"),
+                *self.options,
+            ],
             env={**os.environ, **self.environment},
             stderr=subprocess.PIPE,
             text=True,

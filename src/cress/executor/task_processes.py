@@ -20,6 +20,7 @@ from cress.executor.account_rules import TaskAccounts
 from cress.executor.folder import SupervisorFolder
 from cress.executor.log_limits import LogLimits
 from cress.executor.logcopy import LogCopies
+from cress.executor.orphans import Orphans
 from cress.executor.runtimes import choose
 from cress.executor.runtimes.base import Runtime, Spawn, announced
 from cress.executor.runtimes.container import ContainerRuntime
@@ -27,6 +28,7 @@ from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.runtimes.enter import can_hide_processes
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
+from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.executor.scratch_folders import ScratchFolders
 from cress.executor.secret_files import SecretFiles
 from cress.executor.settings import LOG_SIZE
@@ -36,7 +38,7 @@ from cress.model.reports import Cause, Ended, Report, Usage
 from cress.model.run import Run
 from cress.shell.executor.node_devices import NodeDevices, key_of
 from cress.shell.executor.starting import StageFailure, StartError
-from cress.shell.executor.task_manager import SIGKILL, StageState, Task, TaskManager
+from cress.shell.executor.task_manager import SIGKILL, SIGTERM, StageState, Task, TaskManager
 
 # Seconds for processes without a record in the journal to end.
 STRAYS = 5.0
@@ -97,12 +99,20 @@ class TaskProcesses:
         self.by_pid: dict[int, Task] = {}  # first processes that are children of this one
         # By pid: the descriptor on which the start is reported, the task, the bytes read so far.
         self.spawning: dict[int, tuple[int, Task, bytearray]] = {}
-        self.orphans: dict[int, int] = {}  # pid → attempt, of children reparented here when their parent ended
-        self.orphans_fresh = False
+        self.groups = TaskCgroups.find(name, str(folder.path))
+        self.runtime.groups = self.groups
+        self.staged.group_by(self.groups)
+        self.orphans = Orphans(
+            self.attempts, say, tasks=lambda: self.manager.tasks, known=self._own_children, parents=tuple
+        )
+
+    def _own_children(self) -> set[int]:
+        """Return the children of this process that are not orphans."""
+        return self.by_pid.keys() | self.copies.working | self.scratch.removing
 
     def reap(self, *, signalled: bool) -> None:
         """Reap every child that has ended; ``signalled``: SIGCHLD has arrived."""
-        self.orphans_fresh = False
+        self.orphans.begin_turn()
         if not signalled and not self.by_pid:
             return
         ended: list[tuple[int, int, resource.struct_rusage]] = []
@@ -119,7 +129,7 @@ class TaskProcesses:
             for pid in fresh:
                 self._settle(pid, over=True)
         for pid, status, usage in ended:
-            self.orphans.pop(pid, None)
+            self.orphans.reaped(pid)
             task = self.by_pid.pop(pid, None)
             if self.copies.ended(pid, status) or self.scratch.ended(pid) or task is None or task.pid != pid:
                 continue
@@ -127,21 +137,14 @@ class TaskProcesses:
                 used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
                 self.manager.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._stage_failure(task))
 
-    def _find_orphans(self) -> None:
-        """Find the children reparented to the supervisor, and their attempts; once for many ends."""
-        if self.orphans_fresh:
-            return
-        self.orphans_fresh = True
-        strange = processes.children(os.getpid()).difference(self.by_pid, self.orphans)
-        for pid in strange:
-            attempt = processes.attempt_of(pid, self.attempts)
-            if attempt is not None:
-                self.orphans[pid] = attempt
-
     def resume(self, boot: str) -> None:
         """Resume the attempts of an earlier supervisor: processes that still run are found, the others are lost."""
         attempts = self.manager.resume(boot)
         self._kill_strays(set(attempts))
+        if self.groups is not None:
+            for attempt in self.groups.left().difference(attempts):
+                self.groups.kill(attempt)
+                self.groups.remove(attempt)
         self.secrets.resume(set(attempts))
         if self.container is not None:
             for attempt in self.container.left().difference(attempts):
@@ -262,6 +265,20 @@ class TaskProcesses:
             # The process does not have its own process group yet.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)
+        if number in (SIGTERM, SIGKILL):
+            self._signal_outside(task, number)
+
+    def _signal_outside(self, task: Task, number: int) -> None:
+        """Send a signal to the processes of an attempt that have left its process group."""
+        if self.groups is not None:
+            found = self.groups.pids(task.attempt)
+        else:
+            orphans = self.orphans.of(task.attempt)
+            found = orphans.union(*map(processes.descendants, {task.pid, *orphans} - {0}))
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getpgid(pid) != task.pid:
+                    os.kill(pid, number)
 
     def sweep(self, task: Task, *, kill: bool) -> bool:
         """See ``ProcessDriver``."""
@@ -273,20 +290,26 @@ class TaskProcesses:
         inside = self._inside(task.attempt)
         if inside is not None:
             inside.signal(task.attempt, task.pid, number)
+        elif self.groups is not None:
+            if kill:
+                self.groups.kill(task.attempt)
+            gone &= not self.groups.pids(task.attempt)
+        # The first process of a container goes last.
+        first = 0 if inside is None else inside.first(task.attempt)
         if task.adopted:
-            left = {pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt}
+            for pid in [pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt]:
+                if pid != first:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, number)
+                        gone = False
+        if kill:
+            gone &= not self.orphans.kill(task.attempt, first)
         else:
-            # Killed processes may have left children that were reparented here.
-            self._find_orphans()
-            left = {pid for pid, attempt in self.orphans.items() if attempt == task.attempt}
-        if inside is not None:
-            left.discard(inside.first(task.attempt))  # the first process goes last
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-                gone = False
+            gone &= not self.orphans.of(task.attempt) - {first}
         if gone and inside is not None:
             gone = self._clear_after(inside, task)
+        if gone and self.groups is not None:
+            gone = self.groups.remove(task.attempt)
         if gone and task.run is not None and not task.run.directory:
             with contextlib.suppress(OSError):
                 os.rmdir(self.attempts + b"/%d/work" % task.attempt)  # noqa: PTH106 - only if nothing was left in it
@@ -317,7 +340,8 @@ class TaskProcesses:
             inside = self._inside(attempt)
             if inside is not None:
                 inside.signal(attempt, 0, SIGKILL)
-            if inside is None or inside.clear(attempt) is not None:
+            over = inside is None or inside.clear(attempt) is not None
+            if over and (self.groups is None or self.groups.remove(attempt)):
                 self.clearing.discard(attempt)
 
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
@@ -342,13 +366,20 @@ class TaskProcesses:
 
     def close(self) -> None:
         """Kill the remaining processes, and remove all containers."""
-        children = processes.children(os.getpid())
-        for pid in children - self.scratch.busy(children):
-            # Some orphans hide the attempt that they belong to.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, SIGKILL)
+        end = time.monotonic() + STRAYS
+        while children := processes.children(os.getpid()) - self.scratch.removing:
+            for pid in children:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, SIGKILL)
+                # The children of a killed process are children of this one once it is gone.
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            if time.monotonic() > end:
+                break
         if self.container is not None:
             self.container.cgroups.close()
+        if self.groups is not None:
+            self.groups.close()
         self.scratch.close()
         self.secrets.close()
 
@@ -391,7 +422,7 @@ class TaskProcesses:
         problem = self._runtime(task.run).problem(task.run, rest)
         if problem is not None:
             self.manager.failed(task.attempt, problem)
-            if self._inside(task.attempt) is not None:
+            if self.groups is not None or self._inside(task.attempt) is not None:
                 self.clearing.add(task.attempt)
         else:
             self.manager.running(task.attempt, processes.start_ticks(pid) or 0)
