@@ -152,13 +152,13 @@ class SupervisorProcess:
         self.process = self.popen()
         return until(self.connect, "the supervisor to listen")
 
+    def command(self) -> list[str]:
+        words = (sys.executable, "-m", "cress.executor.supervisor", str(self.directory), "--name", "node1")
+        return [*self.before, *words, *self.options]
+
     def popen(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [
-                *self.before,
-                *(sys.executable, "-m", "cress.executor.supervisor", str(self.directory), "--name", "node1"),
-                *self.options,
-            ],
+            self.command(),
             env={**os.environ, **self.environment},
             stderr=subprocess.PIPE,
             text=True,

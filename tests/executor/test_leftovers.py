@@ -1,7 +1,9 @@
-"""Nothing outlives its attempt: programs that try to, as root with control groups and as an ordinary account without."""
+"""Nothing outlives its attempt: programs that try to, as root with control groups, as an ordinary account without."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import sys
@@ -13,7 +15,7 @@ import pytest
 
 from cress.executor.processes import is_alive
 from cress.model.reports import Cause
-from tests.executor.harness import PATIENCE, SupervisorProcess, shell, until
+from tests.executor.harness import PATIENCE, SupervisorProcess, shell, shut_down, until
 
 NOBODY = 65534
 
@@ -38,13 +40,15 @@ for fd in range(3):
     os.dup2(os.open('/dev/null', os.O_RDWR), fd)
 os.execve('/bin/sleep', ['sleep', sys.argv[1]], {})
 """
-# Every process lives for a moment, so there is never one for long that could be killed.
+# Every process lives for a moment, so there is never one for long that could be killed, or found by a test. All of them
+# hold one lock.
 _CHAIN = """
-import os, sys, time
+import fcntl, os, sys, time
+fcntl.flock(os.open('/tmp/cress-chain-' + sys.argv[1], os.O_RDWR | os.O_CREAT, 0o666), fcntl.LOCK_EX)
 while True:
     if os.fork():
         os._exit(0)
-    time.sleep(0.02)
+    time.sleep(0.002)
 """
 
 # TOKEN is the word by which a test finds the process.
@@ -110,22 +114,37 @@ def hogs(token: str, *, root: bool) -> dict[str, str]:
 
 
 def with_word(word: str) -> set[int]:
-    """The living processes that have this word in their command line."""
-    found = set()
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            try:
-                line = Path("/proc", name, "cmdline").read_bytes()
-            except OSError:
-                continue
-            if word.encode() in line and is_alive(int(name)):
-                found.add(int(name))
+    """The living processes that have this word in their command line; 0 stands for those that fork in a loop."""
+    found = {0 for path in Path("/tmp").glob(f"cress-chain-{word}*") if _is_locked(path)}
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit() and int(place.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if word.encode() in (place / "cmdline").read_bytes() and is_alive(int(place.name)):
+                    found.add(int(place.name))
     return found
 
 
-def test_eleven_kinds_of_hogs_are_gone_when_the_end_of_their_task_is_told(any_parent: SupervisorProcess) -> None:
+def _is_locked(path: Path) -> bool:
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+@pytest.fixture
+def token() -> Iterator[str]:
+    """A word for the processes of one test."""
+    yield (word := f"9{os.getpid()}")
+    for path in Path("/tmp").glob(f"cress-chain-{word}*"):
+        path.unlink()
+
+
+def test_eleven_kinds_of_hogs_are_gone_when_the_end_of_their_task_is_told(
+    any_parent: SupervisorProcess, token: str
+) -> None:
     client = any_parent.start()
-    token = f"9{os.getpid()}"
     root = os.geteuid() == 0 and not isinstance(any_parent, AccountSupervisor)
     # One of another job, which goes on: hogs of running tasks are left alone.
     client.launch(shell("env -i setsid sleep 8TOKEN & exec sleep 1000".replace("TOKEN", token), job=99), 99)
@@ -142,9 +161,8 @@ def test_eleven_kinds_of_hogs_are_gone_when_the_end_of_their_task_is_told(any_pa
     assert with_word(token) == set()
 
 
-def test_hogs_of_a_cancelled_task_are_gone_as_well(any_parent: SupervisorProcess) -> None:
+def test_hogs_of_a_cancelled_task_are_gone_as_well(any_parent: SupervisorProcess, token: str) -> None:
     client = any_parent.start()
-    token = f"9{os.getpid()}"
     root = os.geteuid() == 0 and not isinstance(any_parent, AccountSupervisor)
     commands = hogs(token, root=root)
     client.launch(shell("\n".join(commands) + "\nexec sleep 1000"), 1)
@@ -156,11 +174,11 @@ def test_hogs_of_a_cancelled_task_are_gone_as_well(any_parent: SupervisorProcess
 
 
 def test_a_process_that_hides_every_sign_ends_with_the_last_task_that_may_have_started_it(
-    any_parent: SupervisorProcess,
+    any_parent: SupervisorProcess, token: str
 ) -> None:
     client = any_parent.start()
-    token = f"9{os.getpid()}"
-    hides = f"import os,resource;resource.setrlimit(10,(99,99));os.execve('/usr/bin/setsid',['setsid','-f','sleep','{token}'],{{}})"
+    become = f"os.execve('/usr/bin/setsid', ['setsid', '-f', 'sleep', '{token}'], {{}})"
+    hides = f"import os, resource; resource.setrlimit(10, (99, 99)); {become}"
     client.launch(shell("exec sleep 1000", job=2), 2)
     client.wait_started(2)
     client.launch(shell(f'{sys.executable} -c "{hides}"; sleep 0.3', job=1), 1)
@@ -177,13 +195,12 @@ def test_a_process_that_hides_every_sign_ends_with_the_last_task_that_may_have_s
         assert not hidden or os.geteuid()
 
 
-def test_a_supervisor_that_ends_leaves_nothing(any_parent: SupervisorProcess) -> None:
+def test_a_supervisor_that_ends_leaves_nothing(any_parent: SupervisorProcess, token: str) -> None:
     client = any_parent.start()
-    token = f"9{os.getpid()}"
     client.launch(shell("\n".join(hogs(token, root=False)) + "\nexec sleep 1000"), 1)
     client.wait_started(1)
     until(lambda: len(with_word(token)) > 5, "some of them")
+    shut_down(client, grace=0.2)
     assert any_parent.process is not None
-    any_parent.process.terminate()
     any_parent.process.communicate(timeout=PATIENCE)
     assert with_word(token) == set()

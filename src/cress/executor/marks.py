@@ -29,12 +29,16 @@ class Marks:
     def __init__(self, space: bytes) -> None:
         self._base = _MARKED | (zlib.crc32(space) & ((1 << _SPACE_BITS) - 1)) << _NUMBER_BITS
 
+    def of(self, number: int) -> int:
+        """Return the mark with this number."""
+        return self._base | number
+
     def put(self, number: int) -> None:
         """Mark this process and its future children.
 
         Without root, a process that has a lower mark keeps it: an executor that itself runs in a task of another one.
         """
-        mark = self._base | number
+        mark = self.of(number)
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(_LOCKS, (mark, mark))
 

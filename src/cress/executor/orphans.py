@@ -23,7 +23,8 @@ class Orphans:
     """The orphans of one supervisor. ``attempts`` is the folder of the attempts, ``say`` tells the operator.
 
     ``tasks`` are the attempts under way, and ``known`` returns the children that are no orphans. ``parents`` are
-    further processes whose children are orphans: the reapers of earlier supervisors.
+    further processes whose children are orphans: the reapers of earlier supervisors. Nothing is an orphan until
+    ``begin``, since the attempts of an earlier supervisor are unknown before.
     """
 
     def __init__(
@@ -40,13 +41,19 @@ class Orphans:
         self._tasks = tasks
         self._known = known
         self._parents = parents
+        self._began = False
         self._of: dict[int, int] = {}  # pid → attempt
         self._told: set[int] = set()
+        self._fresh = True
+
+    def begin(self) -> None:
+        """Begin: all attempts are known from now on."""
+        self._began = True
         self._fresh = False
 
     def begin_turn(self) -> None:
         """Forget what the last look has found; looks are shared by all sweeps of a turn."""
-        self._fresh = False
+        self._fresh = not self._began
 
     def reaped(self, pid: int) -> None:
         """Note that a child has been waited for."""
@@ -69,7 +76,7 @@ class Orphans:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, SIGKILL)
             killed |= fresh
-            self._fresh = False
+            self.begin_turn()
         return bool(killed)
 
     def _look(self) -> None:

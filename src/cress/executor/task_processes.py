@@ -17,9 +17,11 @@ import msgspec
 
 from cress.executor import log_limits, ports, processes, stage_failure, state
 from cress.executor.account_rules import TaskAccounts
+from cress.executor.ends import SeenEnds
 from cress.executor.folder import SupervisorFolder
 from cress.executor.log_limits import LogLimits
 from cress.executor.logcopy import LogCopies
+from cress.executor.marks import attempt_marks
 from cress.executor.orphans import Orphans
 from cress.executor.runtimes import choose
 from cress.executor.runtimes.base import Runtime, Spawn, announced
@@ -42,6 +44,12 @@ from cress.shell.executor.task_manager import SIGKILL, SIGTERM, StageState, Task
 
 # Seconds for processes without a record in the journal to end.
 STRAYS = 5.0
+# Seconds for a reaper to note the end of a process.
+REAPERS = 5.0
+# Turns without an attempt of an earlier supervisor before the files of its reaper are removed.
+LATER = 10
+# The exit code of a process that could not become its program: no end of a program if the journal has no start.
+NOT_EXECUTED = 127
 
 
 class TaskProcesses:
@@ -99,16 +107,23 @@ class TaskProcesses:
         self.by_pid: dict[int, Task] = {}  # first processes that are children of this one
         # By pid: the descriptor on which the start is reported, the task, the bytes read so far.
         self.spawning: dict[int, tuple[int, Task, bytearray]] = {}
+        self.ends = SeenEnds(folder.path)
+        self.marks = attempt_marks(self.attempts)
+        # Adopted attempts whose first process has ended, until the end is in a file of its reaper: when to give up.
+        self.awaited: dict[int, float] = {}
+        self._reaped = False
+        self._old_ends = 0  # turns until the files of earlier reapers are looked at, to remove them
         self.groups = TaskCgroups.find(name, str(folder.path))
         self.runtime.groups = self.groups
         self.staged.group_by(self.groups)
         self.orphans = Orphans(
-            self.attempts, say, tasks=lambda: self.manager.tasks, known=self._own_children, parents=tuple
+            self.attempts, say, tasks=lambda: self.manager.tasks, known=self._own_children, parents=self.ends.reapers
         )
 
     def _own_children(self) -> set[int]:
         """Return the children of this process that are not orphans."""
-        return self.by_pid.keys() | self.copies.working | self.scratch.removing
+        adopted = {task.pid for task in self.manager.tasks.values() if task.adopted}
+        return {os.getpid(), *self.by_pid, *self.copies.working, *self.scratch.removing, *adopted}
 
     def reap(self, *, signalled: bool) -> None:
         """Reap every child that has ended; ``signalled``: SIGCHLD has arrived."""
@@ -118,12 +133,19 @@ class TaskProcesses:
         ended: list[tuple[int, int, resource.struct_rusage]] = []
         while True:
             try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 break
-            if pid == 0:
+            if seen is None:
                 break
+            first = self.by_pid.get(seen.si_pid)
+            # What makes a container ends before the program begins.
+            if first is not None and not (seen.si_pid in self.spawning and self._inside(first.attempt)):
+                code = seen.si_status if seen.si_code == os.CLD_EXITED else -seen.si_status
+                self._note_end(first, seen.si_pid, code)
+            pid, status, usage = os.wait4(seen.si_pid, 0)
             ended.append((pid, status, usage))
+        self._reaped = bool(ended)
         # Spawns come first: a process that has become a program may have ended already.
         while fresh := [pid for pid, _, _ in ended if pid in self.spawning]:
             for pid in fresh:
@@ -137,9 +159,20 @@ class TaskProcesses:
                 used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
                 self.manager.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._stage_failure(task))
 
+    def _note_end(self, task: Task, pid: int, code: int) -> None:
+        """Note an end in a file before only this process knows it, which may be killed before its journal has it."""
+        entry = self.manager.known.running.get(task.attempt)
+        start = None if entry is None else entry.start
+        ticks = start.ticks if start is not None and start.pid == pid else processes.start_ticks(pid) or 0
+        self.ends.note(pid, ticks, self.marks.of(task.attempt), code)
+
     def resume(self, boot: str) -> None:
         """Resume the attempts of an earlier supervisor: processes that still run are found, the others are lost."""
         attempts = self.manager.resume(boot)
+        self._resume(attempts)
+        self.orphans.begin()
+
+    def _resume(self, attempts: list[int]) -> None:
         self._kill_strays(set(attempts))
         if self.groups is not None:
             for attempt in self.groups.left().difference(attempts):
@@ -152,21 +185,56 @@ class TaskProcesses:
                 self.container.remove(attempt)
         for attempt in attempts:
             self.scratch.keep(attempt, self.manager.known.running[attempt].intent.folders)
+        self._old_ends = LATER
         if not attempts:
             return
         first = {0 if self.container is None else self.container.first(attempt) for attempt in attempts}
         found = processes.find_attempts(self.attempts)
-        leaders = {attempt: pid for attempt, pid in found if pid not in first and processes.is_leader(pid)}
+        leaders: dict[int, tuple[int, int]] = {}
+        for attempt, pid in found:
+            if pid not in first and processes.is_leader(pid):
+                leader = (processes.start_ticks(pid) or 0, pid)
+                leaders[attempt] = min(leader, leaders.get(attempt, leader))
+        # After the look at the processes: what has ended by then is in these files.
+        self.ends.look()
         for attempt in attempts:
             start = self.manager.known.running[attempt].start
-            pid, ticks = (start.pid, start.ticks) if start is not None else (leaders.get(attempt, 0), None)
-            there = processes.start_ticks(pid) if pid and processes.is_alive(pid) else None
-            if there is None or (ticks is not None and there != ticks) or not self._watch(attempt, pid):
+            if start is not None:
+                ticks, pid = start.ticks, start.pid
+            else:
+                ticks, pid = self._first_of(attempt, leaders.get(attempt))
+            alive = bool(pid) and processes.is_alive(pid) and processes.start_ticks(pid) == ticks
+            if alive and self._watch(attempt, pid):
+                task = self.manager.adopt(attempt, pid, ticks)
+                self.log_limits.began(attempt, task.intent.log_size or self.log_size, self.manager.now)
+                continue
+            if pid and processes.start_ticks(pid) == ticks:
+                self._await_reaper(pid, ticks)
+            end = self.ends.of(pid, ticks)
+            if end is None or (start is None and end.code == NOT_EXECUTED):
                 self.manager.lost(attempt)
             else:
-                task = self.manager.adopt(attempt, pid, there)
-                self.log_limits.began(attempt, task.intent.log_size or self.log_size, self.manager.now)
+                failure = stage_failure.read(self.attempts + b"/%d" % attempt)
+                self.manager.lost(attempt, end.code, end.usage, failure)
         self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor resumed")
+
+    def _first_of(self, attempt: int, leader: tuple[int, int] | None) -> tuple[int, int]:
+        """Return start ticks and pid of the first process of an attempt whose start is not in the journal.
+
+        It was the first to lead a session, and ``leader`` is the first one that lives. (0, 0): nobody has seen one.
+        """
+        known = [(end.ticks, end.pid) for end in self.ends.leaders(self.marks.of(attempt))]
+        return min([*known, *([] if leader is None else [leader])], default=(0, 0))
+
+    def _await_reaper(self, pid: int, ticks: int) -> None:
+        """Wait until the reaper of a zombie has noted its end."""
+        end = time.monotonic() + REAPERS
+        while processes.start_ticks(pid) == ticks and time.monotonic() < end:
+            self.ends.look()
+            if self.ends.of(pid, ticks) is not None:
+                return
+            time.sleep(0.002)
+        self.ends.look()
 
     def _kill_strays(self, known: set[int]) -> None:
         """Kill attempts that the journal does not know.
@@ -198,10 +266,27 @@ class TaskProcesses:
         def over() -> None:
             self.selector.unregister(fd)
             os.close(fd)
-            self.manager.exited(attempt, None, Usage(), self._stage_failure(self.manager.tasks[attempt]))
+            self.awaited[attempt] = time.monotonic() + REAPERS
+            self._look_for_ends()
 
         self.selector.register(fd, selectors.EVENT_READ, over)
         return True
+
+    def _look_for_ends(self) -> None:
+        """Find the ends of adopted processes in the files of their reapers."""
+        if not self.awaited:
+            return
+        gone = {attempt for attempt in self.awaited if self._pid_taken(self.manager.tasks[attempt], or_gone=True)}
+        self.ends.look()
+        for attempt, due in list(self.awaited.items()):
+            task = self.manager.tasks[attempt]
+            start = self.manager.known.running[attempt].start
+            end = None if start is None else self.ends.of(start.pid, start.ticks)
+            if end is None and attempt not in gone and time.monotonic() < due:
+                continue
+            del self.awaited[attempt]
+            code, usage = (None, Usage()) if end is None else (end.code, end.usage)
+            self.manager.exited(attempt, code, usage, self._stage_failure(task))
 
     def spawn(self, task: Task) -> int:
         """See ``ProcessDriver``."""
@@ -361,6 +446,14 @@ class TaskProcesses:
         for pid in list(self.spawning):
             self._settle(pid)
         self.clear()
+        self._look_for_ends()
+        if not self._reaped and not any(task.stage is StageState.SWEEPING for task in self.manager.tasks.values()):
+            self.ends.trim()
+        if self._old_ends and not any(task.adopted for task in self.manager.tasks.values()):
+            # The last of these ends may be of this turn; the journal has it in the next one.
+            self._old_ends -= 1
+            if not self._old_ends and self.ends.forget():
+                self._old_ends = LATER
         self.log_limits.look(self.manager.now)
         self.scratch.remove()
 
@@ -380,14 +473,16 @@ class TaskProcesses:
             self.container.cgroups.close()
         if self.groups is not None:
             self.groups.close()
+        self.ends.forget()
+        self.ends.close()
         self.scratch.close()
         self.secrets.close()
 
-    def _pid_taken(self, task: Task) -> bool:
-        """Return whether the pid of a lost process has been reused."""
+    def _pid_taken(self, task: Task, *, or_gone: bool = False) -> bool:
+        """Return whether the pid of a lost process has been reused; ``or_gone``: also if it is not used at all."""
         start = self.manager.known.running[task.attempt].start
         ticks = processes.start_ticks(task.pid)
-        return ticks is not None and (start is None or ticks != start.ticks)
+        return (or_gone and ticks is None) or (ticks is not None and (start is None or ticks != start.ticks))
 
     def _settle(self, pid: int, *, over: bool = False) -> None:
         if pid not in self.spawning:
