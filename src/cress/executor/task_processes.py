@@ -37,7 +37,9 @@ from cress.executor.settings import LOG_SIZE
 from cress.model.allowed_sources import AllowedSources
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
+from cress.model.resources import Dimensions
 from cress.model.run import Run
+from cress.model.units import describe_amount
 from cress.shell.executor.node_devices import NodeDevices, key_of
 from cress.shell.executor.starting import StageFailure, StartError
 from cress.shell.executor.task_manager import SIGKILL, SIGTERM, StageState, Task, TaskManager
@@ -46,6 +48,8 @@ from cress.shell.executor.task_manager import SIGKILL, SIGTERM, StageState, Task
 STRAYS = 5.0
 # Seconds for a reaper to note the end of a process.
 REAPERS = 5.0
+# How programs end that are refused memory: SIGABRT, SIGBUS, SIGSEGV.
+MEMORY_SIGNALS = (-6, -7, -11)
 # Turns without an attempt of an earlier supervisor before the files of its reaper are removed.
 LATER = 10
 # The exit code of a process that could not become its program: no end of a program if the journal has no start.
@@ -157,7 +161,24 @@ class TaskProcesses:
                 continue
             if task.attempt in self.manager.tasks:
                 used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
-                self.manager.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._stage_failure(task))
+                code = os.waitstatus_to_exitcode(status)
+                if (why := self._died_at_limit(task, code, used)) and task.cause is None:
+                    task.cause, task.error = Cause.MEMORY, why
+                self.manager.exited(task.attempt, code, used, self._stage_failure(task))
+
+    def _died_at_limit(self, task: Task, code: int, used: Usage) -> str:
+        """Return a sentence if a process has died because it met its memory limit; empty: it has not.
+
+        The kernel refuses memory beyond RLIMIT_DATA. Programs that do not expect that end by one of a few signals. The
+        peak counts resident memory only, so half of the limit is enough.
+        """
+        limit = 0 if task.run is None or self._inside(task.attempt) is not None else task.run.memory_limit
+        if not limit or code not in MEMORY_SIGNALS or used.memory < limit // 2:
+            return ""
+        return (
+            f"out of memory: it ended by signal {-code} at its limit of "
+            f"{describe_amount(limit, 'memory', Dimensions())} for the memory of each process"
+        )
 
     def _note_end(self, task: Task, pid: int, code: int) -> None:
         """Note an end in a file before only this process knows it, which may be killed before its journal has it."""
