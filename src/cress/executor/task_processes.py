@@ -48,8 +48,8 @@ from cress.shell.executor.task_manager import SIGKILL, SIGTERM, StageState, Task
 STRAYS = 5.0
 # Seconds for a reaper to note the end of a process.
 REAPERS = 5.0
-# How programs end that are refused memory: SIGABRT, SIGBUS, SIGSEGV.
-MEMORY_SIGNALS = (-6, -7, -11)
+# How programs end that are refused memory: SIGABRT, SIGBUS, SIGSEGV. Bytes that suffice to load the libraries of one.
+MEMORY_SIGNALS, LOADING = (-6, -7, -11), 1 << 19
 # Turns without an attempt of an earlier supervisor before the files of its reaper are removed.
 LATER = 10
 # The exit code of a process that could not become its program: no end of a program if the journal has no start.
@@ -173,10 +173,13 @@ class TaskProcesses:
         peak counts resident memory only, so half of the limit is enough.
         """
         limit = 0 if task.run is None or self._inside(task.attempt) is not None else task.run.memory_limit
-        if not limit or code not in MEMORY_SIGNALS or used.memory < limit // 2:
+        # The dynamic loader ends with 127 if it cannot map a library.
+        loading = code == NOT_EXECUTED and limit < LOADING
+        if not limit or not (loading or code in MEMORY_SIGNALS) or used.memory < limit // 2:
             return ""
+        how = f"with code {code}" if code >= 0 else f"by signal {-code}"
         return (
-            f"out of memory: it ended by signal {-code} at its limit of "
+            f"out of memory: it ended {how} at its limit of "
             f"{describe_amount(limit, 'memory', Dimensions())} for the memory of each process"
         )
 
