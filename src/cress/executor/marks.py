@@ -55,3 +55,8 @@ class Marks:
 def attempt_marks(folder: bytes) -> Marks:
     """Return the marks of the attempts whose folders are in ``folder``."""
     return Marks(os.path.abspath(folder))  # noqa: PTH100 - bytes
+
+
+def exec_marks(helper: int) -> Marks:
+    """Return the marks of the commands in tasks that the exec helper with this pid has started, by their sessions."""
+    return Marks(b"exec %d" % helper)

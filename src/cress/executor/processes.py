@@ -96,11 +96,16 @@ def find_attempts(folder: bytes) -> Iterator[tuple[int, int]]:
                 yield attempt, int(name)
 
 
-def with_variable(variable: bytes) -> Iterator[int]:
-    """Yield every living process that was started with this variable, as ``NAME=VALUE``, in its environment."""
-    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, no need for paths
-        if name.isdigit() and variable in _read(f"/proc/{name}/environ").split(b"\0") and is_alive(int(name)):
-            yield int(name)
+def find_marked(marks: Marks) -> Iterator[tuple[int, int]]:
+    """Yield (number, pid) for every living process with one of these marks, the newest first.
+
+    A process that forks and ends in a loop is found only soon after its folder is listed.
+    """
+    for name in reversed(os.listdir("/proc")):  # noqa: PTH208 - thousands of names, no need for paths
+        if name.isdigit():
+            number = marked(int(name), marks)
+            if number is not None and is_alive(int(name)):
+                yield number, int(name)
 
 
 def _stat(pid: int) -> list[bytes] | None:
