@@ -81,14 +81,18 @@ REFUSED = [
     (
         "memory",
         "4Gn",
-        "'4Gn' has the unit of Slurm for an amount per node (did you mean 4G? here it is that of one task; "
-        "bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)",
+        (
+            "'4Gn' has the unit of Slurm for an amount per node (did you mean 4G? here it is that of one task; "
+            "bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)"
+        ),
     ),
     (
         "memory",
         "4096c",
-        "'4096c' has the unit of Slurm for an amount per core (did you mean 4096M? here it is that of one task; "
-        "bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)",
+        (
+            "'4096c' has the unit of Slurm for an amount per core (did you mean 4096M? here it is that of one task; "
+            "bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)"
+        ),
     ),
     ("cpu", "٣", "'٣' does not begin with a number (a number such as 4, 2.5 or 500m)"),
     (
