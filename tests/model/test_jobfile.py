@@ -224,8 +224,8 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
         "megabytes as in Slurm and HTCondor",
         {**LEAST, "resource": {"cpu": 1, "memory": 4096}},
         (
-            "resource.memory: no program can start in 4,096 bytes of memory (did you mean 4096M? a plain number is bytes, "
-            "in Slurm and HTCondor it is megabytes)"
+            "resource.memory: no program can start in 4,096 bytes of memory "
+            "(did you mean 4096M? a plain number is bytes, in Slurm and HTCondor it is megabytes)"
         ),
     ),
     (
