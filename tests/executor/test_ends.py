@@ -124,11 +124,13 @@ def kill_at_random(reaped: ReapedSupervisor, kills: int, seed: int) -> None:
     moments = random.Random(seed)
     client, number, codes = reaped.start(), 0, {}
     for _ in range(kills):
+        first = number + 1
         for _ in range(moments.randint(5, 40)):
             number += 1
             codes[number] = moments.choice((0, 0, 3, 77))
             script = f"echo {number} >> ../../../ran; sleep {moments.choice((0, 0, 0.01, 0.1))}; exit {codes[number]}"
             client.launch(Run(job=number, command=("/bin/sh", "-c", script)), number)
+        client.wait_started(first)
         with contextlib.suppress(OSError, EOFError):
             client.socket.settimeout(moments.uniform(0, 0.2))
             while True:
@@ -136,6 +138,8 @@ def kill_at_random(reaped: ReapedSupervisor, kills: int, seed: int) -> None:
         reaped.kill()
         client = reaped.start()
     client.socket.settimeout(60)
+    # The first one of the last round runs.
+    until(lambda: str(first) in (reaped.directory / "ran").read_text().split(), "a line of it")
     # What had no durable intent was never started; a center would order it again.
     started = {int(line) for line in (reaped.directory / "ran").read_text().split()}
     reports = {report.attempt: report for client in reaped.clients for report in client.ended.values()}
