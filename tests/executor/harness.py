@@ -134,7 +134,9 @@ class Client:
 
 
 class SupervisorProcess:
-    """A supervisor, started for real."""
+    """A supervisor, started for real; ``before`` comes before its command."""
+
+    before: Sequence[str] = ()
 
     def __init__(self, directory: Path, environment: dict[str, str] | None = None, options: Sequence[str] = ()) -> None:
         self.directory = directory
@@ -150,9 +152,13 @@ class SupervisorProcess:
         self.process = self.popen()
         return until(self.connect, "the supervisor to listen")
 
+    def command(self) -> list[str]:
+        words = (sys.executable, "-m", "cress.executor.supervisor", str(self.directory), "--name", "node1")
+        return [*self.before, *words, *self.options]
+
     def popen(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "cress.executor.supervisor", str(self.directory), "--name", "node1", *self.options],
+            self.command(),
             env={**os.environ, **self.environment},
             stderr=subprocess.PIPE,
             text=True,

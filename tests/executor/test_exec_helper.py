@@ -18,6 +18,7 @@ from cress.executor.exec import confinement
 from cress.executor.exec.helper_process import ExecError, HelperProcess
 from cress.executor.runtimes.programs import candidates
 from tests.executor.harness import until
+from tests.executor.hogs import hogs, with_word
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make tasks of other accounts and namespaces")
 ENVIRONMENT = {"PATH": os.environ["PATH"], "CRESS_ATTEMPT": "5", "WORD": "right"}
@@ -151,6 +152,44 @@ def test_what_a_command_leaves_behind_is_killed(ends: str) -> None:
 
     with task() as process:
         with_helper(story)
+
+
+@pytest.mark.parametrize("own_pids", [False, pytest.param(True, marks=ROOT)], ids=["in the node's pids", "in own pids"])
+def test_every_kind_of_hog_is_gone_after_its_command_while_others_go_on(*, own_pids: bool) -> None:
+    word = f"7{os.getpid()}"
+    commands = hogs(word, root=os.geteuid() == 0)
+
+    async def story(helper: HelperProcess) -> None:
+        stays = await helper.enter(
+            first, 5, ["sh", "-c", f"env -i setsid sleep 6{word} & exec sleep 1000"], terminal=(1, 1)
+        )
+        await _until(lambda: bool(with_word(f"6{word}")))
+        await run(helper, first, "sh", "-c", "exec >&- 2>&-\n" + "\n".join(commands) + "\nsleep 0.5")
+        await _until(lambda: not any(map(with_word, commands.values())))
+        assert with_word(f"6{word}")
+        helper.kill(stays)
+        await stays.over
+        os.close(stays.terminal)
+        await _until(lambda: not with_word(word))
+
+    apart = ("unshare", "-f", "-p", "-m", "--mount-proc", "sh", "-c", "echo here; exec sleep 1000")
+    with task(*apart, says=True) if own_pids else task() as process:
+        first = process.pid
+        if own_pids:
+            (first,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+        try:
+            with_helper(story)
+        finally:
+            os.kill(first, 9)
+            for path in Path("/tmp").glob(f"cress-chain-{word}*"):
+                path.unlink()
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    deadline = asyncio.get_running_loop().time() + 60
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("how", ["agent", "helper"])

@@ -214,6 +214,20 @@ def test_a_task_that_takes_more_memory_than_its_limit_fails_and_others_do_not(cl
     assert end.usage.cpu > 0
 
 
+def test_a_program_that_dies_at_its_memory_limit_is_out_of_memory(client: Client) -> None:
+    end = client.run(Run(job=1, command=("/bin/sh", "-c", ":"), memory_limit=128 * 1024), 5)
+    assert end.cause is Cause.MEMORY
+    assert end.error.endswith("at its limit of 128K for the memory of each process")
+    script = "import os; x = b'x' * 80_000_000; os.kill(os.getpid(), 11)"
+    hungry = Run(job=3, command=(sys.executable, "-S", "-c", script), memory_limit=128 << 20)
+    end = client.run(hungry, 7)
+    assert (end.cause, end.code) == (Cause.MEMORY, -11)
+    assert end.error == "out of memory: it ended by signal 11 at its limit of 128M for the memory of each process"
+    # A program that ends by the same signal with memory to spare has another defect.
+    end = client.run(shell("kill -SEGV $$", job=2, memory_limit=1 << 30), 6)
+    assert (end.cause, end.code, end.error) == (Cause.EXITED, -11, "")
+
+
 # --- stopping -------------------------------------------------------------------------------------------------------
 
 DEAF = "trap '' TERM; echo ready; while :; do sleep 0.05; done"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import select
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -33,6 +35,7 @@ from cress.protocol.messages import (
 from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import Known, Record
 from cress.shell.executor.task_manager import SIGKILL, SIGTERM, Task, TaskManager
+from tests.budget import slowness_now
 from tests.executor.centers import AgentProcess, Center, center, clean_up, supervisor_pid
 from tests.executor.harness import PATIENCE, Client, SupervisorProcess, left_over, shell, until
 
@@ -307,6 +310,29 @@ def test_tasks_are_gone_at_the_deadline_although_nobody_is_connected(client: Cli
     assert (end.cause, end.code) == (Cause.TERM, -9)
     assert end.error.startswith("the center was not heard from for ")
     assert again.inventory.bound
+
+
+def test_of_a_whole_frozen_node_no_task_goes_on_for_long(client: Client, parent: SupervisorProcess) -> None:
+    """Everything stands still for longer than the term, and the tasks are the first to go on."""
+    attempts = range(5, 25)
+    for attempt in attempts:
+        client.launch(shell("while :; do date +%s%N; sleep 0.001; done", job=attempt), attempt)
+    pids = [client.wait_started(attempt).pid for attempt in attempts]
+    client.send(Welcome(epoch=1, sent=boottime(), term=SECOND))
+    client.sync()
+    assert parent.process is not None
+    for pid in (parent.process.pid, *pids):
+        (os.kill if pid == parent.process.pid else os.killpg)(pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    awake = time.time_ns()
+    for pid in pids:
+        os.killpg(pid, signal.SIGCONT)
+    os.kill(parent.process.pid, signal.SIGCONT)
+    assert {client.wait_ended(attempt).cause for attempt in attempts} == {Cause.TERM}
+    assert left_over(parent.directory) == set()
+    last = max(int(line) for attempt in attempts for line in parent.output(attempt).split())
+    # The supervisor kills them as soon as the kernel schedules it.
+    assert (last - awake) / 1e6 < 500 * slowness_now().wall
 
 
 def test_the_deadline_survives_the_supervisor(client: Client, parent: SupervisorProcess) -> None:

@@ -221,6 +221,19 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
         "resource.memory: '8Q' has an unknown unit 'Q' (bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)",
     ),
     (
+        "megabytes as in Slurm and HTCondor",
+        {**LEAST, "resource": {"cpu": 1, "memory": 4096}},
+        (
+            "resource.memory: no program can start in 4,096 bytes of memory "
+            "(did you mean 4096M? a plain number is bytes, in Slurm and HTCondor it is megabytes)"
+        ),
+    ),
+    (
+        "less memory than a program needs to start",
+        {**LEAST, "resource": "<1, 64K>"},
+        "resource.memory: no program can start in 65,536 bytes of memory (at least 100K; shells need 1M)",
+    ),
+    (
         "no resource at all",
         {**LEAST, "resource": "<0>"},
         "resource: asks for nothing at all (at least a little cpu, for instance <0.1>)",

@@ -78,6 +78,22 @@ REFUSED = [
     ),
     ("cpu", "1,5", "'1,5' has a comma in a number (decimals after a point, nothing between thousands)"),
     ("cpu", "1e3", "'1e3' has an unknown unit 'e3' (a number such as 4, 2.5 or 500m)"),
+    (
+        "memory",
+        "4Gn",
+        (
+            "'4Gn' has the unit of Slurm for an amount per node (did you mean 4G? here it is that of one task; "
+            "bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)"
+        ),
+    ),
+    (
+        "memory",
+        "4096c",
+        (
+            "'4096c' has the unit of Slurm for an amount per core (did you mean 4096M? here it is that of one task; "
+            "bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)"
+        ),
+    ),
     ("cpu", "٣", "'٣' does not begin with a number (a number such as 4, 2.5 or 500m)"),
     (
         "memory",

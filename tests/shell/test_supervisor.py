@@ -29,7 +29,7 @@ from cress.protocol.messages import (
 )
 from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import End, Intent, Known, Record, Start
-from cress.shell.executor.supervisor import LAST_WORDS, RETRY, SupervisorLoop
+from cress.shell.executor.supervisor import ALONE, LAST_WORDS, RETRY, SupervisorLoop
 from cress.shell.executor.task_manager import MATERIAL_PATIENCE, NO_MATERIAL, Task
 
 RUN = Run(job=1, command=("x",))
@@ -289,3 +289,33 @@ def test_an_attempt_whose_material_does_not_come_ends_and_is_no_failure_of_its_j
     assert (end.cause, end.error) == (Cause.NODE, NO_MATERIAL)
     story.obey(Material(epoch=1, attempt=7, material=MATERIAL))
     assert "spawn 7" not in story.steps
+
+
+def test_a_supervisor_without_tasks_and_agent_ends_itself_and_its_journal_keeps_the_ends() -> None:
+    story = Story()
+
+    def wait(length: int) -> None:
+        story.loop.clock(story.loop.manager.now + length, story.loop.manager.utc + length)
+        story.loop.turn()
+
+    story.loop.connect(Inventory(boot="b", pid=1))
+    story.launch(5)
+    wait(2 * ALONE)
+    assert not story.loop.over
+    story.loop.disconnected()
+    wait(2 * ALONE)
+    assert not story.loop.over, "it has a task"
+    story.exits(5)
+    assert story.loop.next_due() == story.loop.manager.now + ALONE
+    wait(ALONE - 1)
+    assert not story.loop.over
+    # A new agent comes, and goes.
+    story.loop.connect(Inventory(boot="b", pid=1))
+    wait(2 * ALONE)
+    assert not story.loop.over
+    story.loop.disconnected()
+    wait(1)
+    wait(ALONE)
+    assert story.loop.over
+    assert story.said == ["there have been no tasks and no agent for 60 s"]
+    assert list(story.journal.known.ends) == [5]

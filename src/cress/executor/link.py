@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
 
+from cress.executor.ends import ReapedProcess
 from cress.executor.folder import socket_path
 from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.inherited import for_processes
@@ -99,7 +99,7 @@ class Supervisors:
         self._task_env = task_env
         self._socket = directory / "supervisor.sock"
         self._log = directory / "supervisor.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ReapedProcess | None = None
 
     async def connect(self, *, start: bool = True) -> Link:
         """Return a new connection, with its inventory. Raise SupervisorError."""
@@ -144,15 +144,8 @@ class Supervisors:
             await asyncio.sleep(0.005)
         raise SupervisorError(f"the supervisor does not answer (see {self._log})")
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> ReapedProcess:
         with open(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:  # noqa: PTH123
             os.fchmod(log.fileno(), 0o600)
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "cress.executor.supervisor", str(self._directory), *self._options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=for_processes(os.environ, self._task_env),
-                cwd="/",
-                start_new_session=True,
-            )
+            command = [sys.executable, "-P", "-m", "cress.executor.supervisor", str(self._directory), *self._options]
+            return ReapedProcess(self._directory, command, for_processes(os.environ, self._task_env), log)

@@ -62,7 +62,7 @@ class LogCopies:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._ordered = {int(path.name) for path in self._folder.iterdir() if path.name.isdigit()}
         self._waiting: list[int] = []
-        self._working: dict[int, int] = {}  # by pid: the attempt
+        self.working: dict[int, int] = {}  # by pid of the child that copies: the attempt
         self._killed: dict[int, int] = {}  # by attempt: how often its copy was killed
 
     def order(self, what: Spawn) -> None:
@@ -92,7 +92,7 @@ class LogCopies:
 
     def ended(self, pid: int, status: int) -> bool:
         """Return whether the ended child was making a copy."""
-        attempt = self._working.pop(pid, None)
+        attempt = self.working.pop(pid, None)
         if attempt is None:
             return False
         killed = self._killed.pop(attempt, 0) + 1
@@ -107,7 +107,7 @@ class LogCopies:
         return True
 
     def _start(self) -> None:
-        while self._waiting and len(self._working) < MOST:
+        while self._waiting and len(self.working) < MOST:
             attempt = self._waiting.pop(0)
             command = [sys.executable, "-I", "-m", "cress.executor.logcopy", str(self._folder / str(attempt))]
             environment = for_processes(os.environ)
@@ -118,7 +118,7 @@ class LogCopies:
                 self._say(f"the log of attempt {attempt} is not copied: {error.strerror}")
                 (self._folder / str(attempt)).unlink(missing_ok=True)
                 continue
-            self._working[pid] = attempt
+            self.working[pid] = attempt
 
 
 def main(orders: Path) -> int:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from cress.executor.marks import Marks, attempt_marks
+
 
 def boot_id() -> str:
     """Return the kernel's id of this boot of the machine."""
@@ -33,6 +35,12 @@ def is_stopped(pid: int) -> bool:
     return fields is not None and fields[0] in (b"T", b"t")
 
 
+def session_of(pid: int) -> int:
+    """Return the session of a process; 0: no such process."""
+    fields = _stat(pid)
+    return 0 if fields is None else int(fields[3])
+
+
 def is_leader(pid: int) -> bool:
     """Return whether the process leads its session, as the first process of an attempt does."""
     fields = _stat(pid)
@@ -54,8 +62,29 @@ def children(pid: int) -> set[int]:
     return {int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()}
 
 
+def descendants(pid: int) -> set[int]:
+    """Return the descendants of a process; those that are started meanwhile may be missing."""
+    found: set[int] = set()
+    fresh = children(pid)
+    while fresh:
+        found |= fresh
+        fresh = {child for parent in fresh for child in children(parent)} - found
+    return found
+
+
+def marked(pid: int, marks: Marks) -> int | None:
+    """Return the number with which the process is marked, also if it is a zombie; None: it has no such mark."""
+    return marks.number_of(_read(f"/proc/{pid}/limits"))
+
+
 def attempt_of(pid: int, folder: bytes) -> int | None:
-    """Return the attempt, with a folder below ``folder``, that the process was started for; None: no attempt."""
+    """Return the attempt, with a folder below ``folder``, that the process was started for; None: no attempt.
+
+    Processes that an earlier release has started have no mark, only the variable in their environment.
+    """
+    attempt = marked(pid, attempt_marks(folder))
+    if attempt is not None:
+        return attempt
     for part in _read(f"/proc/{pid}/environ").split(b"\0"):
         if part.startswith(b"CRESS_DIRECTORY="):
             parent, _, name = part.partition(b"=")[2].rpartition(b"/")
@@ -72,11 +101,16 @@ def find_attempts(folder: bytes) -> Iterator[tuple[int, int]]:
                 yield attempt, int(name)
 
 
-def with_variable(variable: bytes) -> Iterator[int]:
-    """Yield every living process that was started with this variable, as ``NAME=VALUE``, in its environment."""
-    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, no need for paths
-        if name.isdigit() and variable in _read(f"/proc/{name}/environ").split(b"\0") and is_alive(int(name)):
-            yield int(name)
+def find_marked(marks: Marks) -> Iterator[tuple[int, int]]:
+    """Yield (number, pid) for every living process with one of these marks, the newest first.
+
+    A process that forks and ends in a loop is found only soon after its folder is listed.
+    """
+    for name in reversed(os.listdir("/proc")):  # noqa: PTH208 - thousands of names, no need for paths
+        if name.isdigit():
+            number = marked(int(name), marks)
+            if number is not None and is_alive(int(name)):
+                yield number, int(name)
 
 
 def _stat(pid: int) -> list[bytes] | None:

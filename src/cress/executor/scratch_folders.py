@@ -17,7 +17,7 @@ import shutil
 import signal
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cress.executor import log_cleanup
 from cress.executor.runtimes import linux
@@ -37,7 +37,7 @@ class ScratchFolders:
         self._systems: dict[str, int] = {}  # the first known file system (st_dev) of each of these folders
         self._known: dict[int, tuple[str, ...]] = {}  # of attempts that have not ended
         self._gone: list[str] = []
-        self._removing: set[int] = set()
+        self.removing: set[int] = set()
 
     def fit(self, node_devices: NodeDevices, devices: Iterable[Device]) -> None:
         """Take over the devices of the node; folders on its disks that are no longer needed are removed."""
@@ -129,7 +129,7 @@ class ScratchFolders:
             return
         if pid == 0:
             _remove(full)
-        self._removing.add(pid)
+        self.removing.add(pid)
 
     def close(self) -> None:
         """Remove the executor's folders on the disks, if they are empty."""
@@ -139,14 +139,10 @@ class ScratchFolders:
 
     def ended(self, pid: int) -> bool:
         """Note the end of a child; return whether it was one that removes folders."""
-        if pid in self._removing:
-            self._removing.discard(pid)
+        if pid in self.removing:
+            self.removing.discard(pid)
             return True
         return False
-
-    def busy(self, pids: Collection[int]) -> set[int]:
-        """Return the children that remove folders; the supervisor leaves them alone when it ends."""
-        return self._removing & set(pids)
 
 
 @contextlib.contextmanager

@@ -133,7 +133,7 @@ class SupervisorProgram:
         self.alarm.set(self.loop.manager.term_due)
         if self.loop.busy or self.ended_children or self.asked_to_leave:
             return 0.0
-        if self.processes.clearing:
+        if self.processes.clearing or self.processes.awaited:
             return CLEARING
         dues = [due for due in (self.loop.next_due(), self.processes.log_limits.due) if due is not None]
         if not dues:

@@ -17,9 +17,12 @@ import msgspec
 
 from cress.executor import log_limits, ports, processes, stage_failure, state
 from cress.executor.account_rules import TaskAccounts
+from cress.executor.ends import SeenEnds
 from cress.executor.folder import SupervisorFolder
 from cress.executor.log_limits import LogLimits
 from cress.executor.logcopy import LogCopies
+from cress.executor.marks import attempt_marks
+from cress.executor.orphans import Orphans
 from cress.executor.runtimes import choose
 from cress.executor.runtimes.base import Runtime, Spawn, announced
 from cress.executor.runtimes.container import ContainerRuntime
@@ -27,19 +30,30 @@ from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.runtimes.enter import can_hide_processes
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
+from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.executor.scratch_folders import ScratchFolders
 from cress.executor.secret_files import SecretFiles
 from cress.executor.settings import LOG_SIZE
 from cress.model.allowed_sources import AllowedSources
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
+from cress.model.resources import Dimensions
 from cress.model.run import Run
+from cress.model.units import describe_amount
 from cress.shell.executor.node_devices import NodeDevices, key_of
 from cress.shell.executor.starting import StageFailure, StartError
-from cress.shell.executor.task_manager import SIGKILL, StageState, Task, TaskManager
+from cress.shell.executor.task_manager import SIGKILL, SIGTERM, StageState, Task, TaskManager
 
 # Seconds for processes without a record in the journal to end.
 STRAYS = 5.0
+# Seconds for a reaper to note the end of a process.
+REAPERS = 5.0
+# How programs end that are refused memory: SIGABRT, SIGBUS, SIGSEGV. Bytes that suffice to load the libraries of one.
+MEMORY_SIGNALS, LOADING = (-6, -7, -11), 1 << 19
+# Turns without an attempt of an earlier supervisor before the files of its reaper are removed.
+LATER = 10
+# The exit code of a process that could not become its program: no end of a program if the journal has no start.
+NOT_EXECUTED = 127
 
 
 class TaskProcesses:
@@ -97,51 +111,97 @@ class TaskProcesses:
         self.by_pid: dict[int, Task] = {}  # first processes that are children of this one
         # By pid: the descriptor on which the start is reported, the task, the bytes read so far.
         self.spawning: dict[int, tuple[int, Task, bytearray]] = {}
-        self.orphans: dict[int, int] = {}  # pid → attempt, of children reparented here when their parent ended
-        self.orphans_fresh = False
+        self.ends = SeenEnds(folder.path)
+        self.marks = attempt_marks(self.attempts)
+        # Adopted attempts whose first process has ended, until the end is in a file of its reaper: when to give up.
+        self.awaited: dict[int, float] = {}
+        self._reaped = False
+        self._old_ends = 0  # turns until the files of earlier reapers are looked at, to remove them
+        self.groups = TaskCgroups.find(name, str(folder.path))
+        self.runtime.groups = self.groups
+        self.staged.group_by(self.groups)
+        self.orphans = Orphans(
+            self.attempts, say, tasks=lambda: self.manager.tasks, known=self._own_children, parents=self.ends.reapers
+        )
+
+    def _own_children(self) -> set[int]:
+        """Return the children of this process that are not orphans."""
+        adopted = {task.pid for task in self.manager.tasks.values() if task.adopted}
+        return {os.getpid(), *self.by_pid, *self.copies.working, *self.scratch.removing, *adopted}
 
     def reap(self, *, signalled: bool) -> None:
         """Reap every child that has ended; ``signalled``: SIGCHLD has arrived."""
-        self.orphans_fresh = False
+        self.orphans.begin_turn()
         if not signalled and not self.by_pid:
             return
         ended: list[tuple[int, int, resource.struct_rusage]] = []
         while True:
             try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 break
-            if pid == 0:
+            if seen is None:
                 break
+            first = self.by_pid.get(seen.si_pid)
+            # What makes a container ends before the program begins.
+            if first is not None and not (seen.si_pid in self.spawning and self._inside(first.attempt)):
+                code = seen.si_status if seen.si_code == os.CLD_EXITED else -seen.si_status
+                self._note_end(first, seen.si_pid, code)
+            pid, status, usage = os.wait4(seen.si_pid, 0)
             ended.append((pid, status, usage))
+        self._reaped = bool(ended)
         # Spawns come first: a process that has become a program may have ended already.
         while fresh := [pid for pid, _, _ in ended if pid in self.spawning]:
             for pid in fresh:
                 self._settle(pid, over=True)
         for pid, status, usage in ended:
-            self.orphans.pop(pid, None)
+            self.orphans.reaped(pid)
             task = self.by_pid.pop(pid, None)
             if self.copies.ended(pid, status) or self.scratch.ended(pid) or task is None or task.pid != pid:
                 continue
             if task.attempt in self.manager.tasks:
                 used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
-                self.manager.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._stage_failure(task))
+                code = os.waitstatus_to_exitcode(status)
+                if (why := self._died_at_limit(task, code, used)) and task.cause is None:
+                    task.cause, task.error = Cause.MEMORY, why
+                self.manager.exited(task.attempt, code, used, self._stage_failure(task))
 
-    def _find_orphans(self) -> None:
-        """Find the children reparented to the supervisor, and their attempts; once for many ends."""
-        if self.orphans_fresh:
-            return
-        self.orphans_fresh = True
-        strange = processes.children(os.getpid()).difference(self.by_pid, self.orphans)
-        for pid in strange:
-            attempt = processes.attempt_of(pid, self.attempts)
-            if attempt is not None:
-                self.orphans[pid] = attempt
+    def _died_at_limit(self, task: Task, code: int, used: Usage) -> str:
+        """Return a sentence if a process has died because it met its memory limit; empty: it has not.
+
+        The kernel refuses memory beyond RLIMIT_DATA. Programs that do not expect that end by one of a few signals. The
+        peak counts resident memory only, so half of the limit is enough.
+        """
+        limit = 0 if task.run is None or self._inside(task.attempt) is not None else task.run.memory_limit
+        # The dynamic loader ends with 127 if it cannot map a library.
+        loading = code == NOT_EXECUTED and limit < LOADING
+        if not limit or not (loading or code in MEMORY_SIGNALS) or used.memory < limit // 2:
+            return ""
+        how = f"with code {code}" if code >= 0 else f"by signal {-code}"
+        return (
+            f"out of memory: it ended {how} at its limit of "
+            f"{describe_amount(limit, 'memory', Dimensions())} for the memory of each process"
+        )
+
+    def _note_end(self, task: Task, pid: int, code: int) -> None:
+        """Note an end in a file before only this process knows it, which may be killed before its journal has it."""
+        entry = self.manager.known.running.get(task.attempt)
+        start = None if entry is None else entry.start
+        ticks = start.ticks if start is not None and start.pid == pid else processes.start_ticks(pid) or 0
+        self.ends.note(pid, ticks, self.marks.of(task.attempt), code)
 
     def resume(self, boot: str) -> None:
         """Resume the attempts of an earlier supervisor: processes that still run are found, the others are lost."""
         attempts = self.manager.resume(boot)
+        self._resume(attempts)
+        self.orphans.begin()
+
+    def _resume(self, attempts: list[int]) -> None:
         self._kill_strays(set(attempts))
+        if self.groups is not None:
+            for attempt in self.groups.left().difference(attempts):
+                self.groups.kill(attempt)
+                self.groups.remove(attempt)
         self.secrets.resume(set(attempts))
         if self.container is not None:
             for attempt in self.container.left().difference(attempts):
@@ -149,21 +209,56 @@ class TaskProcesses:
                 self.container.remove(attempt)
         for attempt in attempts:
             self.scratch.keep(attempt, self.manager.known.running[attempt].intent.folders)
+        self._old_ends = LATER
         if not attempts:
             return
         first = {0 if self.container is None else self.container.first(attempt) for attempt in attempts}
         found = processes.find_attempts(self.attempts)
-        leaders = {attempt: pid for attempt, pid in found if pid not in first and processes.is_leader(pid)}
+        leaders: dict[int, tuple[int, int]] = {}
+        for attempt, pid in found:
+            if pid not in first and processes.is_leader(pid):
+                leader = (processes.start_ticks(pid) or 0, pid)
+                leaders[attempt] = min(leader, leaders.get(attempt, leader))
+        # After the look at the processes: what has ended by then is in these files.
+        self.ends.look()
         for attempt in attempts:
             start = self.manager.known.running[attempt].start
-            pid, ticks = (start.pid, start.ticks) if start is not None else (leaders.get(attempt, 0), None)
-            there = processes.start_ticks(pid) if pid and processes.is_alive(pid) else None
-            if there is None or (ticks is not None and there != ticks) or not self._watch(attempt, pid):
+            if start is not None:
+                ticks, pid = start.ticks, start.pid
+            else:
+                ticks, pid = self._first_of(attempt, leaders.get(attempt))
+            alive = bool(pid) and processes.is_alive(pid) and processes.start_ticks(pid) == ticks
+            if alive and self._watch(attempt, pid):
+                task = self.manager.adopt(attempt, pid, ticks)
+                self.log_limits.began(attempt, task.intent.log_size or self.log_size, self.manager.now)
+                continue
+            if pid and processes.start_ticks(pid) == ticks:
+                self._await_reaper(pid, ticks)
+            end = self.ends.of(pid, ticks)
+            if end is None or (start is None and end.code == NOT_EXECUTED):
                 self.manager.lost(attempt)
             else:
-                task = self.manager.adopt(attempt, pid, there)
-                self.log_limits.began(attempt, task.intent.log_size or self.log_size, self.manager.now)
+                failure = stage_failure.read(self.attempts + b"/%d" % attempt)
+                self.manager.lost(attempt, end.code, end.usage, failure)
         self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor resumed")
+
+    def _first_of(self, attempt: int, leader: tuple[int, int] | None) -> tuple[int, int]:
+        """Return start ticks and pid of the first process of an attempt whose start is not in the journal.
+
+        It was the first to lead a session, and ``leader`` is the first one that lives. (0, 0): nobody has seen one.
+        """
+        known = [(end.ticks, end.pid) for end in self.ends.leaders(self.marks.of(attempt))]
+        return min([*known, *([] if leader is None else [leader])], default=(0, 0))
+
+    def _await_reaper(self, pid: int, ticks: int) -> None:
+        """Wait until the reaper of a zombie has noted its end."""
+        end = time.monotonic() + REAPERS
+        while processes.start_ticks(pid) == ticks and time.monotonic() < end:
+            self.ends.look()
+            if self.ends.of(pid, ticks) is not None:
+                return
+            time.sleep(0.002)
+        self.ends.look()
 
     def _kill_strays(self, known: set[int]) -> None:
         """Kill attempts that the journal does not know.
@@ -195,10 +290,27 @@ class TaskProcesses:
         def over() -> None:
             self.selector.unregister(fd)
             os.close(fd)
-            self.manager.exited(attempt, None, Usage(), self._stage_failure(self.manager.tasks[attempt]))
+            self.awaited[attempt] = time.monotonic() + REAPERS
+            self._look_for_ends()
 
         self.selector.register(fd, selectors.EVENT_READ, over)
         return True
+
+    def _look_for_ends(self) -> None:
+        """Find the ends of adopted processes in the files of their reapers."""
+        if not self.awaited:
+            return
+        gone = {attempt for attempt in self.awaited if self._pid_taken(self.manager.tasks[attempt], or_gone=True)}
+        self.ends.look()
+        for attempt, due in list(self.awaited.items()):
+            task = self.manager.tasks[attempt]
+            start = self.manager.known.running[attempt].start
+            end = None if start is None else self.ends.of(start.pid, start.ticks)
+            if end is None and attempt not in gone and time.monotonic() < due:
+                continue
+            del self.awaited[attempt]
+            code, usage = (None, Usage()) if end is None else (end.code, end.usage)
+            self.manager.exited(attempt, code, usage, self._stage_failure(task))
 
     def spawn(self, task: Task) -> int:
         """See ``ProcessDriver``."""
@@ -262,6 +374,20 @@ class TaskProcesses:
             # The process does not have its own process group yet.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)
+        if number in (SIGTERM, SIGKILL):
+            self._signal_outside(task, number)
+
+    def _signal_outside(self, task: Task, number: int) -> None:
+        """Send a signal to the processes of an attempt that have left its process group."""
+        if self.groups is not None:
+            found = self.groups.pids(task.attempt)
+        else:
+            orphans = self.orphans.of(task.attempt)
+            found = orphans.union(*map(processes.descendants, {task.pid, *orphans} - {0}))
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getpgid(pid) != task.pid:
+                    os.kill(pid, number)
 
     def sweep(self, task: Task, *, kill: bool) -> bool:
         """See ``ProcessDriver``."""
@@ -273,20 +399,26 @@ class TaskProcesses:
         inside = self._inside(task.attempt)
         if inside is not None:
             inside.signal(task.attempt, task.pid, number)
+        elif self.groups is not None:
+            if kill:
+                self.groups.kill(task.attempt)
+            gone &= not self.groups.pids(task.attempt)
+        # The first process of a container goes last.
+        first = 0 if inside is None else inside.first(task.attempt)
         if task.adopted:
-            left = {pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt}
+            for pid in [pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt]:
+                if pid != first:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, number)
+                        gone = False
+        if kill:
+            gone &= not self.orphans.kill(task.attempt, first)
         else:
-            # Killed processes may have left children that were reparented here.
-            self._find_orphans()
-            left = {pid for pid, attempt in self.orphans.items() if attempt == task.attempt}
-        if inside is not None:
-            left.discard(inside.first(task.attempt))  # the first process goes last
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-                gone = False
+            gone &= not self.orphans.of(task.attempt) - {first}
         if gone and inside is not None:
             gone = self._clear_after(inside, task)
+        if gone and self.groups is not None:
+            gone = self.groups.remove(task.attempt)
         if gone and task.run is not None and not task.run.directory:
             with contextlib.suppress(OSError):
                 os.rmdir(self.attempts + b"/%d/work" % task.attempt)  # noqa: PTH106 - only if nothing was left in it
@@ -317,7 +449,8 @@ class TaskProcesses:
             inside = self._inside(attempt)
             if inside is not None:
                 inside.signal(attempt, 0, SIGKILL)
-            if inside is None or inside.clear(attempt) is not None:
+            over = inside is None or inside.clear(attempt) is not None
+            if over and (self.groups is None or self.groups.remove(attempt)):
                 self.clearing.discard(attempt)
 
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
@@ -337,26 +470,43 @@ class TaskProcesses:
         for pid in list(self.spawning):
             self._settle(pid)
         self.clear()
+        self._look_for_ends()
+        if not self._reaped and not any(task.stage is StageState.SWEEPING for task in self.manager.tasks.values()):
+            self.ends.trim()
+        if self._old_ends and not any(task.adopted for task in self.manager.tasks.values()):
+            # The last of these ends may be of this turn; the journal has it in the next one.
+            self._old_ends -= 1
+            if not self._old_ends and self.ends.forget():
+                self._old_ends = LATER
         self.log_limits.look(self.manager.now)
         self.scratch.remove()
 
     def close(self) -> None:
         """Kill the remaining processes, and remove all containers."""
-        children = processes.children(os.getpid())
-        for pid in children - self.scratch.busy(children):
-            # Some orphans hide the attempt that they belong to.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, SIGKILL)
+        end = time.monotonic() + STRAYS
+        while children := processes.children(os.getpid()) - self.scratch.removing:
+            for pid in children:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, SIGKILL)
+                # The children of a killed process are children of this one once it is gone.
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            if time.monotonic() > end:
+                break
         if self.container is not None:
             self.container.cgroups.close()
+        if self.groups is not None:
+            self.groups.close()
+        self.ends.forget()
+        self.ends.close()
         self.scratch.close()
         self.secrets.close()
 
-    def _pid_taken(self, task: Task) -> bool:
-        """Return whether the pid of a lost process has been reused."""
+    def _pid_taken(self, task: Task, *, or_gone: bool = False) -> bool:
+        """Return whether the pid of a lost process has been reused; ``or_gone``: also if it is not used at all."""
         start = self.manager.known.running[task.attempt].start
         ticks = processes.start_ticks(task.pid)
-        return ticks is not None and (start is None or ticks != start.ticks)
+        return (or_gone and ticks is None) or (ticks is not None and (start is None or ticks != start.ticks))
 
     def _settle(self, pid: int, *, over: bool = False) -> None:
         if pid not in self.spawning:
@@ -391,7 +541,7 @@ class TaskProcesses:
         problem = self._runtime(task.run).problem(task.run, rest)
         if problem is not None:
             self.manager.failed(task.attempt, problem)
-            if self._inside(task.attempt) is not None:
+            if self.groups is not None or self._inside(task.attempt) is not None:
                 self.clearing.add(task.attempt)
         else:
             self.manager.running(task.attempt, processes.start_ticks(pid) or 0)

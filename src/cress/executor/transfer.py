@@ -11,7 +11,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from http import HTTPStatus
 from pathlib import Path
@@ -20,6 +20,7 @@ import aiohttp
 import fsspec
 from fsspec.registry import known_implementations
 
+from cress.executor import unpack
 from cress.executor.addresses import (
     Failed,
     FileRoot,
@@ -35,7 +36,7 @@ from cress.executor.connection_guard import OPTION, RefusedError
 from cress.executor.local_files import fetch_here, here, remove, save_here
 from cress.executor.outputs import OutputFile, find_outputs
 from cress.executor.source_rules import SourceRules, schemes_of
-from cress.executor.unpack import merge, unpack
+from cress.executor.unpack import merge
 from cress.model.reports import Cause
 from cress.model.run import File
 from cress.shell.executor.starting import StageFailure
@@ -69,7 +70,7 @@ class HttpError(Exception):
         self.message = message
 
 
-def load(files: Iterable[File], rules: SourceRules) -> None:
+def load(files: Sequence[File], rules: SourceRules) -> None:
     """Import the libraries for these addresses before this process changes to an account that may not read them."""
     for name in {name for file in files for name in schemes_of(file.source)} - {"file"}:
         if not rules.allow(name):
@@ -79,6 +80,8 @@ def load(files: Iterable[File], rules: SourceRules) -> None:
         except (ImportError, ValueError):
             continue  # reported when it is needed
     "".encode("idna")
+    if any(file.unpack for file in files):
+        unpack.prepare()
 
 
 def bring(
@@ -157,7 +160,7 @@ def _bring(source: str, path: str, file: File, root: FileRoot, rules: SourceRule
             _again(lambda: _fetch(source, new, rules), source)
             if file.unpack:
                 folder.mkdir()
-                unpack(new, folder)
+                unpack.unpack(new, folder)
                 merge(folder, place)
             elif new.is_dir():
                 merge(new, place)

@@ -69,6 +69,8 @@ _LONG_SUFFIX: dict[Measure, str] = {
     Measure.BYTES_PER_SECOND: "B/s",
     Measure.OPERATIONS_PER_SECOND: "/s",
 }
+# The last letters of amounts of memory in Slurm.
+_SLURM = {"n": "per node", "c": "per core"}
 _CPU_WORDS = ("core", "cores", "cpu", "cpus")
 
 # Spelling → µs; the first spelling of each unit is the one that is written.
@@ -340,6 +342,13 @@ def _unknown_unit(text: str, unit: str, measure: Measure, factors: Mapping[str, 
     number = text.strip()[: -len(unit)].rstrip()
     space = " " if len(near) > 1 else ""
     guess = f"did you mean {number}{space}{near}? " if near else ""
+    if measure is Measure.BYTES and (per := _SLURM.get(unit[-1])) and unit[:-1].upper() in _PREFIXES:
+        # ``--mem`` of older versions, and ``ReqMem`` in the accounts of Slurm: megabytes without a letter.
+        guess = f"did you mean {number}{unit[:-1].upper() or 'M'}? "
+        return InputError(
+            f"{text.strip()!r} has the unit of Slurm for an amount {per}",
+            hint=f"{guess}here it is that of one task; {_EXPECTED[measure]}",
+        )
     return InputError(f"{text.strip()!r} has an unknown unit {unit!r}", hint=guess + _EXPECTED[measure])
 
 

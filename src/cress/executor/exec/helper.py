@@ -8,7 +8,7 @@ commands and ends. When the helper itself is killed, the kernel kills its childr
 
 An exec session is a command in a task: a child that leads a kernel session, below another child if the task has a pid
 namespace. When the command ends, the rest of its process group is killed. Processes that left the group are found by
-``CRESS_EXEC`` and killed too.
+their marks (``marks``) and killed too.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import msgspec
 from cress.executor import processes
 from cress.executor.exec import confinement
 from cress.executor.exec.packets import MARK, MOST_PACKET, Enter, Kill, Left, Trouble, decode_to_helper, encode
+from cress.executor.marks import exec_marks
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.enter import keep_out
 from cress.executor.runtimes.programs import become, candidates
@@ -46,6 +47,8 @@ NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
 LAST = 5.0
 # Searches for the processes of a session: killed ones may have started others.
 ROUNDS = 100
+# Searches in a row that find none, since one may miss a process that forks and ends in a loop.
+EMPTY = 3
 # The session and the process that leads its group.
 _TOLD = struct.Struct("=QQ")
 
@@ -64,7 +67,8 @@ class Helper:
         self.wake, self._woken = socket.socketpair()
         self.wake.setblocking(False)
         self._woken.setblocking(False)
-        self.prefix = MARK + b"=%d." % os.getpid()
+        self.prefix = b"%d." % os.getpid()
+        self.marks = exec_marks(os.getpid())
         signal.signal(signal.SIGCHLD, _nothing)
         signal.set_wakeup_fd(self.wake.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -162,23 +166,34 @@ class Helper:
             self.agent.send(encode(Left(session, code)))
 
     def _kill_orphans(self) -> None:
-        """Kill children that were reparented here because their parents ended, unless their session goes on."""
-        alive = {b"%s%d" % (self.prefix, session) for session in self.sessions.values()}
-        for pid in processes.children(os.getpid()).difference(self.sessions):
-            with contextlib.suppress(OSError):
-                if not alive or b"%s=%s" % (MARK, confinement.environment(pid).get(MARK, b"")) not in alive:
-                    os.kill(pid, signal.SIGKILL)
+        """Kill children that were reparented here because their parents ended, unless their session goes on.
+
+        Killed ones may have started others meanwhile.
+        """
+        alive = set(self.sessions.values())
+        seen: set[int] = set()
+        for _ in range(ROUNDS):
+            fresh = processes.children(os.getpid()).difference(self.sessions, seen)
+            if not fresh:
+                return
+            seen |= fresh
+            for pid in fresh:
+                if not alive or processes.marked(pid, self.marks) not in alive:
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
 
     def _kill_marked(self, session: int) -> None:
         """Kill all processes with the mark of a session, and those that they start meanwhile."""
-        mark = b"%s%d" % (self.prefix, session)
+        empty = 0
         for _ in range(ROUNDS):
-            marked = list(processes.with_variable(mark))
-            if not marked:
+            empty += 1
+            for number, pid in processes.find_marked(self.marks):
+                if number == session:
+                    empty = 0
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
+            if empty == EMPTY:
                 return
-            for pid in marked:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
 
     def _end(self) -> None:
         """Kill all commands and the processes that they left."""
@@ -220,6 +235,7 @@ class Helper:
                 signal.signal(number, signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
             linux.die_with_parent(signal.SIGKILL)
+            self.marks.put(order.session)
             os.setsid()
             os.write(self.writing, _TOLD.pack(order.session, os.getpid()))
             place = confinement.prepare(order.first, order.attempt, self.folder)
@@ -302,7 +318,7 @@ def _execute(order: Enter, place: confinement.Confinement, prefix: bytes) -> Non
     if order.terminal is None:
         variables.pop(b"TERM", None)
     variables |= {os.fsencode(name): os.fsencode(value) for name, value in order.environment}
-    variables[MARK] = prefix.partition(b"=")[2] + b"%d" % order.session
+    variables[MARK] = prefix + b"%d" % order.session
     arguments = [os.fsencode(part) for part in order.command]
     worst = become(candidates(arguments[0], variables), arguments, variables)
     name = order.command[0]

@@ -10,12 +10,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
+from cress.executor import processes
 from cress.executor.exec.packets import (
-    MARK,
     MOST_PACKET,
     Enter,
     Kill,
@@ -27,6 +26,7 @@ from cress.executor.exec.packets import (
     encode,
 )
 from cress.executor.inherited import for_processes
+from cress.executor.marks import exec_marks
 
 # Seconds between attempts to write to a full socket.
 AGAIN = 0.01
@@ -184,12 +184,9 @@ class HelperProcess:
         """Kill the commands of a helper that was killed: the kernel has killed its children, but not their children."""
         if self._process is None or self._process.poll() is None:
             return
-        mark = b"%s=%d." % (MARK, self._process.pid)
-        for name in os.listdir("/proc"):  # noqa: PTH208
-            if name.isdigit():
-                with contextlib.suppress(OSError):
-                    if any(entry.startswith(mark) for entry in Path(f"/proc/{name}/environ").read_bytes().split(b"\0")):
-                        os.kill(int(name), signal.SIGKILL)
+        for _, pid in processes.find_marked(exec_marks(self._process.pid)):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
     def _lost(self) -> None:
         sessions, self._sessions = self._sessions, {}

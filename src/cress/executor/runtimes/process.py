@@ -12,18 +12,27 @@ from pathlib import Path
 
 from cress.executor.environment import HOST_FILE, host_file, of_job, variables
 from cress.executor.inherited import for_tasks
+from cress.executor.marks import attempt_marks
 from cress.executor.runtimes import default_limits
 from cress.executor.runtimes.accounts import NodeAccount, own_name
 from cress.executor.runtimes.base import NO_SECRETS, Rest, Spawn
 from cress.executor.runtimes.enter import Entrance
 from cress.executor.runtimes.programs import become, candidates
+from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
 
 # Most plans kept, by job: few jobs start several attempts at a time, and making a plan takes 0.1 ms.
 _MOST_PLANS = 256
 
-_OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = b"output", b"directory", b"limit", b"account", b"exec"
+_GROUP, _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = (
+    b"group",
+    b"output",
+    b"directory",
+    b"limit",
+    b"account",
+    b"exec",
+)
 
 
 class LaunchPlan:
@@ -56,6 +65,7 @@ class ProcessRuntime:
         self._base = {os.fsencode(name): os.fsencode(value) for name, value in for_tasks(environment).items()}
         self._base[b"CRESS_NODE"] = os.fsencode(node)
         self._plans: dict[int, LaunchPlan] = {}
+        self.groups: TaskCgroups | None = None  # that each attempt gets a group of
         # Children get the original limits and signal handlers, which the supervisor changed for itself.
         self._files = default_limits.files(resource.getrlimit(resource.RLIMIT_NOFILE))
         self._processes = default_limits.processes()
@@ -104,7 +114,14 @@ class ProcessRuntime:
 
     def _child(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: become the program. Never returns."""
-        self._become(plan, what, environment, writing, Entrance(account=plan.ids))
+        files: tuple[str, ...] = ()
+        try:
+            if self.groups is not None and what.leads:
+                files = (self.groups.make(what.attempt),)
+        except OSError as error:
+            os.write(writing, b"%s %d" % (_GROUP, error.errno or 0))
+            os._exit(127)
+        self._become(plan, what, environment, writing, Entrance(procs_files=files, account=plan.ids))
 
     def _become(
         self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int, entrance: Entrance
@@ -112,6 +129,7 @@ class ProcessRuntime:
         """Become the program, or report the error and end. Never returns."""
         stage = _OUTPUT
         try:
+            attempt_marks(os.path.dirname(what.folder)).put(what.attempt)  # noqa: PTH120 - bytes
             if what.leads:
                 os.setsid()
             self._outputs(what.folder, entrance)
@@ -183,6 +201,8 @@ class ProcessRuntime:
             return StartError(_why_not_executed(what, code, why, self._who(what)))
         if stage == _ACCOUNT:
             return StartError(f"cannot switch to account {self._who(what)}: {why}", node=True)
+        if stage == _GROUP:
+            return StartError(f"the control group of the attempt could not be made: {why}", node=True)
         if stage == _LIMIT:
             return StartError(f"the limits of the attempt could not be set: {why}")
         if stage == _DIRECTORY:

@@ -11,8 +11,9 @@ import msgspec
 
 from cress.executor import stage_failure
 from cress.executor.inherited import for_processes
-from cress.executor.runtimes.base import NO_SECRETS, Rest, Runtime, Spawn
+from cress.executor.runtimes.base import NO_SECRETS, Rest, Spawn
 from cress.executor.runtimes.process import ProcessRuntime
+from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.model.allowed_sources import AllowedSources
 from cress.model.reports import Cause
 from cress.model.run import Run
@@ -62,7 +63,11 @@ class StagedRuntime:
         self._place = (engine, home, writable, sources)
         self._environment = for_processes(environment)
         # The stage may run as root, so it does not get the job's environment.
-        self._starter: Runtime = ProcessRuntime(node, environment)
+        self._starter = ProcessRuntime(node, environment)
+
+    def group_by(self, groups: TaskCgroups | None) -> None:
+        """Start each stage in a control group of its attempt, which its program inherits."""
+        self._starter.groups = groups
 
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a stage; see ``Runtime``."""

@@ -34,6 +34,9 @@ from cress.shell.executor.task_manager import ProcessDriver, Task, TaskManager
 SPAWNS_PER_TURN = 32
 # Time (µs) for which an ending supervisor waits for the center to confirm its reports.
 LAST_WORDS = 1_000_000
+# Time (µs) without tasks and without an agent after which a supervisor ends: twice the longest pause before an agent is
+# started again. Its journal keeps the ends that no center has confirmed.
+ALONE = 60_000_000
 # Time (µs) between two attempts to write to a full disk.
 RETRY = 500_000
 
@@ -113,6 +116,7 @@ class SupervisorLoop(ProcessDriver):
         self._told_that_it_leaves = False
         self._last_words: int | None = None
         self._retry_at: int | None = None
+        self._alone_since: int | None = None
 
     # --- events ------------------------------------------------------------------------------------------------------
 
@@ -180,11 +184,23 @@ class SupervisorLoop(ProcessDriver):
             self._reports = []
             self._told_that_it_leaves = manager.leaving
         self._ask()
+        self._leave_alone(complete=complete)
         if manager.leaving and not manager.tasks:
             if self._last_words is None:
                 self._last_words = manager.now + LAST_WORDS
             if not self.journal.known.ends or not self.connected or manager.now >= self._last_words:
                 self.over = True
+
+    def _leave_alone(self, *, complete: bool) -> None:
+        """End if there have been no tasks and no agent for a while: nobody would end this supervisor later."""
+        manager = self.manager
+        if self.connected or manager.tasks or not complete:
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = manager.now
+        elif manager.now - self._alone_since >= ALONE and not self.over:
+            self._driver.say(f"there have been no tasks and no agent for {ALONE // 1_000_000} s")
+            self.over = True
 
     def _ask(self) -> None:
         """Request the start material for which attempts wait; without an agent that knows this message, wait for the
@@ -206,7 +222,8 @@ class SupervisorLoop(ProcessDriver):
 
     def next_due(self) -> int | None:
         """The time of the next turn; None if only an event leads to one."""
-        dues = (self.manager.next_due(), self._last_words, self._retry_at)
+        alone = None if self._alone_since is None else self._alone_since + ALONE
+        dues = (self.manager.next_due(), self._last_words, self._retry_at, alone)
         return min((due for due in dues if due is not None), default=None)
 
     # --- operations of the task manager -------------------------------------------------------------------------------

@@ -211,13 +211,19 @@ class TaskManager:
         self._watch_term()
         return task
 
-    def lost(self, attempt: int) -> None:
-        """Note that the first process of the attempt is gone; sweep the remaining ones."""
+    def lost(
+        self, attempt: int, code: int | None = None, usage: Usage | None = None, failure: StageFailure | None = None
+    ) -> None:
+        """Note that the first process of the attempt is gone; sweep the remaining ones.
+
+        ``code``, ``usage`` and the ``failure`` of its stage are known if a reaper has seen the end.
+        """
         entry = self.known.running[attempt]
         task = Task(entry.intent, None)
         task.adopted = True
         if entry.start is not None:
             task.pid, task.since, task.at = entry.start.pid, entry.start.since, entry.start.at
+        task.code, task.usage, task.seen, task.failure = code, usage or Usage(), code is not None, failure
         self.tasks[attempt] = task
         self._sweep(task)
 

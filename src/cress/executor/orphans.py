@@ -1,0 +1,131 @@
+"""Processes that have outlived their parents and became children of the supervisor.
+
+The supervisor is a subreaper: whatever a task starts stays below it. A process is attributed to its attempt by its mark
+(``marks``), or by environment and session if an earlier release has started it. A process without any of these has
+taken trouble to hide. Only an attempt that ran when it was started can have started it, so it ends with the last of
+these attempts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from cress.executor import processes
+from cress.shell.executor.task_manager import SIGKILL, StageState, Task
+
+# Searches in one sweep for the processes of an attempt: killed ones may have started others.
+ROUNDS = 100
+
+
+class Orphans:
+    """The orphans of one supervisor. ``attempts`` is the folder of the attempts, ``say`` tells the operator.
+
+    ``tasks`` are the attempts under way, and ``known`` returns the children that are no orphans. ``parents`` are
+    further processes whose children are orphans: the reapers of earlier supervisors. Nothing is an orphan until
+    ``begin``, since the attempts of an earlier supervisor are unknown before.
+    """
+
+    def __init__(
+        self,
+        attempts: bytes,
+        say: Callable[[str], None],
+        *,
+        tasks: Callable[[], Mapping[int, Task]],
+        known: Callable[[], Collection[int]],
+        parents: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
+        self._attempts = attempts
+        self._say = say
+        self._tasks = tasks
+        self._known = known
+        self._parents = parents
+        self._began = False
+        self._of: dict[int, int] = {}  # pid → attempt
+        self._told: set[int] = set()
+        self._fresh = True
+
+    def begin(self) -> None:
+        """Begin: all attempts are known from now on."""
+        self._began = True
+        self._fresh = False
+
+    def begin_turn(self) -> None:
+        """Forget what the last look has found; looks are shared by all sweeps of a turn."""
+        self._fresh = not self._began
+
+    def reaped(self, pid: int) -> None:
+        """Note that a child has been waited for."""
+        self._of.pop(pid, None)
+        self._told.discard(pid)
+
+    def of(self, attempt: int) -> set[int]:
+        """Return the living orphans of an attempt."""
+        self._look()
+        return {pid for pid, owner in self._of.items() if owner == attempt}
+
+    def kill(self, attempt: int, spare: int = 0) -> bool:
+        """Kill the orphans of an attempt but ``spare``, and those that they start meanwhile; return False if none."""
+        killed: set[int] = set()
+        for _ in range(ROUNDS):
+            fresh = self.of(attempt) - killed - {spare}
+            if not fresh:
+                break
+            for pid in fresh:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, SIGKILL)
+            killed |= fresh
+            self.begin_turn()
+        return bool(killed)
+
+    def _look(self) -> None:
+        if self._fresh:
+            return
+        self._fresh = True
+        children = processes.children(os.getpid())
+        for parent in self._parents():
+            children |= {pid for pid in processes.children(parent) if processes.is_alive(pid)}
+        self._of = {pid: attempt for pid, attempt in self._of.items() if pid in children}
+        tasks = self._tasks()
+        for pid in children.difference(self._known(), self._of):
+            attempt = processes.attempt_of(pid, self._attempts)
+            if attempt is None:
+                session = processes.session_of(pid)
+                attempt = next((task.attempt for task in tasks.values() if task.pid == session), None)
+            if attempt is None:
+                attempt = self._guess(pid, tasks)
+            if attempt is None:
+                continue
+            self._of[pid] = attempt
+            if attempt not in tasks:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, SIGKILL)
+
+    def _guess(self, pid: int, tasks: Mapping[int, Task]) -> int | None:
+        """Return the only attempt that can have started a process that hides; ``None`` if there are several.
+
+        If there is none, the process is killed.
+        """
+        began = processes.start_ticks(pid)
+        if began is None or not processes.is_alive(pid):
+            return None
+        may = [task.attempt for task in tasks.values() if _may_have_started(task, began)]
+        if len(may) == 1:
+            return may[0]
+        if pid not in self._told:
+            self._told.add(pid)
+            then = "one of these attempts has started it, and it ends with the last of them: " if may else ""
+            then += ", ".join(map(str, may)) or "no attempt runs that can have started it, so it is killed"
+            self._say(f"process {pid} ({processes.command_of(pid)}) hides its attempt; {then}")
+        if not may:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, SIGKILL)
+        return None
+
+
+def _may_have_started(task: Task, ticks: int) -> bool:
+    if task.stage is StageState.QUEUED:
+        return False
+    own = processes.start_ticks(task.pid) if task.pid else None
+    return own is None or own <= ticks
