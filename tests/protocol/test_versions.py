@@ -29,7 +29,10 @@ MAJOR, MINOR = PROTOCOL
 def test_the_release_before_is_understood_and_understands(way: str, message: Any) -> None:
     dialect = Dialect(UNSAID)
     assert READ[way](dialect, recorded(way, message)) == message
-    assert dialect.encode(message) == recorded(way, message)
+    written = dialect.encode(message)
+    assert written is not None
+    # The same fields: only the head of a map depends on how many fields the message could have.
+    assert msgspec.msgpack.decode(written) == msgspec.msgpack.decode(recorded(way, message))
 
 
 def test_every_message_of_the_release_before_is_recorded() -> None:

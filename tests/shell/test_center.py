@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -43,10 +44,13 @@ from cress.shell.center.effects import (
     Wait,
     Warn,
 )
+from cress.shell.center.epoch_proofs import KEY_BYTES, epoch_proof
 from cress.shell.center.events import Events
 from cress.shell.center.session import Sessions
 
 UTC = 1_700_000_000 * SECOND
+# Only centers know it.
+KEY = b"k" * KEY_BYTES
 FULL = "the store cannot be written: database or disk is full"
 
 
@@ -66,7 +70,7 @@ class Center:
     def opened(self, machine: Machine | None = None) -> Opened:
         return Opened(
             machine=machine or Machine.restore(self.stored), events=Events(), records=[], number=0, epoch=self.epoch,
-            cluster="c1", snapshot_size=1, log_size=0, log_count=0,
+            cluster="c1", snapshot_size=1, log_size=0, log_count=0, epoch_key=KEY,
         )  # fmt: skip
 
     def work(self) -> list[Effect]:
@@ -99,11 +103,13 @@ class Center:
         self.stored = opened.machine.export()
         return self.loop.began(opened)
 
-    def hello(self, name: str, epoch: int = 0, protocol: tuple[int, int] = PROTOCOL) -> tuple[Session, list[Effect]]:
+    def hello(
+        self, name: str, epoch: int = 0, protocol: tuple[int, int] = PROTOCOL, **more: Any
+    ) -> tuple[Session, list[Effect]]:
         session = Session(has_sent_token=False)
         hello = Hello(
             version=1, name=name, resource="<4, 8G>", boot="b", bound=True, protocol=protocol, oldest=OLDEST,
-            sent=7, epoch=epoch, cluster="c1",
+            sent=7, epoch=epoch, cluster="c1", **more,
         )  # fmt: skip
         return session, self.sessions.hello(session, hello, self.now)
 
@@ -188,6 +194,40 @@ def test_an_epoch_that_an_executor_names_changes_nothing_until_the_store_is_aske
         effects = center.sessions.compared(rival, newest)
         assert isinstance(sent(effects, rival)[0], Refused)
         assert center.loop.is_replaced is (newest == 3)
+
+
+@pytest.mark.parametrize(
+    ("made_for", "believed"),
+    [
+        (("c1", 9), True),
+        (("c1", 8), False),  # of an earlier epoch
+        (("c2", 9), False),  # of another cluster
+        (None, False),
+    ],
+)
+def test_an_epoch_counts_as_begun_only_with_the_proof_of_a_center(
+    center: Center, made_for: tuple[str, int] | None, *, believed: bool
+) -> None:
+    shown = b"" if made_for is None else epoch_proof(KEY, *made_for)
+    rival, effects = center.hello("n2", epoch=9, epoch_proof=shown)
+    assert effects == [AskEpoch(rival)]
+    effects = center.sessions.compared(rival, center.epoch)
+    (refused,) = sent(effects, rival)
+    assert isinstance(refused, Refused)
+    assert "the store was replaced by an old copy" in refused.what
+    assert ("without the proof of a center" in refused.what) is not believed
+    assert any(isinstance(effect, Warn) for effect in effects) is believed
+    # In each case only this executor is refused.
+    assert center.loop.problem == ""
+
+
+def test_an_executor_gets_the_proof_of_the_epoch_and_nobody_can_make_one_without_the_key(center: Center) -> None:
+    session, _ = center.hello("n2")
+    (welcome,) = sent(center.work(), session)
+    assert isinstance(welcome, Welcome)
+    assert welcome.epoch_proof == epoch_proof(KEY, "c1", welcome.epoch)
+    assert welcome.epoch_proof != epoch_proof(b"the secret of the cluster", "c1", welcome.epoch)
+    assert epoch_proof(b"", "c1", welcome.epoch) == b""
 
 
 def test_when_it_can_store_again_the_executors_register_anew_and_no_term_was_in_vain(

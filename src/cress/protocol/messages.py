@@ -6,11 +6,12 @@ messages on unchanged.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from cress.model.bounds import Amount, Count, Epoch, ExitCode, Port, Small
+from cress.model.bounds import Amount, Count, Epoch, ExitCode, Name, Port, Proof, Small, Text
 from cress.model.job import DEFAULT_STOP_GRACE
 from cress.model.node import DYNAMIC_PORTS, Allocated, Device, Supervisor, Value
 from cress.model.node import Load as Measured
@@ -30,6 +31,18 @@ VERSION = 5
 UNSAID = (5, 0)
 # Bytes of a command's output, and of its input, that may be in transit; further ones wait for ``taken``.
 EXEC_OUTPUT, EXEC_INPUT = 262_144, 65_536
+# Most bytes of one message of an executor, and most entries of each of its lists. No executor comes near: it has at
+# most 1,000 paths of data, and two reports for each of its attempts.
+MOST_BYTES = 8 * 2**20
+MOST_REPORTS, MOST_ATTEMPTS, MOST_PATHS, MOST_PORTS = 50_000, 10_000, 4_000, 65_536
+MOST_LABELS, MOST_SENTENCES, MOST_DEVICES = 1_024, 1_024, 1_024
+
+Reported: TypeAlias = Annotated[tuple[Report, ...], Meta(max_length=MOST_REPORTS)]
+Attempts: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=MOST_ATTEMPTS)]
+Paths: TypeAlias = Annotated[tuple[Text, ...], Meta(max_length=MOST_PATHS)]
+OpenPorts: TypeAlias = Annotated[tuple[Port, ...], Meta(max_length=MOST_PORTS)]
+Sentences: TypeAlias = Annotated[tuple[Text, ...], Meta(max_length=MOST_SENTENCES)]
+Part: TypeAlias = Annotated[bytes, Meta(max_length=2**20)]
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
@@ -49,7 +62,8 @@ class Hello(Struct, frozen=True):
     ``Ports``.
 
     ``sent`` is as in ``Beat``. ``bound`` says that everything running there has a term. ``epoch`` is the highest in its
-    orders so far, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are messages about limits
+    orders so far, from the cluster with the id ``cluster`` (empty: none yet), and ``epoch_proof`` is the center's, as in
+    ``Welcome``. ``unlimited`` are messages about limits
     that are not enforced there. ``devices``, ``data``, ``judged``, ``accepts`` and ``repels`` are as in ``Node``.
 
     ``protocol`` is the agent's newest version, ``oldest`` its oldest major one; ``version`` is 5. ``bulk`` says that it
@@ -57,29 +71,30 @@ class Hello(Struct, frozen=True):
     """
 
     version: Small
-    name: str
-    resource: str
-    boot: str
-    rack: str = ""
-    address: str = ""
-    attributes: dict[str, Value] = {}
+    name: Name
+    resource: Text
+    boot: Name
+    rack: Name = ""
+    address: Name = ""
+    attributes: Annotated[dict[Name, Value], Meta(max_length=MOST_LABELS)] = {}
     ports: tuple[Port, Port] = DYNAMIC_PORTS
-    listening: tuple[Port, ...] = ()
-    reports: tuple[Report, ...] = ()
+    listening: OpenPorts = ()
+    reports: Reported = ()
     sent: Count = 0
     bound: bool = False
     epoch: Epoch = 0
-    cluster: str = ""
+    cluster: Name = ""
     supervisor: Supervisor | None = None
-    unlimited: tuple[str, ...] = ()
-    devices: tuple[Device, ...] = ()
-    data: tuple[str, ...] = ()
+    unlimited: Sentences = ()
+    devices: Annotated[tuple[Device, ...], Meta(max_length=MOST_DEVICES)] = ()
+    data: Paths = ()
     judged: bool = True
     protocol: tuple[Small, Small] = UNSAID
     oldest: Small = VERSION
     bulk: bool = False
-    accepts: str = ""
-    repels: tuple[str, ...] = ()
+    accepts: Text = ""
+    repels: Sentences = ()
+    epoch_proof: Proof = b""
 
     @property
     def speaks(self) -> tuple[int, int]:
@@ -93,8 +108,8 @@ class Bulk(Struct, frozen=True):
     ``ReadLog``, commands, and the answers to them use this connection.
     """
 
-    name: str
-    ticket: str
+    name: Name
+    ticket: Name
 
 
 class Beat(Struct, frozen=True):
@@ -106,14 +121,14 @@ class Beat(Struct, frozen=True):
 class Reports(Struct, frozen=True):
     """Reports about attempts since the last message, in order; ``leaving`` says that nothing starts there any more."""
 
-    reports: tuple[Report, ...]
+    reports: Reported
     leaving: bool = False
 
 
 class Ports(Struct, frozen=True):
     """All ports on which other programs than this executor's tasks listen; sent when they have changed."""
 
-    ports: tuple[Port, ...]
+    ports: OpenPorts
 
 
 class Load(Struct, frozen=True):
@@ -125,7 +140,7 @@ class Load(Struct, frozen=True):
 class Data(Struct, frozen=True):
     """All paths that the node has, as in ``Hello``; sent when they have changed."""
 
-    data: tuple[str, ...]
+    data: Paths
 
 
 class LogData(Struct, frozen=True):
@@ -137,9 +152,9 @@ class LogData(Struct, frozen=True):
     """
 
     id: Count
-    data: bytes = b""
+    data: Part = b""
     over: bool = False
-    error: str = ""
+    error: Text = ""
     gone: Amount = 0
     kept: Amount = 0
 
@@ -148,7 +163,7 @@ class ExecData(Struct, frozen=True):
     """Output ``data`` of the command ``id``, to standard error or not; ``taken`` bytes of its input have been read."""
 
     id: Count
-    data: bytes = b""
+    data: Part = b""
     error: bool = False
     taken: Count = 0
 
@@ -161,7 +176,7 @@ class AskMaterial(Struct, frozen=True):
     """
 
     epoch: Epoch
-    attempts: tuple[Count, ...]
+    attempts: Attempts
 
 
 # --- in both directions ------------------------------------------------------------------------------------------
@@ -176,7 +191,7 @@ class ExecOver(Struct, frozen=True):
 
     id: Count
     code: ExitCode | None = None
-    why: str = ""
+    why: Text = ""
 
 
 # --- center to agent ---------------------------------------------------------------------------------------------
@@ -187,7 +202,8 @@ class Welcome(Struct, frozen=True):
 
     ``cluster`` is its id, ``name`` its name for people. ``sent`` and ``term`` are as in ``Term``; a ``term`` of 0 means
     none, since the center observes the executor itself. ``kinds`` of devices count in the cluster, beside disks.
-    ``protocol`` is the center's newest version.
+    ``protocol`` is the center's newest version. ``epoch_proof`` is what the center has signed over cluster and epoch; the
+    executor shows it back in its next ``Hello``.
     """
 
     epoch: Epoch
@@ -197,6 +213,7 @@ class Welcome(Struct, frozen=True):
     term: Count = 0
     kinds: tuple[str, ...] = ()
     protocol: tuple[Small, Small] = UNSAID
+    epoch_proof: Proof = b""
 
 
 class Term(Struct, frozen=True):
@@ -394,6 +411,7 @@ class Inventory(Struct, frozen=True):
     unlimited: tuple[str, ...] = ()
     protocol: tuple[Small, Small] = UNSAID
     oldest: Small = VERSION
+    epoch_proof: Proof = b""
 
 
 FromAgent: TypeAlias = Hello | Bulk | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver | AskMaterial

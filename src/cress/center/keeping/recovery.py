@@ -21,6 +21,7 @@ from cress.model.errors import InputError
 from cress.model.option_text import parse_assignments
 from cress.model.options import Options
 from cress.shell.center.commit import Opened
+from cress.shell.center.epoch_proofs import EPOCH_KEY, KEY_BYTES
 from cress.shell.center.events import Events
 from cress.shell.center.log_entries import pack, unpack
 from cress.shell.center.runs import decode_run
@@ -53,6 +54,7 @@ def load_machine(store: Store, settings: CenterSettings, clock: Clock) -> Opened
         log_size=sum(map(len, state.records)),
         log_count=len(state.records),
         stepped=state.stepped,
+        epoch_key=saved.meta.get(EPOCH_KEY, b""),
     )
 
 
@@ -68,6 +70,7 @@ def begin_epoch(store: Store, opened: Opened, settings: CenterSettings, clock: C
     options = parse_assignments(settings.options, opened.machine.core.options)
     # Executors distinguish clusters by this id, since attempts and epochs have a meaning only within one cluster.
     opened.cluster = opened.cluster or secrets.token_hex(8)
+    opened.epoch_key = opened.epoch_key or store.note(EPOCH_KEY) or secrets.token_bytes(KEY_BYTES)
     opened.epoch = store.take_over(opened.epoch, opened.number, opened.cluster)
     now, utc = clock.now(), clock.utc()
     changed = None if options == opened.machine.core.options else options
@@ -81,7 +84,9 @@ def begin_epoch(store: Store, opened: Opened, settings: CenterSettings, clock: C
             raise reply
     events = opened.events.derive(opened.machine, inputs, step)
     opened.events.add(events)
-    notes = {"clock": clock.save(now, utc), "version": version_note()} | ({FINGERPRINT: secret} if secret else {})
+    notes = {"clock": clock.save(now, utc), "version": version_note(), EPOCH_KEY: opened.epoch_key}
+    if secret:
+        notes[FINGERPRINT] = secret
     if opened.snapshot_size and not opened.stepped:
         record = encode_record(record_of(now, utc, inputs, step.facts))
         entry = pack(record, Events.encode(events))

@@ -97,6 +97,7 @@ class Opened(msgspec.Struct, kw_only=True):
     ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of
     these. ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: an older release wrote the
     snapshot, or records without facts; they were converted and stepped through, and a snapshot must replace them.
+    ``epoch_key`` signs epochs (see ``epoch_proofs``), empty before the first epoch of a release that has one.
     """
 
     machine: Machine
@@ -109,6 +110,7 @@ class Opened(msgspec.Struct, kw_only=True):
     log_size: int
     log_count: int
     stepped: bool = False
+    epoch_key: bytes = b""
 
 
 class Uncommitted:
@@ -155,7 +157,7 @@ class CommitLoop:
     """Owner of the machine. Inputs come in by ``post``; ``next`` returns the next action of the driver.
 
     ``problem`` is the reason why nothing can be stored, else empty. ``cluster`` is the id of the cluster, ``number``
-    that of the last record. ``present`` are the sessions that hold the name of their node, ``joined`` the welcomed ones
+    that of the last record; ``epoch_key`` is as in ``Opened``. ``present`` are the sessions that hold the name of their node, ``joined`` the welcomed ones
     among them. While nothing can be stored they are in ``terms_only``, together with sessions that connect meanwhile:
     their terms are confirmed, so that running tasks go on, and they get no orders. ``read_run`` reads a run from the
     store. ``save_clock`` returns the data from which the clock can continue (machine time, wall clock).
@@ -174,6 +176,7 @@ class CommitLoop:
         self.events = Events()
         self.epoch = 0
         self.cluster = ""
+        self.epoch_key = b""
         self.number = 0
         self.problem = "the center is starting; try again"
         self.stopping = False
@@ -515,6 +518,7 @@ class CommitLoop:
         self.restored(opened.machine)
         self.events = opened.events
         self.epoch, self.cluster, self.number = opened.epoch, opened.cluster, opened.number
+        self.epoch_key = opened.epoch_key
         self.runs.clear()
 
     def restored(self, machine: Machine) -> None:
@@ -529,6 +533,7 @@ class CommitLoop:
         self.events = opened.events
         self.epoch = opened.epoch
         self.cluster = opened.cluster
+        self.epoch_key = opened.epoch_key
         self.load_failed(why, now)
 
     def began(self, opened: Opened) -> list[Effect]:
@@ -542,6 +547,7 @@ class CommitLoop:
         self.events = opened.events
         self.epoch = opened.epoch
         self.cluster = opened.cluster
+        self.epoch_key = opened.epoch_key
         self.number = opened.number
         self._snapshot_size = opened.snapshot_size
         self._log_size = opened.log_size

@@ -8,6 +8,7 @@ import msgspec
 
 from cress.lifecycle.inputs import DataFound, Declare, Input, NodeJoined, NodeLeft, Reported
 from cress.lifecycle.nodes.load_reports import is_news, sane
+from cress.lifecycle.slices import Slices, whole
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import LoadSeen, PortsSeen
 from cress.model.node import Load, Local, Node
@@ -32,6 +33,7 @@ from cress.protocol.messages import (
 from cress.protocol.versions import Dialect, VersionError
 from cress.shell.center.commit import CommitLoop, InputCall, SetAsideError
 from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Reply, Send, Session, Supply, Warn
+from cress.shell.center.epoch_proofs import epoch_proof, is_proven
 from cress.shell.center.registration import data_of, node_of, undeclared
 from cress.store.base import Fenced
 
@@ -45,14 +47,23 @@ PROVEN_SINCE = 6
 FIRST_REST, LONGEST_REST = 10 * SECOND, 600 * SECOND
 
 
-def decoded(data: str | bytes, session: Session) -> FromAgent | None:
-    """Decode a message of an executor; return None for one of a newer version, which is skipped. Raises InputError."""
+def decoding(data: str | bytes, session: Session) -> Slices[FromAgent | None]:
+    """Decode a message of an executor, with pauses if it is large.
+
+    Return None for one of a newer version, which is skipped. Raises InputError.
+    """
     try:
         if isinstance(data, str):
             raise InputError("a text message", hint="msgpack in binary messages")
-        return session.dialect.from_agent(data)
+        return (yield from session.dialect.reading_from_agent(data))
     except msgspec.MsgspecError as error:
-        raise InputError(f"a message cannot be read: {error}", hint="an executor of this version of cress") from None
+        hint = "an executor of this version of cress, whose messages are within the bounds of docs/security.md"
+        raise InputError(f"a message cannot be read: {error}", hint=hint) from None
+
+
+def decoded(data: str | bytes, session: Session) -> FromAgent | None:
+    """Decode a message without pauses; see ``decoding``."""
+    return whole(decoding(data, session))
 
 
 class Sessions:
@@ -96,7 +107,7 @@ class Sessions:
         session.hello, session.name, session.rack = message, message.name, message.rack
         effects: list[Effect] = [Warn(sentence) for sentence in warnings]
         if message.epoch > self.loop.epoch:
-            # An executor cannot prove anything about other centers: the store knows whether there was one.
+            # Whatever the executor names or proves, only the store knows whether another center leads.
             return [*effects, AskEpoch(session)]
         other = self.loop.present.get(message.name)
         if other is None:
@@ -167,17 +178,27 @@ class Sessions:
             hint = "the address of the leader; this one is to be stopped"
             return [*loop.fenced(why), *self._refuse(session, NotAccepted(why, hint=hint))]
         if hello.epoch > loop.epoch:
-            return self._refuse(
-                session,
-                NotAccepted(
-                    f"the executor's directory has epoch {hello.epoch}, but this center, the newest one by its store, "
-                    f"has epoch {loop.epoch}: the directory is damaged, another program posed as the center, or the "
-                    "store was replaced by an old copy",
-                    hint="stop the executor and its supervisor, move its directory away and start it again; replace a "
-                    "store only with `cress store restore`, which continues after all earlier epochs",
-                ),
-            )
+            return self._refuse_newer(session, hello)
         return self._refuse(session, NotAccepted("the center has begun a new epoch", hint="the executor tries again"))
+
+    def _refuse_newer(self, session: Session, hello: Hello) -> list[Effect]:
+        """Refuse an executor whose epoch the store does not know; the center and all other executors go on."""
+        loop = self.loop
+        newest = f"this center, the newest one by its store, has epoch {loop.epoch}"
+        if not is_proven(loop.epoch_key, loop.cluster, hello.epoch, hello.epoch_proof):
+            refused = NotAccepted(
+                f"the executor names epoch {hello.epoch} without the proof of a center, but {newest}: the executor's "
+                "directory is damaged, another program posed as the center, or the store was replaced by an old copy",
+                hint="stop the executor and its supervisor, move its directory away and start it again; replace a "
+                "store only with `cress store restore`, which continues after all earlier epochs",
+            )
+            return self._refuse(session, refused)
+        what = f"a center of this cluster has signed epoch {hello.epoch}, but {newest}: the store was replaced by an "
+        what += "old copy"
+        restore = "stop the center and put the newer store back, or restore the old copy with `cress store restore`, "
+        restore += "which continues after all earlier epochs"
+        told = Warn(f"node {hello.name}: {what}; {restore}")
+        return [told, *self._refuse(session, NotAccepted(what, hint=restore))]
 
     def pinged(self, rival: Session, other: Session, now: int, *, alive: bool) -> list[Effect]:
         """Decide which session keeps the name of a node: a live one does, a dead one yields to ``rival``."""
@@ -256,6 +277,7 @@ class Sessions:
                 term=self._grant(session, now),
                 kinds=loop.machine.core.dimensions.custom,
                 protocol=PROTOCOL,
+                epoch_proof=epoch_proof(loop.epoch_key, loop.cluster, loop.epoch),
             ),
         )
 

@@ -231,6 +231,7 @@ class Agent:
             sent=self.now,
             bound=known.bound,
             epoch=known.epoch,
+            epoch_proof=known.epoch_proof,
             cluster=known.cluster,
             supervisor=Supervisor(known.pid, known.ticks, known.attempts),
             unlimited=known.unlimited,

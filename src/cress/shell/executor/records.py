@@ -28,9 +28,10 @@ class Boot(_Record, frozen=True):
 
 
 class Epoch(_Record, frozen=True):
-    """Orders of an older epoch are refused from now on."""
+    """Orders of an older epoch are refused from now on; ``proof`` is the one of its center, empty if it gave none."""
 
     epoch: bounds.Epoch
+    proof: bytes = b""
 
 
 class ClusterId(_Record, frozen=True, tag="Cluster"):
@@ -138,6 +139,7 @@ class Known:
     def __init__(self) -> None:
         self.boot = ""
         self.epoch = 0
+        self.epoch_proof = b""
         self.cluster = ""
         self.until = 0
         self.term = 0
@@ -162,7 +164,8 @@ class Known:
             for attempt in record.attempts:
                 self._forget(attempt)
         elif isinstance(record, Epoch):
-            self.epoch = max(self.epoch, record.epoch)
+            if record.epoch > self.epoch or (record.epoch == self.epoch and record.proof):
+                self.epoch, self.epoch_proof = record.epoch, record.proof
         elif isinstance(record, Deadline):
             self.until, self.term = record.until, record.term
         elif isinstance(record, ClusterId):
@@ -176,7 +179,7 @@ class Known:
 
     def records(self) -> Iterable[Record]:
         """Return the fewest records that result in this state; intents of another boot must have ended before."""
-        yield Epoch(self.epoch)
+        yield Epoch(self.epoch, self.epoch_proof)
         yield ClusterId(self.cluster)
         yield Deadline(self.until, self.term)
         yield Forget(tuple(self.forgotten))

@@ -134,6 +134,7 @@ class SupervisorLoop(ProcessDriver):
             reports=manager.inventory(),
             bound=manager.bound,
             epoch=known.epoch,
+            epoch_proof=known.epoch_proof,
             cluster=known.cluster,
             ports=manager.ports(),
         )

@@ -266,7 +266,7 @@ class TaskManager:
         self._accepts(epoch)
 
     def _welcome(self, order: Welcome) -> None:
-        if not self._accepts(order.epoch):
+        if not self._accepts(order.epoch, order.epoch_proof):
             return
         if order.cluster and order.cluster != self.known.cluster:
             self.driver.note(ClusterId(order.cluster))
@@ -465,16 +465,18 @@ class TaskManager:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def _accepts(self, epoch: int) -> bool:
+    def _accepts(self, epoch: int, proof: bytes = b"") -> bool:
         if epoch < self.known.epoch:
             self.driver.say(f"an order of epoch {epoch} was refused: the center of epoch {self.known.epoch} leads")
             return False
         if epoch > self.known.epoch:
             try:
                 # Durable, so that the older center is refused even after a crash of the machine.
-                self.driver.write([Epoch(epoch)])
+                self.driver.write([Epoch(epoch, proof)])
             except OSError:
-                self.driver.note(Epoch(epoch))
+                self.driver.note(Epoch(epoch, proof))
+        elif proof and proof != self.known.epoch_proof:
+            self.driver.note(Epoch(epoch, proof))
         assert self.known.epoch == epoch, f"an order of epoch {epoch} is obeyed in epoch {self.known.epoch}"
         return True
 
