@@ -62,9 +62,9 @@ class Hello(Struct, frozen=True):
     ``Ports``.
 
     ``sent`` is as in ``Beat``. ``bound`` says that everything running there has a term. ``epoch`` is the highest in its
-    orders so far, from the cluster with the id ``cluster`` (empty: none yet), and ``epoch_proof`` is the center's, as in
-    ``Welcome``. ``unlimited`` are messages about limits
-    that are not enforced there. ``devices``, ``data``, ``judged``, ``accepts`` and ``repels`` are as in ``Node``.
+    orders so far, from the cluster with the id ``cluster`` (empty: none yet); ``epoch_proof`` is as in ``Welcome``.
+    ``unlimited`` are messages about limits that are not enforced there. ``devices``, ``data``, ``judged``, ``accepts``
+    and ``repels`` are as in ``Node``.
 
     ``protocol`` is the agent's newest version, ``oldest`` its oldest major one; ``version`` is 5. ``bulk`` says that it
     opens a second connection when ``OpenBulk`` requests one.
@@ -202,8 +202,8 @@ class Welcome(Struct, frozen=True):
 
     ``cluster`` is its id, ``name`` its name for people. ``sent`` and ``term`` are as in ``Term``; a ``term`` of 0 means
     none, since the center observes the executor itself. ``kinds`` of devices count in the cluster, beside disks.
-    ``protocol`` is the center's newest version. ``epoch_proof`` is what the center has signed over cluster and epoch; the
-    executor shows it back in its next ``Hello``.
+    ``protocol`` is the center's newest version. ``epoch_proof`` is what the center has signed over cluster and epoch;
+    the executor shows it back in its next ``Hello``.
     """
 
     epoch: Epoch

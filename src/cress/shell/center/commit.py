@@ -157,7 +157,7 @@ class CommitLoop:
     """Owner of the machine. Inputs come in by ``post``; ``next`` returns the next action of the driver.
 
     ``problem`` is the reason why nothing can be stored, else empty. ``cluster`` is the id of the cluster, ``number``
-    that of the last record; ``epoch_key`` is as in ``Opened``. ``present`` are the sessions that hold the name of their node, ``joined`` the welcomed ones
+    that of the last record. ``present`` are the sessions that hold the name of their node, ``joined`` the welcomed ones
     among them. While nothing can be stored they are in ``terms_only``, together with sessions that connect meanwhile:
     their terms are confirmed, so that running tasks go on, and they get no orders. ``read_run`` reads a run from the
     store. ``save_clock`` returns the data from which the clock can continue (machine time, wall clock).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -32,6 +33,7 @@ from cress.protocol.messages import (
 )
 from cress.protocol.versions import Dialect, VersionError
 from cress.shell.center.commit import CommitLoop, InputCall, SetAsideError
+from cress.shell.center.credible_reports import credible
 from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Reply, Send, Session, Supply, Warn
 from cress.shell.center.epoch_proofs import epoch_proof, is_proven
 from cress.shell.center.registration import data_of, node_of, undeclared
@@ -39,6 +41,8 @@ from cress.store.base import Fenced
 
 # Maximum number of reports in one input: more would make a long step.
 MOST_REPORTS = 128
+# Maximum number of kinds of resources that one node declares for the cluster; the center's settings declare any.
+MOST_DECLARED = 6
 CANNOT_STORE = "the center cannot store it; try again"
 NOT_TO_START = "no attempt of this number is to start on this node"
 # The first major version of the protocol whose executors prove that they know the token.
@@ -83,6 +87,8 @@ class Sessions:
         # Nodes whose registration was set aside: the time of the next try, and the pause before it.
         self._resting: dict[str, tuple[int, int]] = {}
         self._asking: dict[Session, tuple[Node, Local | None]] = {}
+        # The number of kinds of resources that each node has declared. There is room for few in a cluster.
+        self._declared: Counter[str] = Counter()
 
     # --- the handshake ---------------------------------------------------------------------------------------
 
@@ -91,7 +97,7 @@ class Sessions:
         warnings: list[str] = []
         known = self.loop.machine.core.dimensions
         try:
-            new = undeclared(message, known)
+            new = self._undeclared(session, message, known)
             node = self._node(session, message, known.with_more(new), warnings)
         except InputError as error:
             return self._refuse(session, error, permanent=not isinstance(error, VersionError) or error.permanent)
@@ -115,6 +121,13 @@ class Sessions:
         self._asking[session] = node, local
         return [*effects, Ping(other, session)]
 
+    def _undeclared(self, session: Session, message: FromAgent | None, known: Dimensions) -> tuple[str, ...]:
+        """Return the new kinds of resources that this executor may declare for the cluster, a few for each node."""
+        new = undeclared(message, known)
+        name = message.name if isinstance(message, Hello) else ""
+        may_speak = session.certified is None or name in session.certified
+        return new[: MOST_DECLARED - self._declared[name]] if new and may_speak else ()
+
     def _declare(self, session: Session, message: Hello, new: tuple[str, ...], local: Local | None) -> list[Effect]:
         """Declare the dimensions that an executor is the first to offer; then it registers."""
 
@@ -123,6 +136,7 @@ class Sessions:
                 return []
             if isinstance(reply, InputError):
                 return self._refuse(session, reply)
+            self._declared[message.name] += len(new)
             offered = (
                 f"node {message.name} is the first to offer {', '.join(new)}: declared as resources of the cluster"
             )
@@ -234,7 +248,7 @@ class Sessions:
         joining = NodeJoined(
             node=node,
             boot=hello.boot,
-            reports=hello.reports,
+            reports=self._credible(hello.reports, now),
             terms=session.terms and hello.bound,
             local=local,
             ports=hello.listening,
@@ -299,7 +313,7 @@ class Sessions:
                     # Before the ends of its tasks: they must not start again there.
                     session.leaving = True
                     self._tell(NodeLeft(name=name, granted=session.granted))
-                return self._reported(session, message.reports)
+                return self._reported(session, self._credible(message.reports, now))
             case AskMaterial():
                 return self._asked(session, message)
             case messages.Ports():
@@ -344,6 +358,10 @@ class Sessions:
                 effects.append(Warn(f"node {session.name} asked for the secrets of an attempt that is not on it"))
             effects.append(Send(session, Material(epoch=loop.epoch, attempt=number, refused=NOT_TO_START)))
         return [*effects, Supply(session, tuple(supplied))] if supplied else effects
+
+    def _credible(self, reports: tuple[Report, ...], now: int) -> tuple[Report, ...]:
+        machine = self.loop.machine
+        return credible(reports, machine.attempts, machine.utc + max(0, now - machine.now))
 
     def _reported(self, session: Session, reports: tuple[Report, ...]) -> list[Effect]:
         effects: list[Effect] = []
