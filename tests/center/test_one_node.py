@@ -222,7 +222,9 @@ def test_ports_load_and_data_of_its_own_node_only(center: Center, liar: Executor
     liar.send(Data(data=("/data/of/others",)))
     answered(liar)
     after = center.get(f"/v1/nodes/{victim.name}")
-    assert {key: after[key] for key in before if key != "heard"} == {key: before[key] for key in before if key != "heard"}
+    assert {key: after[key] for key in before if key != "heard"} == {
+        key: before[key] for key in before if key != "heard"
+    }
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from cress.center.api.context import demand
 from cress.model.errors import InputError, InputErrors
 from cress.model.units import one_of
 from cress.protocol.calls.row import CallRow
+from cress.protocol.centers import STALE
 from cress.protocol.queries import Query
 from cress.protocol.rights import Action
 
@@ -28,7 +29,7 @@ class Routes(APIRouter):
     def answers(self, row: CallRow[Any]) -> Callable[[F], F]:
         """Return a decorator for the function that answers a call."""
         first = [] if row.needs is None else [Depends(_demanding(row.needs))]
-        first.append(Depends(_reading(row.query or Query)))
+        first.append(Depends(_reading(row.query or Query, row.method)))
         return self.api_route(row.path, methods=[row.method], dependencies=first)
 
 
@@ -80,8 +81,12 @@ def _demanding(action: Action) -> Callable[[Request], Awaitable[None]]:
     return demanded
 
 
-def _reading(kind: type[Query]) -> Callable[[Request], Awaitable[None]]:
+def _reading(kind: type[Query], method: str) -> Callable[[Request], Awaitable[None]]:
+    # Which center answers is decided before (see ``leader_routing``).
+    read_before = {STALE} if method == "GET" else set()
+
     async def read(request: Request) -> None:
-        request.state.query = parse_query(request.query_params.multi_items(), kind)
+        given = [entry for entry in request.query_params.multi_items() if entry[0] not in read_before]
+        request.state.query = parse_query(given, kind)
 
     return read
