@@ -170,7 +170,7 @@ def test_bulk_the_connection_of_another_node(center: Center, victim: Victim) -> 
             rival.wire.recv(PATIENCE)
 
 
-def test_beat_terms_of_its_own_tasks_only(center: Center, liar: Executor, victim: Victim) -> None:
+def test_beat_terms_of_its_own_tasks_only(liar: Executor, victim: Victim) -> None:
     for sent in (0, 2**53):
         liar.send(Beat(sent=sent))
         term = liar.receive()
@@ -179,14 +179,14 @@ def test_beat_terms_of_its_own_tasks_only(center: Center, liar: Executor, victim
     assert victim.is_heard()
 
 
-def test_reports_about_attempts_of_another_node(center: Center, liar: Executor, victim: Victim) -> None:
+def test_reports_about_attempts_of_another_node(liar: Executor, victim: Victim) -> None:
     ended = Ended(attempt=victim.attempt, cause=Cause.EXITED, code=1, started=1, at=2)
     liar.send(Reports(reports=(ended, Started(attempt=victim.attempt, at=1, pid=1))))
     answered(liar)
     assert victim.still_runs()
 
 
-def test_reports_that_another_node_leaves(center: Center, liar: Executor, victim: Victim) -> None:
+def test_reports_that_another_node_leaves(liar: Executor, victim: Victim) -> None:
     liar.send(Reports(reports=(), leaving=True))
     # Its own tasks get no more terms.
     liar.send(Beat(sent=1))
@@ -245,7 +245,7 @@ def test_answers_to_requests_to_another_node(center: Center, liar: Executor, vic
         assert answer.result(PATIENCE).content == b"genuine"
 
 
-def test_ask_material_of_another_node(center: Center, liar: Executor, victim: Victim) -> None:
+def test_ask_material_of_another_node(liar: Executor, victim: Victim) -> None:
     liar.send(AskMaterial(epoch=liar.epoch, attempts=(victim.attempt,)))
     answer = liar.receive()
     assert isinstance(answer, Material)
@@ -256,7 +256,7 @@ def test_the_page_has_a_row_with_a_test_for_each_message() -> None:
     section = PAGE.read_text(encoding="utf-8").split("## What an executor may send\n")[1].split("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| `")]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row[0])}
-    assert named == {message.__name__ for message in FromAgent.__args__}  # type: ignore[attr-defined]
+    assert named == {message.__name__ for message in FromAgent.__args__}
     for row in rows:
         for test in re.findall(r"`(test_\w+)`", row[-1]):
             assert hasattr(here, test), test
