@@ -18,7 +18,7 @@ from cress.center.web.request_rates import Admissions
 SILENT, HEAD, BODY = 20.0, 10.0, 65.0
 # Connections of one address that may say nothing for longer than ``SOON`` seconds.
 MOST_SILENT, SOON = 256, 1.0
-# Seconds after which an idle connection is closed in favour of a new one of its address, when that has too many.
+# Seconds after which an idle connection is closed in favour of a new one, when its address has too many.
 YOUNG = 0.02
 # Most bytes of a head: the address, the headers, line breaks.
 MOST_HEAD = 64 * 2**10
@@ -36,6 +36,7 @@ class TimedProtocol(HttpToolsProtocol):
     admissions = Admissions(0, MOST_CONNECTIONS)
     idle: IdleConnections[TimedProtocol] = IdleConnections()
     _head = -1  # bytes so far, -1 outside of a head
+    ending = 0  # connections that are closed in a moment, since their address has too many
     _address = ""  # of the client; empty on a Unix socket
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -50,8 +51,7 @@ class TimedProtocol(HttpToolsProtocol):
         self.due = self.loop.time() + SILENT
         if peer is not None or not client:
             return
-        total = len(self.connections) - self._make_room(client[0])
-        if not self.admissions.admit(client[0], total):
+        if not self.admissions.admit(client[0], len(self.connections), self._make_room(client[0])):
             # Closed without an answer, which would cost more than the request.
             transport.abort()
             return
@@ -59,16 +59,26 @@ class TimedProtocol(HttpToolsProtocol):
         self.idle.opened(client[0], self, self.loop.time())
 
     def _make_room(self, address: str) -> int:
-        """Close an idle connection of an address that has too many; return the number of closed ones."""
-        if not self.admissions.is_full(address, len(self.connections)):
-            return 0
-        found = self.idle.oldest(address, self.loop.time() - YOUNG)
-        if found is None:
-            return 0
-        found.transport.abort()
-        self.idle.busy(address, found)
-        self.admissions.left(address)
-        return 1
+        """Have an idle connection closed if its address has too many; return the number of those that will be closed.
+
+        When many connections arrive together, all idle ones may be so new that nothing was read from them yet. Then
+        one is closed a moment later.
+        """
+        kind = type(self)
+        if self.admissions.is_full(address, len(self.connections), kind.ending):
+            if kind.ending >= self.admissions.most:
+                return 0
+            kind.ending += 1
+            self.loop.call_later(YOUNG, self._close_oldest, address)
+        return kind.ending
+
+    def _close_oldest(self, address: str) -> None:
+        type(self).ending -= 1
+        found = self.idle.oldest(address, self.loop.time())
+        if found is not None and self.admissions.is_full(address, len(self.connections)):
+            found.transport.abort()
+            self.idle.busy(address, found)
+            self.admissions.left(address)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection."""
