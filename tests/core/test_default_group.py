@@ -13,6 +13,6 @@ def test_many_tasks_of_one_user_do_not_hold_off_another_one() -> None:
     world.submit(job("late").cpu(1).tasks(2).user("bob")).decide()
     for task in range(2):
         world.finish("flood", task)
-    assert [start.job for start in world.starts[-2:]] == [world.ids["late"]] * 2
+    assert [start.job for start in world.starts[-2:]] == ["late", "late"]
     (default,) = world.core.groups
     assert (default.name, default.spec.policy) == (DEFAULT_GROUP, SchedPolicy.CAPACITY)
