@@ -92,8 +92,8 @@ def data_of(name: str, paths: Sequence[str], warnings: list[str]) -> tuple[str, 
     good = sorted(path for path in different if _is_path(path))
     fitting = sum(total <= MOST_CHARACTERS for total in accumulate(map(len, good[:MOST_DATA])))
     if fitting < len(good):
-        bound = f"at most {MOST_DATA} with {MOST_CHARACTERS} characters together"
-        warnings.append(f"node {name} has {len(good)} paths of data; the first {fitting} count ({bound})")
+        bound = "" if fitting == MOST_DATA else f" (at most {MOST_CHARACTERS} characters together)"
+        warnings.append(f"node {name} has {len(good)} paths of data; the first {fitting} count{bound}")
     if len(good) < len(different):
         warnings.append(f"node {name} names data that is not an absolute path; it does not count")
     return tuple(good[:fitting])
