@@ -168,7 +168,8 @@ def test_a_node_with_a_certificate_deposes_nobody_either(tmp_path: Path) -> None
 def _is_told_of_its_directory(answer: object, epoch: int) -> None:
     assert isinstance(answer, Refused)
     assert answer.what.startswith(
-        f"the executor's directory has epoch {epoch}, but this center, the newest one by its store, has epoch 1"
+        f"the executor names epoch {epoch} without the proof of a center, but this center, the newest one by its "
+        "store, has epoch 1"
     )
     assert "move its directory away" in answer.hint
     # It may be the store that is too old: when that is put right, everybody comes back.

@@ -123,7 +123,7 @@ def test_who_is_faster_than_an_apply_is_told_of(tmp_path: Path) -> None:
         committer = center.committer
         entries = [{**WEB, "tasks": 3}, {**NIGHTLY, "when": "@daily"}]
         specs, jobs = read_jobs(entries, dimensions=committer.machine.core.dimensions, user="ann")
-        changes = applying.changes_of(committer, specs, jobs)
+        changes = applying.changes_of(committer, specs, jobs, lambda _: None)
         applying.check(committer, changes, ())
         committer.post(Cancel(job=1))
         with pytest.raises(NotAccepted, match=r"job 1 is .*; nightly is updated anyway \(apply the file again\)"):

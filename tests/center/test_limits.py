@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import threading
 from typing import Any
@@ -15,7 +16,10 @@ from cress.center.api.bodies import RawSubmitBody, decoded, decoded_jobs
 from cress.center.api.jobs import digest_of
 from cress.center.process.turns import INLINE, LongRequests, chunks, in_turns
 from cress.model.errors import InputError
-from cress.protocol.bodies import SubmitBody
+from cress.model.groups.conf import MAX_GROUPS
+from cress.model.jobfile.licences import MAX_KINDS
+from cress.model.options import Options
+from cress.protocol.bodies import MOST_GROUPS, MOST_LICENCES, MOST_OPTIONS, SubmitBody
 from tests.center.program import Center
 
 JOB: dict[str, Any] = {"command": ["true"], "hold": True}
@@ -60,6 +64,52 @@ def test_a_job_of_very_many_values_is_refused_before_it_is_decoded(http: httpx.C
     answer = http.post("/v1/jobs", json={"jobs": [JOB, JOB | job]})
     assert answer.status_code == 422
     assert answer.json()["message"] == "jobs[1]: the job has too many values (at most 150,000, and 60,000 keys)"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        (
+            "/v1/config",
+            {"licences": {f"l{k}": k for k in range(60_000)}},
+            ("licences", "Expected `object` of length <= 10000"),
+        ),
+        (
+            "/v1/config",
+            {"options": {f"o{k}": "1" for k in range(30_000)}},
+            ("options", "Expected `object` of length <= 500"),
+        ),
+        (
+            "/v1/config",
+            {"moves": {f"g{k}": "a" for k in range(200_000)}},
+            ("moves", "Expected `object` of length <= 2000"),
+        ),
+        (
+            "/v1/groups",
+            {"text": "", "moves": {f"g{k}": "a" for k in range(200_000)}},
+            ("moves", "Expected `object` of length <= 2000"),
+        ),
+        (
+            "/v1/config",
+            {"text": "licences:\n" + "".join(f"  l{k}: 1\n" for k in range(60_000))},
+            ("licences", "has 60000 licences"),
+        ),
+    ],
+    ids=["licences", "options", "moves", "moves of groups", "licences of a document"],
+)
+def test_a_mapping_of_very_many_entries_is_refused_before_they_are_checked(
+    http: httpx.Client, path: str, body: dict[str, Any], told: tuple[str, str]
+) -> None:
+    """Found from outside: 100,000 unknown options held the event loop for seconds, a guess for each name."""
+    answer = http.put(path, params={"dry_run": True}, json=body)
+    assert answer.status_code == 422
+    fault = answer.json()["faults"][0]
+    assert (fault["field"], fault["what"]) == told
+
+
+def test_the_bounds_of_bodies_are_those_of_the_cluster() -> None:
+    assert (MOST_GROUPS, MOST_LICENCES) == (MAX_GROUPS, MAX_KINDS)
+    assert len(dataclasses.fields(Options)) < MOST_OPTIONS
 
 
 def test_a_large_submit_is_accepted_as_a_small_one_is(http: httpx.Client) -> None:

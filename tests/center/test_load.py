@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from cress.center.api import timeouts as patience
-from cress.center.api.timeouts import TimedProtocol, close_overdue
+from cress.center.api.timeouts import MOST_SILENT, TimedProtocol, close_overdue
 from cress.center.executors import logs
 from cress.center.web.asgi import Receive, Scope, Send
 from cress.lifecycle.inputs import NodeLeft
@@ -62,8 +62,8 @@ def crowd(center: Center) -> Iterator[list[socket.socket]]:
 def test_a_crowd_hinders_nobody_among_thousands_of_jobs(
     center: Center, crowd: list[socket.socket], hundreds: int
 ) -> None:
-    # A part of a request is waited for so long that a busy machine may need longer for all that follows.
-    before = eventually(lambda: (count := files(center)) >= 1000 and count)
+    # Most of them end early, since an address may have only so many silent connections for longer than a moment.
+    before = eventually(lambda: (count := files(center)) >= MOST_SILENT and count)
     with center.executor(resource="<1, 1T>"):
         for _ in range(hundreds):
             jobs = [{"command": ["true"], "resource": "<1, 1M>"}] * 100
@@ -77,8 +77,7 @@ def test_a_crowd_hinders_nobody_among_thousands_of_jobs(
     assert memory(center) < 400
     for wire in crowd:
         wire.close()
-    # Some of them were perhaps not accepted yet when they were counted.
-    eventually(lambda: files(center) < before - 900)
+    eventually(lambda: files(center) < max(before - MOST_SILENT // 2, MOST_SILENT // 2))
     assert center.process.poll() is None
 
 

@@ -102,6 +102,13 @@ def test_of_data_absolute_paths_count_and_not_too_many() -> None:
     ]
 
 
+def test_paths_of_data_count_as_long_as_their_characters_fit() -> None:
+    warnings: list[str] = []
+    made = node(data=tuple(f"/{number:04}/{'d' * 3_994}" for number in range(500)), warnings=warnings)
+    assert len(made.data) == 262
+    assert warnings == ["node n1 has 500 paths of data; the first 262 count (at most 1048576 characters together)"]
+
+
 def disk(**other: Any) -> tuple[Device, ...]:
     return (msgspec.structs.replace(SLOW, **other),)
 

@@ -149,6 +149,39 @@ def test_an_administrator_of_a_group_and_an_admin_steer_what_users_own(own: Cent
         assert gus.post(f"/v1/jobs/{other}/cancel", json={}).status_code == 404
 
 
+def test_a_clash_of_names_says_nothing_about_a_hidden_job(own: Center) -> None:
+    """Found from outside: ``apply`` told its id and its owner, a submit its id and its type."""
+    service = {"command": ["true"], "type": "service", "name": "secret-web"}
+    with user_of(own, "ann") as ann, user_of(own, "bob") as bob:
+        number = submit(ann, **service)
+        for answer in (
+            bob.post("/v1/jobs", json={"jobs": [service]}),
+            bob.post("/v1/jobs?dry_run=true", json={"jobs": [service]}),
+            bob.post("/v1/apply", json={"jobs": [service]}),
+            bob.post("/v1/apply", json={"jobs": [service], "dry_run": True}),
+            bob.post("/v1/apply", json={"jobs": [{**service, "type": "cron", "schedule": "0 3 * * *"}]}),
+        ):
+            assert answer.status_code in (409, 422), answer.text
+            assert "ann" not in answer.text
+            assert f"job {number}" not in answer.text
+        assert bob.post("/v1/apply", json={"jobs": [service]}).json()["faults"][0]["what"] == (
+            "the name secret-web is taken in group default"
+        )
+        # The owner learns which job it is.
+        assert f"job {number}" in ann.post("/v1/jobs", json={"jobs": [service]}).text
+        assert ann.post("/v1/apply", json={"jobs": [service]}).json()["jobs"][0]["id"] == number
+
+
+def test_a_page_of_another_origin_is_refused(own: Center) -> None:
+    with user_of(own, "ann") as ann:
+        there = own.address["url"]
+        assert ann.get("/v1/jobs", headers={"Origin": there}).status_code == 200
+        for origin in ("http://evil.example", "null", there.rsplit(":", 1)[0] + ":1"):
+            answer = ann.get("/v1/jobs", headers={"Origin": origin})
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+            assert f"a page of '{origin}' may not connect" in answer.json()["message"]
+
+
 def test_the_events_of_own_jobs_are_told_when_these_are_over_too(own: Center) -> None:
     with user_of(own, "ann") as ann, user_of(own, "bob") as bob:
         number = submit(ann, group="web")

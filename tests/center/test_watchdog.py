@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import threading
 import time
+from types import FrameType
 
 import pytest
 
+from cress.center.process import watchdog as watchdog_module
 from cress.center.process.watchdog import QUIET, TOLD, Delay, Watchdog, described
 from cress.model.units import one_of
 
@@ -77,3 +80,51 @@ def test_work_that_holds_up_the_loop_is_noticed() -> None:
     assert worst is not None
     assert worst.length >= 0.2
     assert "story" in worst.what
+
+
+def test_the_place_of_most_samples_is_named_and_not_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found from outside: a delay was put down to the bottom of the stack, ``asyncio.runners.run``."""
+    monkeypatch.setattr(watchdog_module, "_PACKAGE", __name__)
+
+    def short() -> None:
+        time.sleep(0.12)
+
+    def long() -> None:
+        time.sleep(0.5)
+
+    async def story() -> Watchdog:
+        watchdog = Watchdog()
+        task = asyncio.create_task(watchdog.run())
+        await asyncio.sleep(0.1)
+        short()
+        long()
+        while watchdog.worst() is None:  # noqa: ASYNC110 – it looks again by its own clock
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        return watchdog
+
+    worst = asyncio.run(story()).worst()
+    assert worst is not None
+    assert "long (line" in worst.what
+    assert "asyncio" not in worst.what
+
+
+def test_a_loop_that_waits_for_another_thread_names_that_thread() -> None:
+    def frame_of(module: str) -> FrameType:
+        space: dict[str, object] = {"__name__": module}
+        exec("import sys\ndef work():\n    return sys._getframe()\nframe = work()", space)
+        frame = space["frame"]
+        assert isinstance(frame, FrameType)
+        return frame
+
+    loop = frame_of("asyncio.runners")
+    busy = threading.Thread(target=time.sleep, args=(0.5,), name="check")
+    busy.start()
+    assert busy.ident is not None
+    others = {busy.ident: frame_of("cress.center.requests.validation"), 1: frame_of("threading")}
+    beside = "the event loop, beside thread check in center.requests.validation.work (line 3)"
+    assert described(loop, others).startswith(beside)
+    busy.join()
+    assert described(loop, {1: frame_of("threading")}) == "the event loop itself, or other programs on this machine"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,7 @@ from cress.shell.center.events import Events
 from cress.shell.center.session import Sessions
 
 UTC = 1_700_000_000 * SECOND
+# Only centers know it.
 FULL = "the store cannot be written: database or disk is full"
 
 
@@ -99,11 +101,13 @@ class Center:
         self.stored = opened.machine.export()
         return self.loop.began(opened)
 
-    def hello(self, name: str, epoch: int = 0, protocol: tuple[int, int] = PROTOCOL) -> tuple[Session, list[Effect]]:
+    def hello(
+        self, name: str, epoch: int = 0, protocol: tuple[int, int] = PROTOCOL, **more: Any
+    ) -> tuple[Session, list[Effect]]:
         session = Session(has_sent_token=False)
         hello = Hello(
             version=1, name=name, resource="<4, 8G>", boot="b", bound=True, protocol=protocol, oldest=OLDEST,
-            sent=7, epoch=epoch, cluster="c1",
+            sent=7, epoch=epoch, cluster="c1", **more,
         )  # fmt: skip
         return session, self.sessions.hello(session, hello, self.now)
 
@@ -188,6 +192,15 @@ def test_an_epoch_that_an_executor_names_changes_nothing_until_the_store_is_aske
         effects = center.sessions.compared(rival, newest)
         assert isinstance(sent(effects, rival)[0], Refused)
         assert center.loop.is_replaced is (newest == 3)
+
+
+def test_an_epoch_that_the_store_does_not_know_is_refused_alone(center: Center) -> None:
+    rival, effects = center.hello("n2", epoch=9, witness=b"x" * 90)
+    assert effects == [AskEpoch(rival)]
+    (refused,) = sent(center.sessions.compared(rival, center.epoch), rival)
+    assert isinstance(refused, Refused)
+    assert "without the proof of a center" in refused.what
+    assert center.loop.problem == ""
 
 
 def test_when_it_can_store_again_the_executors_register_anew_and_no_term_was_in_vain(

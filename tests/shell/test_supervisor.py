@@ -28,7 +28,7 @@ from cress.protocol.messages import (
     encode,
 )
 from cress.shell.executor.node_devices import NodeDevices
-from cress.shell.executor.records import End, Intent, Known, Record, Start
+from cress.shell.executor.records import End, Intent, Known, Record, Start, decode_records, encode_records
 from cress.shell.executor.supervisor import ALONE, LAST_WORDS, RETRY, SupervisorLoop
 from cress.shell.executor.task_manager import MATERIAL_PATIENCE, NO_MATERIAL, Task
 
@@ -130,6 +130,26 @@ class Story:
 
     def say(self, sentence: str) -> None:
         self.said.append(sentence)
+
+
+def test_the_witness_is_kept_with_the_epoch_and_shown_to_the_next_agent() -> None:
+    story = Story()
+    story.obey(Welcome(epoch=3, cluster="c", witness=b"of 3"))
+    assert (story.journal.known.epoch, story.journal.known.witness) == (3, b"of 3")
+    # A center without a witness repeats its epoch; the witness of another one replaces it.
+    story.obey(Welcome(epoch=3, cluster="c"))
+    assert story.journal.known.witness == b"of 3"
+    story.obey(Welcome(epoch=4, cluster="c", witness=b"of 4"))
+    story.obey(Welcome(epoch=2, cluster="c", witness=b"of 2"))
+    assert (story.journal.known.epoch, story.journal.known.witness) == (4, b"of 4")
+    # A journal that was written anew has it, and so has the first message to an agent.
+    fresh = Known()
+    for record in decode_records(encode_records(list(story.journal.known.records()))):
+        fresh.apply(record)
+    assert (fresh.epoch, fresh.witness) == (4, b"of 4")
+    story.loop.connect(Inventory(boot="b", pid=1))
+    (inventory,) = [each for each in story.steps if isinstance(each, Inventory)]
+    assert (inventory.epoch, inventory.witness) == (4, b"of 4")
 
 
 def test_intent_spawn_start_and_report_come_in_this_order() -> None:

@@ -252,14 +252,15 @@ def _amounts(vector: ResourceVector, dimensions: Dimensions, field: str) -> None
 
 def check_groups(core: Books, event: GroupsApplied) -> None:
     """Raise ``InputError`` if this list of groups cannot be applied now."""
-    names = [group.name for group in event.groups]
+    names: set[str] = set()
     if event.zone:
         zone_of(event.zone)
     inner = inner_names(event.groups)
     for group in event.groups:
         _group(group, core, inner)
-        if names.count(group.name) > 1:
+        if group.name in names:
             raise InputError(f"group {group.name!r} is given twice", hint="each name once", field="Name")
+        names.add(group.name)
     kinds = measures_in(event.groups, core.dimensions)
     if len(kinds) > MOST_KINDS:
         raise InputError(

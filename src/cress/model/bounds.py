@@ -1,4 +1,4 @@
-"""Bounded types of numbers from outside, so that bad ones are refused where they are read.
+"""Bounded types of numbers and texts from outside, so that bad ones are refused where they are read.
 
 All values that the center stores, adds up or shows stay in range: SQLite and numpy have 64 bits, JSON numbers are exact
 up to 2^53.
@@ -24,3 +24,9 @@ Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
 # Values of attributes.
 Whole: TypeAlias = Annotated[int, Meta(ge=-(10**18), le=10**18)]
 Real: TypeAlias = Annotated[float, Meta(ge=-1e300, le=1e300)]
+
+# Texts, in characters: names, addresses, ids; sentences, constraints and paths. Narrower rules follow where they are
+# used, with messages of their own; these bounds keep what one message can cost.
+Name: TypeAlias = Annotated[str, Meta(max_length=1_024)]
+Text: TypeAlias = Annotated[str, Meta(max_length=65_536)]
+# A digest, a key or a tag.

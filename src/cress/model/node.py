@@ -6,11 +6,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from cress.model.bounds import Amount, Real, Small, Whole
+from cress.model.bounds import Amount, Name, Real, Small, Text, Whole
 from cress.model.resources import ResourceVector
 
 # The value of an attribute of a node. Versions are text: 4.10 is above 4.5.
-Value: TypeAlias = bool | Whole | Real | str
+Value: TypeAlias = bool | Whole | Real | Text
 
 # The default range of dynamic ports, below the range of Linux for outgoing connections.
 DYNAMIC_PORTS = (20_000, 32_767)
@@ -27,10 +27,10 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     read and written, operations/s read and written.
     """
 
-    kind: str
-    id: str
-    model: str = ""
-    path: str = ""
+    kind: Name
+    id: Name
+    model: Name = ""
+    path: Text = ""
     bandwidth: tuple[Amount, Amount, Amount, Amount] = (0, 0, 0, 0)
 
 
@@ -89,7 +89,7 @@ class Supervisor(msgspec.Struct, frozen=True, array_like=True):
 
     pid: Small
     ticks: Amount
-    attempts: str
+    attempts: Text
 
 
 class Local(msgspec.Struct, frozen=True, array_like=True):

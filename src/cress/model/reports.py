@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from cress.model.bounds import Amount, Count, ExitCode, Port, Small
+from cress.model.bounds import Amount, Count, ExitCode, Port, Small, Text
 
 
 class Cause(Enum):
@@ -54,7 +54,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     code: ExitCode | None
     started: Count
     at: Count
-    error: str = ""
+    error: Text = ""
     usage: Usage = Usage()
     port: Port = 0
 
@@ -69,7 +69,7 @@ class Checked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     at: Count
     ready: bool
     alive: bool = True
-    why: str = ""
+    why: Text = ""
 
 
 Report: TypeAlias = Started | Ended | Checked

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from cress.model.bounds import Real, Whole
 from cress.model.node import Value
+
+# Most groups and kinds of licences of a cluster, and most options in one body, far more than there are. Larger mappings
+# are refused before anything is done with their entries.
+MOST_GROUPS, MOST_LICENCES, MOST_OPTIONS = 2_000, 10_000, 500
+Moves: TypeAlias = Annotated[dict[str, str], Meta(max_length=MOST_GROUPS)]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -190,7 +195,7 @@ class GroupsBody(Body, frozen=True):
 
     text: str
     file: str = ""
-    moves: dict[str, str] = {}
+    moves: Moves = {}
 
 
 class GroupBody(Body, frozen=True):
@@ -207,12 +212,12 @@ class ConfigBody(Body, frozen=True):
     """
 
     text: str | None = None
-    options: dict[str, str | None] = {}
-    licences: dict[str, int | None] = {}
+    options: Annotated[dict[str, str | None], Meta(max_length=MOST_OPTIONS)] = {}
+    licences: Annotated[dict[str, int | None], Meta(max_length=MOST_LICENCES)] = {}
     revision: int = 0
     what: str = ""
     file: str = ""
-    moves: dict[str, str] = {}
+    moves: Moves = {}
 
 
 class CordonBody(Body, frozen=True):

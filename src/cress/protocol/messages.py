@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Annotated, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from cress.model.bounds import Amount, Count, Epoch, ExitCode, Port, Small
+from cress.model.bounds import Amount, Count, Epoch, ExitCode, Name, Port, Small, Text
 from cress.model.job import DEFAULT_STOP_GRACE
 from cress.model.node import DYNAMIC_PORTS, Allocated, Device, Supervisor, Value
 from cress.model.node import Load as Measured
@@ -32,7 +33,19 @@ UNSAID = (5, 0)
 EXEC_OUTPUT, EXEC_INPUT = 262_144, 65_536
 # A position of the log, signed by a center (``shell.center.witness``): executors keep the newest one, and cannot read
 # it.
-Signed: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=256)]
+Signed: TypeAlias = Annotated[bytes, Meta(max_length=256)]
+# Most bytes of one message of an executor, and most entries of each of its lists. No executor comes near: it has at
+# most 1,000 paths of data, and two reports for each of its attempts.
+MOST_BYTES = 8 * 2**20
+MOST_REPORTS, MOST_ATTEMPTS, MOST_PATHS, MOST_PORTS = 50_000, 10_000, 4_000, 65_536
+MOST_LABELS, MOST_SENTENCES, MOST_DEVICES = 1_024, 1_024, 1_024
+
+Reported: TypeAlias = Annotated[tuple[Report, ...], Meta(max_length=MOST_REPORTS)]
+Attempts: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=MOST_ATTEMPTS)]
+Paths: TypeAlias = Annotated[tuple[Text, ...], Meta(max_length=MOST_PATHS)]
+OpenPorts: TypeAlias = Annotated[tuple[Port, ...], Meta(max_length=MOST_PORTS)]
+Sentences: TypeAlias = Annotated[tuple[Text, ...], Meta(max_length=MOST_SENTENCES)]
+Part: TypeAlias = Annotated[bytes, Meta(max_length=2**20)]
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
@@ -52,8 +65,9 @@ class Hello(Struct, frozen=True):
     ``Ports``.
 
     ``sent`` is as in ``Beat``. ``bound`` says that everything running there has a term. ``epoch`` is the highest in its
-    orders so far, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are messages about limits
-    that are not enforced there. ``devices``, ``data``, ``judged``, ``accepts`` and ``repels`` are as in ``Node``.
+    orders so far, from the cluster with the id ``cluster`` (empty: none yet).
+    ``unlimited`` are messages about limits that are not enforced there. ``devices``, ``data``, ``judged``, ``accepts``
+    and ``repels`` are as in ``Node``.
 
     ``protocol`` is the agent's newest version, ``oldest`` its oldest major one; ``version`` is 5. ``bulk`` says that it
     opens a second connection when ``OpenBulk`` requests one. ``witness`` is the newest position of the log in its
@@ -61,29 +75,29 @@ class Hello(Struct, frozen=True):
     """
 
     version: Small
-    name: str
-    resource: str
-    boot: str
-    rack: str = ""
-    address: str = ""
-    attributes: dict[str, Value] = {}
+    name: Name
+    resource: Text
+    boot: Name
+    rack: Name = ""
+    address: Name = ""
+    attributes: Annotated[dict[Name, Value], Meta(max_length=MOST_LABELS)] = {}
     ports: tuple[Port, Port] = DYNAMIC_PORTS
-    listening: tuple[Port, ...] = ()
-    reports: tuple[Report, ...] = ()
+    listening: OpenPorts = ()
+    reports: Reported = ()
     sent: Count = 0
     bound: bool = False
     epoch: Epoch = 0
-    cluster: str = ""
+    cluster: Name = ""
     supervisor: Supervisor | None = None
-    unlimited: tuple[str, ...] = ()
-    devices: tuple[Device, ...] = ()
-    data: tuple[str, ...] = ()
+    unlimited: Sentences = ()
+    devices: Annotated[tuple[Device, ...], Meta(max_length=MOST_DEVICES)] = ()
+    data: Paths = ()
     judged: bool = True
     protocol: tuple[Small, Small] = UNSAID
     oldest: Small = VERSION
     bulk: bool = False
-    accepts: str = ""
-    repels: tuple[str, ...] = ()
+    accepts: Text = ""
+    repels: Sentences = ()
     witness: Signed = b""
 
     @property
@@ -98,8 +112,8 @@ class Bulk(Struct, frozen=True):
     ``ReadLog``, commands, and the answers to them use this connection.
     """
 
-    name: str
-    ticket: str
+    name: Name
+    ticket: Name
 
 
 class Beat(Struct, frozen=True):
@@ -111,14 +125,14 @@ class Beat(Struct, frozen=True):
 class Reports(Struct, frozen=True):
     """Reports about attempts since the last message, in order; ``leaving`` says that nothing starts there any more."""
 
-    reports: tuple[Report, ...]
+    reports: Reported
     leaving: bool = False
 
 
 class Ports(Struct, frozen=True):
     """All ports on which other programs than this executor's tasks listen; sent when they have changed."""
 
-    ports: tuple[Port, ...]
+    ports: OpenPorts
 
 
 class Load(Struct, frozen=True):
@@ -130,7 +144,7 @@ class Load(Struct, frozen=True):
 class Data(Struct, frozen=True):
     """All paths that the node has, as in ``Hello``; sent when they have changed."""
 
-    data: tuple[str, ...]
+    data: Paths
 
 
 class LogData(Struct, frozen=True):
@@ -142,9 +156,9 @@ class LogData(Struct, frozen=True):
     """
 
     id: Count
-    data: bytes = b""
+    data: Part = b""
     over: bool = False
-    error: str = ""
+    error: Text = ""
     gone: Amount = 0
     kept: Amount = 0
 
@@ -153,7 +167,7 @@ class ExecData(Struct, frozen=True):
     """Output ``data`` of the command ``id``, to standard error or not; ``taken`` bytes of its input have been read."""
 
     id: Count
-    data: bytes = b""
+    data: Part = b""
     error: bool = False
     taken: Count = 0
 
@@ -166,7 +180,7 @@ class AskMaterial(Struct, frozen=True):
     """
 
     epoch: Epoch
-    attempts: tuple[Count, ...]
+    attempts: Attempts
 
 
 # --- in both directions ------------------------------------------------------------------------------------------
@@ -181,7 +195,7 @@ class ExecOver(Struct, frozen=True):
 
     id: Count
     code: ExitCode | None = None
-    why: str = ""
+    why: Text = ""
 
 
 # --- center to agent ---------------------------------------------------------------------------------------------

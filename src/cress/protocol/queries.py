@@ -31,7 +31,7 @@ AttemptId: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters in the address of a call. Each has a default; an unknown one is ignored."""
+    """Parameters in the address of a call. Each has a default; an unknown one is refused."""
 
     def given(self) -> dict[str, object]:
         """Return the parameters that differ from their defaults, by their names in the address."""

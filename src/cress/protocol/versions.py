@@ -9,13 +9,14 @@ gain fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from cress.model.errors import InputError
 from cress.protocol import messages
+from cress.protocol.large_messages import LARGE, reading
 from cress.protocol.messages import OLDEST, PROTOCOL, FromAgent, FromCenter, FromSupervisor, ToSupervisor
 
 Version: TypeAlias = tuple[int, int]
@@ -108,6 +109,25 @@ class Dialect:
         """Return a message of an agent; ``None`` if it belongs to a newer version and is to be ignored."""
         return self._read(_FROM_AGENT, data)
 
+    def reading_from_agent(self, data: bytes) -> Generator[None, None, FromAgent | None]:
+        """Read a message of an agent as ``from_agent`` does, with pauses if it is large."""
+        if len(data) < LARGE or self._up:
+            return self.from_agent(data)
+        work = reading(data)
+        while True:
+            try:
+                next(work)
+            except StopIteration as done:
+                message: FromAgent = done.value
+                return message
+            except msgspec.ValidationError:
+                if self._is_newer(_FROM_AGENT, data):
+                    return None
+                raise
+            except _FAULTS as error:
+                raise _unreadable(error) from None
+            yield
+
     def from_center(self, data: bytes) -> FromCenter | None:
         """Return a message of a center; ``None`` as in ``from_agent``."""
         return self._read(_FROM_CENTER, data)
@@ -124,13 +144,8 @@ class Dialect:
         """Return a message. Raises ``msgspec.MsgspecError`` for all data that are not one."""
         try:
             return self._converted(reader, data)
-        except RecursionError:
-            raise msgspec.DecodeError("it is nested too deeply") from None
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
-            # Bytes that are not UTF-8, or messages of older versions without the fields needed for conversion.
-            if isinstance(error, msgspec.MsgspecError):
-                raise
-            raise msgspec.DecodeError(f"it is not a message ({type(error).__name__})") from None
+        except _FAULTS as error:
+            raise _unreadable(error) from None
 
     def _converted(self, reader: _MessageReader[_M], data: bytes) -> _M | None:
         if self._up:
@@ -143,9 +158,27 @@ class Dialect:
         try:
             return reader.decode(data)
         except msgspec.ValidationError:
-            if self._newer and _kind(data) not in reader.kinds:
+            if self._is_newer(reader, data):
                 return None
             raise
+
+    def _is_newer(self, reader: _MessageReader[Any], data: bytes) -> bool:
+        """Return whether a message that cannot be read belongs to a newer version."""
+        return self._newer and _kind(data) not in reader.kinds
+
+
+# Messages that are nested too deeply, bytes that are not UTF-8, or messages of older versions without the fields needed
+# for conversion.
+_FAULTS = (RecursionError, LookupError, TypeError, AttributeError, ValueError)
+
+
+def _unreadable(error: Exception) -> msgspec.MsgspecError:
+    """Return the error of msgspec for an error that reading a message raised."""
+    if isinstance(error, msgspec.MsgspecError):
+        return error
+    if isinstance(error, RecursionError):
+        return msgspec.DecodeError("it is nested too deeply")
+    return msgspec.DecodeError(f"it is not a message ({type(error).__name__})")
 
 
 class _MessageReader(Generic[_M]):

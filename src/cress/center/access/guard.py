@@ -118,10 +118,11 @@ class Guard:
         if len(head.hosts) != 1 or _without_port(head.hosts[0].lower()) not in self._names:
             shown = head.hosts[0].decode("latin-1")[:100] if head.hosts else ""
             return 403, "forbidden", f"the center is not called {shown!r} (its address, or a name that it was given)"
-        if scope["type"] == "websocket" and head.origin:
-            # Browsers let a page open a WebSocket to any host.
+        if head.origin:
+            # Browsers let a page open a WebSocket to any host, and send simple requests to it. A page of another port
+            # is one of another program.
             _, _, place = head.origin.lower().partition(b"://")
-            if _without_port(place) not in self._names:
+            if place != head.hosts[0].lower():
                 shown = head.origin.decode("latin-1")[:100]
                 return 403, "forbidden", f"a page of {shown!r} may not connect to the center"
         given = head.given

@@ -53,7 +53,8 @@ async def all_jobs(request: Request, numbers: list[int], what: str) -> list[AnyJ
     Raises NotFound with the ids that are not visible jobs of the caller, and Forbidden for jobs of others.
     """
     committer = committer_of(request)
-    given_out = [number for number in numbers if 0 < number < committer.machine.next_job]
+    end = committer.machine.next_job
+    given_out = [number async for number in in_turns(numbers) if 0 < number < end]
     found = await find_all(committer, given_out)
     missing = [number async for number in in_turns(numbers) if number not in found or not sees(request, found[number])]
     if missing:

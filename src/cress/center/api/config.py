@@ -12,12 +12,15 @@ from cress.center.api.errors import UnknownResource
 from cress.center.api.groups import MOST_FILE, MOST_GROUPS, checked_moves
 from cress.center.api.jobs import checked_body
 from cress.center.api.routes import Routes, query_of
+from cress.center.committing.committer import Committer
 from cress.center.files.config_document import Document, parse_document, with_counts, with_values
 from cress.center.files.group_file import checked_quotas
 from cress.lifecycle import configuration
 from cress.lifecycle.inputs import Configure
 from cress.model.errors import InputError
+from cress.model.group import Group
 from cress.model.groups.conf import ParsedGroups
+from cress.model.jobfile.licences import Licences
 from cress.model.option_text import format_option
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -30,6 +33,8 @@ from cress.protocol.queries import DryRunQuery
 
 MOST_WHAT = 200
 DOCUMENT = "configuration"
+# Bytes for which a licence or a group counts when it is decided whether a thread writes the document.
+BYTES_OF_ONE = 40
 
 router = Routes()
 
@@ -79,15 +84,11 @@ async def change(request: Request) -> Response:
         return body, parse_document(body.text, file, dimensions=dimensions, accounting=accounting)
 
     body, document = await checked_body(committer, len(data), checked)
-    machine = committer.machine
-    core = machine.core
-    counts = core.relations.licences.counts
-    options = document.options or with_values(core.options, body.options)
-    licences = with_counts(counts, body.licences) if document.licences is None else document.licences
-    groups = document.groups or ParsedGroups(core.groups.configured, zone=core.groups.own_zone)
+    found = await _compared(committer, len(data), body, document)
+    machine, groups = committer.machine, found.groups
     input_ = Configure(
-        options=options,
-        licences=licences,
+        options=found.options,
+        licences=found.licences,
         groups=groups.groups,
         moves=checked_moves(committer, body.moves, groups),
         zone=groups.zone,
@@ -96,13 +97,53 @@ async def change(request: Request) -> Response:
         what=body.what[:MOST_WHAT] or "configuration changed",
     )
     machine.check_configuration(input_)
-    warnings = checked_quotas(machine, groups, options.accounting) if document.groups and groups.groups else ()
-    before = configuration.document(machine)
-    text = format_document(options, dict(licences), groups.groups, dimensions=core.dimensions, zone=groups.zone)
-    if not query_of(request, DryRunQuery).dry_run and text != before:
+    warnings = checked_quotas(machine, groups, found.options.accounting) if document.groups and groups.groups else ()
+    if not query_of(request, DryRunQuery).dry_run and found.text != found.before:
         await committer.submit(input_)
     notes = tuple(map(str, (*groups.notes, *warnings)))
-    return reply(ConfiguredView(revision=configuration.last(committer.machine), before=before, text=text, notes=notes))
+    number = configuration.last(committer.machine)
+    return reply(ConfiguredView(revision=number, before=found.before, text=found.text, notes=notes))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compared:
+    """A changed configuration, and the documents of the present and the changed one."""
+
+    options: Options
+    licences: Licences
+    groups: ParsedGroups
+    before: str
+    text: str
+
+
+async def _compared(committer: Committer, size: int, body: ConfigBody, document: Document) -> _Compared:
+    """Return the configuration that a body makes of the present one; both are written in a thread if they are large."""
+    while True:
+        core = committer.machine.core
+        options, configured, zone = core.options, core.groups.configured, core.groups.own_zone
+        dimensions, counts = core.dimensions, core.relations.licences.counts
+
+        def work(
+            options: Options = options,
+            configured: tuple[Group, ...] = configured,
+            zone: str = zone,
+            dimensions: Dimensions = dimensions,
+            counts: dict[str, int] = counts,
+        ) -> _Compared:
+            changed = document.options or with_values(options, body.options)
+            licences = with_counts(counts, body.licences) if document.licences is None else document.licences
+            groups = document.groups or ParsedGroups(configured, zone=zone)
+            before = format_document(options, counts, configured, dimensions=dimensions, zone=zone)
+            text = format_document(changed, dict(licences), groups.groups, dimensions=dimensions, zone=groups.zone)
+            return _Compared(changed, licences, groups, before, text)
+
+        found = await committer.turns.check(max(size, BYTES_OF_ONE * (len(counts) + len(configured))), work)
+        now = committer.machine.core
+        # Another change may have come in between.
+        if (now.options, now.groups.configured, now.groups.own_zone) == (options, configured, zone) and (
+            now.dimensions == dimensions and now.relations.licences.counts is counts
+        ):
+            return found
 
 
 @router.answers(cluster_calls.CONFIG_HISTORY)

@@ -12,7 +12,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 from cress.center.api.context import committer_of, own_job
 from cress.center.api.errors import Forbidden, UnknownResource, answer_to
 from cress.center.api.jobs import check_task
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, parse_query
 from cress.center.committing.committer import NotStored
 from cress.center.committing.lookup import id_of
 from cress.center.connections.commands import Overrun, RunningCommand
@@ -22,6 +22,7 @@ from cress.model.errors import InputError, NotAccepted
 from cress.protocol.calls import job_calls
 from cress.protocol.execution import ERROR, MOST_COMMAND, MOST_SIZE, OUTPUT, ExecNews, ExecStart, ExecWord
 from cress.protocol.messages import ExecOver
+from cress.protocol.queries import Query
 from cress.store.base import StoreError
 
 # Seconds for the first message; WebSocket close codes.
@@ -38,6 +39,7 @@ _encode = msgspec.json.Encoder().encode
 async def run_inside(socket: WebSocket, id: str, task: str) -> None:
     """Run a command in a running task."""
     try:
+        parse_query(socket.query_params.multi_items(), Query)
         attempt, connection = await _place(socket, id, task)
     except (InputError, UnknownResource, Forbidden, Away, NotStored, StoreError) as error:
         await socket.send_denial_response(answer_to(error))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 from fastapi import Request, Response
 
 from cress.center.access.guard import MOST_BODY
 from cress.center.api.bodies import RawApplyBody, decoded, decoded_jobs, read, receive, reply
-from cress.center.api.context import check_steers, committer_of, own_job, seen_job, user_of
+from cress.center.api.context import check_steers, committer_of, note, own_job, seen_job, sees, user_of
 from cress.center.api.jobs import checked_body, digest_of, key_of, known_states, submit_all, submitted
 from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
@@ -19,7 +20,9 @@ from cress.center.requests.validation import jobs_of, read_jobs
 from cress.center.secrets.checks import check_secrets
 from cress.center.views.families import succeeded_steps
 from cress.center.views.jobs import job_view, run_of
+from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Scale, Submit
+from cress.lifecycle.tables.family_rows import Family
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
 from cress.model.job import LEASE, Job, JobType
@@ -59,10 +62,7 @@ async def apply(request: Request) -> Response:
         specs, jobs, dry_run = await checked_body(committer, len(data), checked)
         known = await known_states(request, jobs)
         # Without an await before the step, the state that was checked is the state that is changed.
-        changes = applying.changes_of(committer, specs, jobs)
-        for change in changes:
-            if change.id:
-                check_steers(request, committer.machine.families[change.id])
+        changes = applying.changes_of(committer, specs, jobs, partial(_check_caller, request))
         applying.check(committer, changes, known)
         check_secrets(committer.machine, [change.spec for change in changes])
         created = [change.job for change in changes if not change.id]
@@ -70,6 +70,14 @@ async def apply(request: Request) -> Response:
         if dry_run:
             return reply(AppliedJobs(jobs=applying.told(committer, changes, {}, done=False)))
         return reply(AppliedJobs(jobs=await applying.carry_out(committer, changes, known)))
+
+
+def _check_caller(request: Request, family: Family) -> None:
+    """Raise an error unless the caller may change a job; one that the caller does not see is not described."""
+    if not sees(request, family):
+        note(request, f"job {family.job.id} is not visible to the caller")
+        raise families.taken(family.job)
+    check_steers(request, family)
 
 
 @router.answers(job_calls.SCALE)

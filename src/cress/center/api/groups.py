@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from decimal import Decimal
+from functools import partial
 
 from fastapi import Request, Response
 
@@ -35,6 +37,8 @@ from cress.protocol.queries import DryRunQuery
 
 # Bytes of a body with a file of groups, some of whose characters take two in JSON; characters of the file's name.
 MOST_GROUPS = 2 * MAX_CHARACTERS
+# Bytes for which a group counts when it is decided whether a thread compares groups.
+BYTES_OF_ONE = 40
 MOST_FILE = 1_000
 # Digits of a priority in the text: quotas with large common multiples may give thousands.
 MOST_DIGITS = 1_000
@@ -94,17 +98,20 @@ async def apply(request: Request) -> Response:
 
     body, parsed = await checked_body(committer, len(data), checked)
     core = committer.machine.core
+    old, new = _with_default(committer, core.groups.configured), _with_default(committer, parsed.groups)
+    changed = partial(diff_groups, old, new, dimensions=core.dimensions, accounting=accounting)
+    changes = await committer.turns.check(len(data) + BYTES_OF_ONE * len(old), changed)
+    changes += diff_zones(core.groups.own_zone, parsed.zone)
+    diff = await committer.turns.check(len(data), partial(format_diff, changes))
     moves = checked_moves(committer, body.moves, parsed)
     warnings = checked_quotas(committer.machine, parsed, accounting)
+    await asyncio.sleep(0)  # checks of thousands of groups take some milliseconds each
     applied = GroupsApplied(groups=parsed.groups, moves=moves, zone=parsed.zone, by=user_of(request))
-    old, new = _with_default(committer, core.groups.configured), _with_default(committer, parsed.groups)
-    changes = diff_groups(old, new, dimensions=core.dimensions, accounting=accounting)
-    changes += diff_zones(core.groups.own_zone, parsed.zone)
     committer.machine.check_groups(applied)
     if not query_of(request, DryRunQuery).dry_run:
         await committer.submit(applied)
     notes = tuple(map(str, (*parsed.notes, *warnings)))
-    return reply(Applied(diff=format_diff(changes), changes=len(changes), notes=notes))
+    return reply(Applied(diff=diff, changes=len(changes), notes=notes))
 
 
 @router.answers(cluster_calls.SET_GROUP)

@@ -10,11 +10,16 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cress.center.access.callers import peer_of
+from cress.center.web.idle_connections import IdleConnections
 from cress.center.web.request_rates import Admissions
 
 # Seconds for the first byte of a connection, for the head of a request, and for its body. A slow body gets its answer
 # (see ``bodies``) before the connection is closed.
-SILENT, HEAD, BODY = 75.0, 10.0, 65.0
+SILENT, HEAD, BODY = 20.0, 10.0, 65.0
+# Connections of one address that may say nothing for longer than ``SOON`` seconds.
+MOST_SILENT, SOON = 256, 1.0
+# Seconds after which an idle connection is closed in favour of a new one, when its address has too many.
+YOUNG = 0.02
 # Most bytes of a head: the address, the headers, line breaks.
 MOST_HEAD = 64 * 2**10
 # Further connections are closed at once, since files and executors need descriptors too.
@@ -29,7 +34,10 @@ class TimedProtocol(HttpToolsProtocol):
 
     due: float | None = None
     admissions = Admissions(0, MOST_CONNECTIONS)
+    idle: IdleConnections[TimedProtocol] = IdleConnections()
     _head = -1  # bytes so far, -1 outside of a head
+    ending = 0  # connections that are closed in a moment, since their address has too many
+    _address = ""  # of the client; empty on a Unix socket
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
@@ -41,9 +49,41 @@ class TimedProtocol(HttpToolsProtocol):
         if peer is not None:
             self.app_state["peer"] = peer
         self.due = self.loop.time() + SILENT
-        if peer is None and client and not self.admissions.admit(client[0], len(self.connections)):
+        if peer is not None or not client:
+            return
+        if not self.admissions.admit(client[0], len(self.connections), self._make_room(client[0])):
             # Closed without an answer, which would cost more than the request.
             transport.abort()
+            return
+        self._address = client[0]
+        self.idle.opened(client[0], self, self.loop.time())
+
+    def _make_room(self, address: str) -> int:
+        """Have an idle connection closed if its address has too many; return the number of those that will be closed.
+
+        When many connections arrive together, all idle ones may be so new that nothing was read from them yet. Then
+        one is closed a moment later.
+        """
+        kind = type(self)
+        if self.admissions.is_full(address, len(self.connections), kind.ending):
+            if kind.ending >= self.admissions.most:
+                return 0
+            kind.ending += 1
+            self.loop.call_later(YOUNG, self._close_oldest, address)
+        return kind.ending
+
+    def _close_oldest(self, address: str) -> None:
+        type(self).ending -= 1
+        found = self.idle.oldest(address, self.loop.time())
+        if found is not None and self.admissions.is_full(address, len(self.connections)):
+            found.transport.abort()
+            self.idle.busy(address, found)
+            self.admissions.left(address)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a connection."""
+        self.idle.busy(self._address, self)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Receive bytes of one or more requests."""
@@ -62,6 +102,7 @@ class TimedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Note the end of a head."""
         self._head = -1
+        self.idle.busy(self._address, self)
         self.due = self.loop.time() + BODY
         super().on_headers_complete()
 
@@ -69,6 +110,13 @@ class TimedProtocol(HttpToolsProtocol):
         """Note the end of a body; from then on the client waits, or is idle between two requests."""
         self.due = None
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Note the end of an answer."""
+        is_last = not self.pipeline and self._head < 0 and self.due is None
+        super().on_response_complete()
+        if is_last and self._address and not self.transport.is_closing():
+            self.idle.answered(self._address, self, self.loop.time())
 
 
 async def close_overdue(connections: Callable[[], Iterable[Any]]) -> None:
@@ -79,6 +127,8 @@ async def close_overdue(connections: Callable[[], Iterable[Any]]) -> None:
         now = loop.time()
         clients = [getattr(connection, "client", None) for connection in connections()]
         TimedProtocol.admissions.recount(client[0] for client in clients if client and client[0])
+        for silent in TimedProtocol.idle.surplus(MOST_SILENT, now - SOON):
+            silent.transport.abort()
         for connection in [connection for connection in connections() if isinstance(connection, TimedProtocol)]:
             if connection.due is not None and connection.due <= now:
                 connection.transport.close()

@@ -111,6 +111,7 @@ class Committer:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # set while there is nothing to do
         self.is_finishing = False  # another center is taking over
+        self.large_bytes = 0  # of large messages of executors, since memory was last returned
         self._postponed = 0
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")

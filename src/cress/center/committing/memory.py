@@ -1,4 +1,4 @@
-"""Returns memory of ended jobs to the operating system when most of them are over."""
+"""Returns memory to the operating system: of ended jobs when most of them are over, and of large messages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from cress.center.committing.committer import Committer
 EVERY = 10.0
 # The decrease of jobs and attempts since the peak that justifies a pass over the whole heap.
 WORTH = 5_000
+# Bytes of large messages of executors that justify it.
+WORTH_BYTES = 4 * 2**20
 
 
 def give_back() -> None:
@@ -21,7 +23,7 @@ def give_back() -> None:
 
 
 class Memory:
-    """Returns memory when half of the jobs and attempts of a peak have ended."""
+    """Returns memory when half of the jobs and attempts of a peak have ended, or after large messages."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
@@ -36,8 +38,11 @@ class Memory:
                 await asyncio.to_thread(give_back)
 
     def is_due(self) -> bool:
-        """Return whether half of the peak has ended; the next peak is counted from there."""
+        """Return whether half of the peak has ended, or large messages were read; both are counted from there."""
         machine = self._committer.machine
+        if self._committer.large_bytes >= WORTH_BYTES:
+            self._committer.large_bytes = 0
+            return True
         alive = len(machine.jobs) + len(machine.attempts)
         self._peak = max(self._peak, alive)
         if self._peak - alive < max(WORTH, self._peak // 2):

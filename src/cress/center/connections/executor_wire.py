@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import secrets
 from http import HTTPStatus
@@ -10,13 +11,16 @@ from weakref import WeakKeyDictionary
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 
 from cress.center.tls.node_names import nodes_of
+from cress.protocol.large_messages import LARGE
+from cress.protocol.messages import MOST_BYTES
 from cress.protocol.proof import HEADER, NONCE, CenterProof, ProofError, Seals
 
-# Most bytes of a message, and of the first one, before the executor has proven itself.
-MOST_BYTES, MOST_UNPROVEN = 64 * 2**20, 4096
+# Most bytes of the first message, before the executor has proven itself; later ones may have ``MOST_BYTES``.
+MOST_UNPROVEN = 4096
 # Seconds within which an executor must answer a ping.
 ALIVE_TIMEOUT = 2.0
 
@@ -51,7 +55,11 @@ class Wire:
         data = await self.connection.recv()
         if self._seals is None:
             return data
-        return self._seals.into.open(data if isinstance(data, bytes) else b"")
+        sealed = data if isinstance(data, bytes) else b""
+        if len(sealed) < LARGE:
+            return self._seals.into.open(sealed)
+        # The digest of a large message takes milliseconds, in which the event loop goes on.
+        return await asyncio.to_thread(self._seals.into.open, sealed)
 
     async def send(self, message: bytes) -> None:
         """Send a message; only one task may send. Raises ConnectionClosed."""
@@ -90,10 +98,10 @@ class Handshake:
         offered = request.headers.get_all(HEADER)
         if offered:
             try:
-                self._proofs[connection] = CenterProof(self._token, secrets.token_bytes(NONCE), offered[0])
+                proof = self._proofs[connection] = CenterProof(self._token, secrets.token_bytes(NONCE), offered[0])
             except ProofError as error:
                 return connection.respond(HTTPStatus.BAD_REQUEST, f"{error}\n")
-            _limit(connection, MOST_UNPROVEN)
+            _limit_until_proven(connection, proof)
             return None
         given = request.headers.get_all("Authorization")
         if len(given) != 1 or not hmac.compare_digest(given[0].encode("utf-8", "surrogateescape"), self._bearer):
@@ -119,7 +127,6 @@ class Handshake:
             return Wire(connection, None)
         first = await connection.recv()
         seals = proof.check(first if isinstance(first, bytes) else b"")
-        _limit(connection, MOST_BYTES)
         return Wire(connection, seals)
 
 
@@ -129,5 +136,22 @@ def _certified(connection: ServerConnection) -> frozenset[str] | None:
     return None if tls is None else nodes_of(tls.getpeercert() or {})
 
 
-def _limit(connection: ServerConnection, size: int) -> None:
-    connection.protocol.max_message_size = size
+def _limit_until_proven(connection: ServerConnection, proof: CenterProof) -> None:
+    """Admit only small messages until the first one has proven that the executor knows the token.
+
+    The next message may have arrived together with the first one, so the limit is lifted while frames are read, and
+    not when the task of the connection sees the proof.
+    """
+    protocol = connection.protocol
+    take = protocol.recv_frame
+
+    def take_first(frame: Frame) -> None:
+        if frame.opcode in (Opcode.BINARY, Opcode.TEXT):
+            protocol.recv_frame = take  # type: ignore[method-assign]
+            with contextlib.suppress(ProofError):
+                proof.check(bytes(frame.data))
+                protocol.max_message_size = MOST_BYTES
+        take(frame)
+
+    protocol.max_message_size = MOST_UNPROVEN
+    protocol.recv_frame = take_first  # type: ignore[method-assign]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from http import HTTPStatus
@@ -16,18 +15,20 @@ from websockets.http11 import Request, Response
 from cress.center.committing.committer import Committer
 from cress.center.connections.bulk import BulkWire
 from cress.center.connections.connection_table import Connection
-from cress.center.connections.executor_wire import MOST_BYTES, Handshake, Wire
+from cress.center.connections.executor_wire import Handshake, Wire
 from cress.center.executors.local_executors import Locals, recognise
 from cress.center.files.topology import Topology
+from cress.center.process.turns import all_in_turns
 from cress.center.tls.node_renewal import renew_node
 from cress.center.web.request_rates import Admissions
 from cress.model.errors import InputError
 from cress.model.events import RacksSet
 from cress.model.times import SECOND
-from cress.protocol.messages import Bulk, ExecData, ExecOver, Hello, LogData, Refused
+from cress.protocol.large_messages import LARGE
+from cress.protocol.messages import MOST_BYTES, Bulk, ExecData, ExecOver, FromAgent, Hello, LogData, Refused
 from cress.protocol.proof import ProofError
 from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Send, Session
-from cress.shell.center.session import decoded
+from cress.shell.center.session import decoded, decoding
 
 if TYPE_CHECKING:
     from cress.center.tls.server import CenterTls
@@ -174,11 +175,14 @@ class Listener:
         if isinstance(wire.connection, _Connection):
             wire.connection.known()
         session, committer = _session(wire), self._committer
-        with contextlib.suppress(InputError):
-            hello = decoded(first, session)
-            if isinstance(hello, Bulk):
-                await self._converse_in_bulk(wire, hello)
-                return
+        hello: FromAgent | InputError | None
+        try:
+            hello = await self._decoded(first, session)
+        except InputError as error:
+            hello = error
+        if isinstance(hello, Bulk):
+            await self._converse_in_bulk(wire, hello)
+            return
         sessions = committer.sessions
         connection = Connection(session)
         committer.connections.add(connection)
@@ -188,10 +192,8 @@ class Listener:
         if self._tls is not None and wire.certified is not None:
             renewal = asyncio.create_task(renew_node(self._tls, wire.certificate, connection.put), name="certificates")
         try:
-            try:
-                hello = decoded(first, session)
-            except InputError as error:
-                refused = Refused(what=error.what, hint=error.hint, permanent=True)
+            if isinstance(hello, InputError):
+                refused = Refused(what=hello.what, hint=hello.hint, permanent=True)
                 committer.carry_out((Send(session, refused), Close(session, "refused", refused=True)))
                 return
             if self._is_revoked(wire):
@@ -200,7 +202,7 @@ class Listener:
             local = recognise(hello) if isinstance(hello, Hello) else None
             await self._carry_out(sessions.hello(session, hello, committer.clock.now(), local))
             while True:
-                message = decoded(await wire.receive(), session)
+                message = await self._decoded(await wire.receive(), session)
                 if isinstance(message, (LogData, ExecData, ExecOver)):
                     connection.heard(message)
                 elif message is not None:
@@ -237,6 +239,12 @@ class Listener:
             why = await bulk.serve()
         finally:
             connection.closed(bulk, why)
+
+    async def _decoded(self, data: str | bytes, session: Session) -> FromAgent | None:
+        """Decode a message; other work has its turn meanwhile. Raises InputError."""
+        if len(data) >= LARGE:
+            self._committer.large_bytes += len(data)
+        return await all_in_turns(decoding(data, session))
 
     def _is_revoked(self, wire: Wire) -> bool:
         return self._tls is not None and wire.certified is not None and self._tls.is_revoked(wire.certificate)

@@ -11,7 +11,7 @@ from cress.center.files.yaml_file import Mistakes
 from cress.formats.yaml_text import YamlNode, document, is_empty, is_kind
 from cress.model.errors import InputError, InputErrors, Note
 from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, parse_groups
-from cress.model.jobfile.licences import Licences, amount, named
+from cress.model.jobfile.licences import MAX_KINDS, Licences, amount, named
 from cress.model.option_text import find_option, parse_option
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -60,7 +60,14 @@ def parse_document(text: str, file: str, *, dimensions: Dimensions, accounting: 
     options = _options(found["options"], wrong) if "options" in found else None
     licences = None
     if "licences" in found:
-        licences = tuple(sorted(counts_of(found["licences"], "licences", wrong).items()))
+        # Each line of a document has one at most, and checking each of very many takes long.
+        entries = found["licences"].value if is_kind(found["licences"], "map") else ()
+        if len(entries) > MAX_KINDS:
+            wrong(
+                found["licences"], "licences", InputError(f"has {len(entries)} licences", hint=f"at most {MAX_KINDS}")
+            )
+        else:
+            licences = tuple(sorted(counts_of(found["licences"], "licences", wrong).items()))
     groups = None
     if "groups" in found:
         try:
@@ -164,4 +171,11 @@ def with_counts(counts: dict[str, int], values: dict[str, int | None]) -> Licenc
                 found[named(name)] = amount(str(number), least=0)
         except InputError as error:
             raise error.at(field=f"licences.{name}") from None
+    _check_kinds(len(found))
     return tuple(sorted(found.items()))
+
+
+def _check_kinds(count: int) -> None:
+    """Raise InputError if a cluster cannot have so many kinds of licences."""
+    if count > MAX_KINDS:
+        raise InputError(f"{count} licences are too many", hint=f"at most {MAX_KINDS}", field="licences")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from cress.formats.yaml_text import YamlNode
-from cress.model.errors import InputError, InputErrors
+from cress.model.errors import InputError, InputErrors, MoreErrors
 
 MOST_BYTES = 16 * 2**20
+# Mistakes that are kept; the others are only counted, since even to forget very many takes long.
+MOST_MISTAKES = 1_000
 
 
 def read_text(path: Path, what: str) -> str:
@@ -31,9 +33,13 @@ class Mistakes:
     def __init__(self, file: str) -> None:
         self._file = file
         self._errors: list[InputError] = []
+        self._more = 0
 
     def add(self, node: YamlNode, field: str, error: InputError) -> None:
         """Add a mistake in a node; ``field`` names it."""
+        if len(self._errors) >= MOST_MISTAKES:
+            self._more += 1
+            return
         line = node.line
         self._errors.append(InputError(error.what, hint=error.hint, file=self._file, line=line, field=field))
 
@@ -48,4 +54,6 @@ class Mistakes:
         """Raise InputError, or InputErrors with all mistakes in the order of their lines, if there are any."""
         if self._errors:
             errors = sorted(self._errors, key=lambda error: error.line)
+            if self._more:
+                errors.append(MoreErrors(self._more, file=self._file))
             raise errors[0] if len(errors) == 1 else InputErrors(errors)

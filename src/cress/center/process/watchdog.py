@@ -8,17 +8,19 @@ import logging
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
 import msgspec
 
-# Seconds between two ticks of the loop, and between two checks of the watching thread.
+# Seconds between two ticks of the loop, and between two samples of what a late loop executes.
 TICK = 0.02
-LOOK = 0.05
+LOOK = 0.01
 # Seconds from which on a delay is kept with its cause, and logged.
 NOTED, TOLD = 0.05, 0.25
+# Most samples of one delay.
+MOST_SAMPLES = 100
 # Seconds between two warnings; delays in between are counted.
 QUIET = 10.0
 # Minutes for which the worst delay is kept.
@@ -27,6 +29,11 @@ KEPT = 60
 _PACKAGE = "cress."
 # Modules on every stack, which do not identify the work.
 _ROUND_ALL = (__name__, "cress.center.run", "cress.center.access.guard", "cress.cli.main", "cress.cli.center")
+# Modules in which a thread waits, and those of a loop that has nothing of this package to do.
+_WAITING = ("threading", "queue", "selectors", "concurrent.futures.thread")
+_LOOP = ("asyncio.", "uvloop")
+# Threads that a description names.
+MOST_THREADS = 3
 _log = logging.getLogger("cress.center")
 
 
@@ -42,14 +49,14 @@ class Watchdog:
     """Watches the event loop of the thread that starts it. ``clock`` returns seconds, and never goes back.
 
     A task of the loop notes the time at short intervals. If it comes late, all other tasks were late too. Meanwhile a
-    thread samples what the loop's thread executes.
+    thread samples what the loop's thread executes; the place that most samples show is the cause.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._due = 0.0  # time of the loop's next tick; 0 while the loop is not watched
         self._thread = 0
-        self._seen = ""
+        self._seen: Counter[str] = Counter()
         self._collecting = 0.0
         self._collected = 0.0
         self._stop = threading.Event()
@@ -78,11 +85,11 @@ class Watchdog:
         now = self._clock()
         length = now - self._due
         if length >= NOTED:
-            what = self._seen or "something short"
+            what = self._seen.most_common(1)[0][0] if self._seen else "something short"
             if self._collected > length / 2:
                 what = "garbage collection"
             self.note(Delay(now, length, what))
-        self._seen = ""
+        self._seen = Counter()
         self._collected = 0.0
 
     def note(self, delay: Delay) -> None:
@@ -109,12 +116,15 @@ class Watchdog:
 
     def _look_on(self) -> None:
         """Sample the loop's thread whenever the loop is late. Runs in the watching thread."""
-        while not self._stop.wait(LOOK):
-            if self._seen or self._clock() < self._due + NOTED:
+        while not self._stop.wait(max(LOOK, self._due + NOTED - self._clock())):
+            seen = self._seen
+            if self._clock() < self._due + NOTED or seen.total() >= MOST_SAMPLES:
                 continue
-            frame = sys._current_frames().get(self._thread)  # noqa: SLF001 – documented in spite of its name
+            frames = sys._current_frames()  # noqa: SLF001 – documented in spite of its name
+            frame = frames.pop(self._thread, None)
+            frames.pop(threading.get_ident(), None)
             if frame is not None:
-                self._seen = described(frame)
+                seen[described(frame, frames)] += 1
 
     def _collection(self, phase: str, _: dict[str, int]) -> None:
         """Add up the time spent by the garbage collector."""
@@ -128,15 +138,39 @@ def _length(delay: Delay) -> float:
     return delay.length
 
 
-def described(frame: FrameType) -> str:
-    """Return a description of a thread's work: the first and the last function of this package on its stack."""
+def described(frame: FrameType, others: Mapping[int, FrameType] | None = None) -> str:
+    """Return a description of a thread's work: the last and the first function of this package on its stack.
+
+    If it executes nothing of this package, it waits for the interpreter that another thread uses: ``others`` are the
+    stacks of the other threads, by their ids.
+    """
+    place = _place(frame)
+    if place:
+        return place
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    busy = ((names.get(ident, "?"), _place(other)) for ident, other in (others or {}).items() if not _waits(other))
+    beside = sorted(f"thread {name} in {place}" for name, place in busy if place)
+    if beside:
+        return f"the event loop, beside {'; '.join(beside[:MOST_THREADS])}"
+    if frame.f_globals.get("__name__", "").startswith(_LOOP):
+        return "the event loop itself, or other programs on this machine"
+    return f"{frame.f_globals.get('__name__', 'something')}.{frame.f_code.co_name} (line {frame.f_lineno})"
+
+
+def _place(frame: FrameType) -> str:
+    """Return the last and the first function of this package on a stack; empty if there is none."""
     ours = [caller for caller in _stack(frame) if caller.f_globals.get("__name__", "").startswith(_PACKAGE)]
     ours = [caller for caller in ours if caller.f_globals["__name__"] not in _ROUND_ALL]
     if not ours:
-        return f"{frame.f_globals.get('__name__', 'something')}.{frame.f_code.co_name}"
+        return ""
     last, first = ours[0], ours[-1]
     inner = f"{_name(last)} (line {last.f_lineno})"
-    return inner if last is first else f"{_name(first)}, in {inner}"
+    return inner if last is first else f"{inner}, called by {_name(first)}"
+
+
+def _waits(frame: FrameType) -> bool:
+    """Return whether a thread waits for work or for a lock."""
+    return frame.f_globals.get("__name__", "") in _WAITING
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:

@@ -7,7 +7,7 @@ another user changes something in between (cancels a service); then the error na
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 import msgspec
@@ -18,7 +18,7 @@ from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Input, Scale, Submit, Update
 from cress.lifecycle.jobs.group_limits import with_limit
-from cress.lifecycle.tables.family_rows import ReplicaState
+from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.family import Service
 from cress.model.group import DEFAULT_GROUP
@@ -56,8 +56,13 @@ class Change(msgspec.Struct, frozen=True):
         return self.before.id if self.before is not None else 0
 
 
-def changes_of(committer: Committer, specs: Sequence[JobSpec], jobs: Sequence[Job]) -> list[Change]:
-    """Return the changes in the order of the file. Raises InputError(s) for jobs that cannot be applied."""
+def changes_of(
+    committer: Committer, specs: Sequence[JobSpec], jobs: Sequence[Job], check_caller: Callable[[Family], None]
+) -> list[Change]:
+    """Return the changes in the order of the file. Raises InputError(s) for jobs that cannot be applied.
+
+    ``check_caller`` raises an error unless the caller may change the existing job of a name.
+    """
     changes: list[Change] = []
     errors: list[InputError] = []
     names: set[tuple[str, str]] = set()
@@ -66,7 +71,7 @@ def changes_of(committer: Committer, specs: Sequence[JobSpec], jobs: Sequence[Jo
             continue
         key = (job.group or DEFAULT_GROUP, job.name)
         try:
-            changes.append(_change(committer, spec, job))
+            changes.append(_change(committer, spec, job, check_caller))
         except InputError as error:
             errors.append(below(error, spec.place))
         else:
@@ -79,13 +84,15 @@ def changes_of(committer: Committer, specs: Sequence[JobSpec], jobs: Sequence[Jo
     return changes
 
 
-def _change(committer: Committer, spec: JobSpec, job: Job) -> Change:
+def _change(committer: Committer, spec: JobSpec, job: Job, check_caller: Callable[[Family], None]) -> Change:
     if job.type not in KINDS:
         hint = "only services, databases and cron jobs can be applied; use `cress submit` for jobs that end"
         raise InputError(f"a {job.type.value} job is run once", hint=hint, field="type")
     family = families.named(committer.machine, job.name, job.group or DEFAULT_GROUP)
     if family is None:
         return Change(What.CREATED, spec, job)
+    # Before any answer that depends on this job.
+    check_caller(family)
     before = family.job
     (job,) = with_limit(committer.machine, [job])
     if before.type is not job.type:

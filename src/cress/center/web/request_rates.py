@@ -65,10 +65,20 @@ class Admissions:
         self._clock = clock
         self._open: Counter[str] = Counter()
 
-    def admit(self, address: str, total: int) -> bool:
-        """Return whether one more connection of this address is admitted; ``total`` counts all, this one included."""
+    def is_full(self, address: str, total: int, beyond: int = 0) -> bool:
+        """Return whether there are too many connections, of this address or in ``total``, for one more.
+
+        ``beyond`` of them will end at once, and do not count.
+        """
+        return total - beyond > self.most or self._open[network_of(address)] - beyond >= self.most // 2
+
+    def admit(self, address: str, total: int, beyond: int = 0) -> bool:
+        """Return whether one more connection of this address is admitted; ``total`` counts all, this one included.
+
+        ``beyond`` is as in ``is_full``.
+        """
         name = network_of(address)
-        if total > self.most or self._open[name] >= self.most // 2 or self._buckets.take(name, self._clock()):
+        if self.is_full(address, total, beyond) or self._buckets.take(name, self._clock()):
             return False
         self._open[name] += 1
         return True

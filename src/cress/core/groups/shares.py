@@ -105,7 +105,7 @@ class Groups:
         self.configured = groups
         self.own_zone = zone
         if all(group.name != DEFAULT_GROUP for group in groups):
-            groups = (*groups, Group(name=DEFAULT_GROUP, quota=self._default_quota()))
+            groups = (*groups, self._default_group())
         inner = inner_names(groups)
         if inner or self.tree.inner:
             self.tree.forget_places(self)
@@ -178,10 +178,10 @@ class Groups:
             alike.pop(state.name, None)
             state.count_alike = tuple(alike.values())
 
-    def _default_quota(self) -> Quota:
+    def _default_group(self) -> Group:
         there = self.cluster.lost.count(False)
         capacity = self.cluster.capacity()
-        return default_group(capacity, there, self.options, dimensions=self.dimensions).quota
+        return default_group(capacity, there, self.options, dimensions=self.dimensions)
 
     def default_is_implied(self) -> bool:
         """Return True if the default group is not configured; its quota then follows the cluster."""
@@ -195,7 +195,7 @@ class Groups:
         self.timed = [group for group in self.by_name.values() if group.policy.timed]
         self.next_quota_change = NEVER
         if self.default_is_implied() and DEFAULT_GROUP in self.by_name:
-            self.by_name[DEFAULT_GROUP].set_quota(self._default_quota(), self.dimensions)
+            self.by_name[DEFAULT_GROUP].set_quota(self._default_group().quota, self.dimensions)
         for group in self.by_name.values():
             if group.name == DEFAULT_GROUP and self.default_is_implied():
                 continue

@@ -69,12 +69,21 @@ def check(context: Context, job: Job) -> None:
     if needs_name(job):
         other = named(context, job.name, job.group or DEFAULT_GROUP)
         if other is not None and other.job.id != job.id:
+            if other.job.user != job.user:
+                raise taken(job)
             raise NotAccepted(
                 f"there is a {other.job.type.value} {job.name} in group {job.group or DEFAULT_GROUP} already, "
                 f"job {other.job.id}",
                 hint="`cress apply FILE` changes it to what a file says",
                 field="name",
             )
+
+
+def taken(job: Job) -> NotAccepted:
+    """Return the refusal of a name that another user's job has; it says nothing about that job, which may be hidden."""
+    return NotAccepted(
+        f"the name {job.name} is taken in group {job.group or DEFAULT_GROUP}", hint="another name", field="name"
+    )
 
 
 def take(context: Context, word: Cancel | Hold) -> Slices[None]:

@@ -61,7 +61,9 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
     states = states_of(context, request.jobs, request.known)
     yield
     yield from check(context, request.jobs, states)
+    yield
     timed = deadlines.resolved(group_limits.with_limit(context, inherited(request.jobs)), context.utc)
+    yield
     if request.strict:
         yield from deadlines.check_met(context, timed)
     first = context.take_id(len(request.jobs))
@@ -167,6 +169,7 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
                 raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
         yield
     group_limits.check_new(context, [job for job in jobs if job.id not in context.families])
+    yield
     yield from dependencies.check(context, inherited(jobs), known)
     relations: list[Relation] = []
     for some in parts(jobs):

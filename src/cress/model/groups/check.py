@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from cress.model.errors import InputError, Note
-from cress.model.group import DEFAULT_GROUP, Group, Quota
+from cress.model.group import DEFAULT_GROUP, Group, Quota, SchedPolicy
 from cress.model.groups.measures import describe_measure, kinds_of, measures_in, split, total_of
 from cress.model.groups.quota_text import CPU, SCALE, UNIT, format_moment, format_quota
 from cress.model.groups.tree import Week, amounts_of, weeks_of
@@ -107,11 +107,14 @@ def _unknown_kind(
 
 
 def default_group(capacity: ResourceVector, node_count: int, options: Options, *, dimensions: Dimensions) -> Group:
-    """Return the default group: ``default_group_quota`` of the cluster in whole cores or servers, at least 1."""
+    """Return the default group: ``default_group_quota`` of the cluster in whole cores or servers, at least 1.
+
+    It is open to everyone, so its users share it: the jobs of one user do not hold off another user.
+    """
     scale = SCALE[options.accounting]
     total = capacity[dimensions.index["cpu"]] if options.accounting == CPU else node_count * scale
     whole = int(_exact(options.default_group_quota) * total) // scale
-    return Group(name=DEFAULT_GROUP, quota=Quota(scalar=max(1, whole) * scale))
+    return Group(name=DEFAULT_GROUP, quota=Quota(scalar=max(1, whole) * scale), policy=SchedPolicy.CAPACITY)
 
 
 def with_default_group(groups: Sequence[Group], default: Group) -> tuple[Group, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 
 from cress.core.placing.node_choices import check_choice, check_names
 from cress.model.attributes import are_ports, check_attributes, with_labels
@@ -21,6 +22,8 @@ MOST_SENTENCES, MOST_SENTENCE = 20, 500
 MOST_MODEL = 128
 # Maximum number of data paths of a node, and length of one in characters.
 MOST_DATA, MOST_PATH = 1_000, 4_096
+# Maximum number of characters of all of them together: each registration stores them.
+MOST_CHARACTERS = 2**20
 # Maximum number of device kinds in one line of the log.
 MOST_TOLD = 5
 
@@ -85,12 +88,15 @@ def undeclared(hello: FromAgent | None, dimensions: Dimensions) -> tuple[str, ..
 
 def data_of(name: str, paths: Sequence[str], warnings: list[str]) -> tuple[str, ...]:
     """Return the accepted paths of data, sorted: absolute ones, the first 1,000."""
-    good = sorted({path for path in paths if _is_path(path)})
-    if len(good) > MOST_DATA:
-        warnings.append(f"node {name} has {len(good)} paths of data; the first {MOST_DATA} count")
-    if any(not _is_path(path) for path in paths):
+    different = set(paths)
+    good = sorted(path for path in different if _is_path(path))
+    fitting = sum(total <= MOST_CHARACTERS for total in accumulate(map(len, good[:MOST_DATA])))
+    if fitting < len(good):
+        bound = "" if fitting == MOST_DATA else f" (at most {MOST_CHARACTERS} characters together)"
+        warnings.append(f"node {name} has {len(good)} paths of data; the first {fitting} count{bound}")
+    if len(good) < len(different):
         warnings.append(f"node {name} names data that is not an absolute path; it does not count")
-    return tuple(good[:MOST_DATA])
+    return tuple(good[:fitting])
 
 
 def _devices(hello: Hello, dimensions: Dimensions, warnings: list[str]) -> tuple[Device, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import msgspec
 
 from cress.lifecycle.inputs import DataFound, Declare, Input, NodeJoined, NodeLeft, Reported
 from cress.lifecycle.nodes.load_reports import is_news, sane
+from cress.lifecycle.slices import Slices, whole
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import LoadSeen, PortsSeen
 from cress.model.node import Load, Local, Node
@@ -31,6 +33,7 @@ from cress.protocol.messages import (
 )
 from cress.protocol.versions import Dialect, VersionError
 from cress.shell.center.commit import CommitLoop, InputCall, SetAsideError
+from cress.shell.center.credible_reports import credible
 from cress.shell.center.effects import (
     AskEpoch,
     Close,
@@ -48,6 +51,8 @@ from cress.store.base import Fenced
 
 # Maximum number of reports in one input: more would make a long step.
 MOST_REPORTS = 128
+# Maximum number of kinds of resources that one node declares for the cluster; the center's settings declare any.
+MOST_DECLARED = 6
 CANNOT_STORE = "the center cannot store it; try again"
 NOT_TO_START = "no attempt of this number is to start on this node"
 # The first major version of the protocol whose executors prove that they know the token.
@@ -56,14 +61,23 @@ PROVEN_SINCE = 6
 FIRST_REST, LONGEST_REST = 10 * SECOND, 600 * SECOND
 
 
-def decoded(data: str | bytes, session: Session) -> FromAgent | None:
-    """Decode a message of an executor; return None for one of a newer version, which is skipped. Raises InputError."""
+def decoding(data: str | bytes, session: Session) -> Slices[FromAgent | None]:
+    """Decode a message of an executor, with pauses if it is large.
+
+    Return None for one of a newer version, which is skipped. Raises InputError.
+    """
     try:
         if isinstance(data, str):
             raise InputError("a text message", hint="msgpack in binary messages")
-        return session.dialect.from_agent(data)
+        return (yield from session.dialect.reading_from_agent(data))
     except msgspec.MsgspecError as error:
-        raise InputError(f"a message cannot be read: {error}", hint="an executor of this version of cress") from None
+        hint = "an executor of this version of cress, whose messages are within the bounds of docs/security.md"
+        raise InputError(f"a message cannot be read: {error}", hint=hint) from None
+
+
+def decoded(data: str | bytes, session: Session) -> FromAgent | None:
+    """Decode a message without pauses; see ``decoding``."""
+    return whole(decoding(data, session))
 
 
 class Sessions:
@@ -83,6 +97,8 @@ class Sessions:
         # Nodes whose registration was set aside: the time of the next try, and the pause before it.
         self._resting: dict[str, tuple[int, int]] = {}
         self._asking: dict[Session, tuple[Node, Local | None]] = {}
+        # The number of kinds of resources that each node has declared. There is room for few in a cluster.
+        self._declared: Counter[str] = Counter()
 
     # --- the handshake ---------------------------------------------------------------------------------------
 
@@ -91,7 +107,7 @@ class Sessions:
         warnings: list[str] = []
         known = self.loop.machine.core.dimensions
         try:
-            new = undeclared(message, known)
+            new = self._undeclared(session, message, known)
             node = self._node(session, message, known.with_more(new), warnings)
         except InputError as error:
             return self._refuse(session, error, permanent=not isinstance(error, VersionError) or error.permanent)
@@ -107,13 +123,20 @@ class Sessions:
         session.hello, session.name, session.rack = message, message.name, message.rack
         effects: list[Effect] = [Warn(sentence) for sentence in warnings]
         if message.epoch > self.loop.epoch or self.loop.lacks(message.witness) is not None:
-            # An executor cannot prove anything about other centers: the store knows whether there was one.
+            # Whatever the executor names or proves, only the store knows whether another center leads.
             return [*effects, AskEpoch(session)]
         other = self.loop.present.get(message.name)
         if other is None:
             return [*effects, *self._join(session, node, local, now)]
         self._asking[session] = node, local
         return [*effects, Ping(other, session)]
+
+    def _undeclared(self, session: Session, message: FromAgent | None, known: Dimensions) -> tuple[str, ...]:
+        """Return the new kinds of resources that this executor may declare for the cluster, a few for each node."""
+        new = undeclared(message, known)
+        name = message.name if isinstance(message, Hello) else ""
+        may_speak = session.certified is None or name in session.certified
+        return new[: MOST_DECLARED - self._declared[name]] if new and may_speak else ()
 
     def _declare(self, session: Session, message: Hello, new: tuple[str, ...], local: Local | None) -> list[Effect]:
         """Declare the dimensions that an executor is the first to offer; then it registers."""
@@ -123,6 +146,7 @@ class Sessions:
                 return []
             if isinstance(reply, InputError):
                 return self._refuse(session, reply)
+            self._declared[message.name] += len(new)
             offered = (
                 f"node {message.name} is the first to offer {', '.join(new)}: declared as resources of the cluster"
             )
@@ -184,17 +208,19 @@ class Sessions:
             refused = self._refuse(session, NotAccepted(why, hint="the center ends, and says how to go on"))
             return [*refused, OlderCopy(session.name, hello.witness, lacking), *loop.fenced(why)]
         if hello.epoch > loop.epoch:
-            return self._refuse(
-                session,
-                NotAccepted(
-                    f"the executor's directory has epoch {hello.epoch}, but this center, the newest one by its store, "
-                    f"has epoch {loop.epoch}: the directory is damaged, another program posed as the center, or the "
-                    "store was replaced by an old copy",
-                    hint="stop the executor and its supervisor, move its directory away and start it again; replace a "
-                    "store only with `cress store restore`, which continues after all earlier epochs",
-                ),
-            )
+            return self._refuse_newer(session, hello)
         return self._refuse(session, NotAccepted("the center has begun a new epoch", hint="the executor tries again"))
+
+    def _refuse_newer(self, session: Session, hello: Hello) -> list[Effect]:
+        """Refuse an executor whose epoch the store does not know; the center and all other executors go on."""
+        loop = self.loop
+        refused = NotAccepted(
+            f"the executor names epoch {hello.epoch} without the proof of a center, but this center, the newest one by "
+            f"its store, has epoch {loop.epoch}: the executor's directory is damaged, or another program posed as the "
+            "center",
+            hint="stop the executor and its supervisor, move its directory away and start it again",
+        )
+        return self._refuse(session, refused)
 
     def pinged(self, rival: Session, other: Session, now: int, *, alive: bool) -> list[Effect]:
         """Decide which session keeps the name of a node: a live one does, a dead one yields to ``rival``."""
@@ -230,7 +256,7 @@ class Sessions:
         joining = NodeJoined(
             node=node,
             boot=hello.boot,
-            reports=hello.reports,
+            reports=self._credible(hello.reports, now),
             terms=session.terms and hello.bound,
             local=local,
             ports=hello.listening,
@@ -295,7 +321,7 @@ class Sessions:
                     # Before the ends of its tasks: they must not start again there.
                     session.leaving = True
                     self._tell(NodeLeft(name=name, granted=session.granted))
-                return self._reported(session, message.reports)
+                return self._reported(session, self._credible(message.reports, now))
             case AskMaterial():
                 return self._asked(session, message)
             case messages.Ports():
@@ -340,6 +366,10 @@ class Sessions:
                 effects.append(Warn(f"node {session.name} asked for the secrets of an attempt that is not on it"))
             effects.append(Send(session, Material(epoch=loop.epoch, attempt=number, refused=NOT_TO_START)))
         return [*effects, Supply(session, tuple(supplied))] if supplied else effects
+
+    def _credible(self, reports: tuple[Report, ...], now: int) -> tuple[Report, ...]:
+        machine = self.loop.machine
+        return credible(reports, machine.attempts, machine.utc + max(0, now - machine.now))
 
     def _reported(self, session: Session, reports: tuple[Report, ...]) -> list[Effect]:
         effects: list[Effect] = []
