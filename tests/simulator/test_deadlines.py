@@ -60,6 +60,19 @@ def test_jobs_of_a_chronus_trace_come_in_minutes_with_their_deadlines(tmp_path: 
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "times", "minutes"),
+    [("soft", "60-120-240", 60), ("Soft", "60;120", 60), ("soft", "-1", None), ("strict", "0", None), ("best", "9", None)],
+)
+def test_a_soft_deadline_is_the_first_of_its_times(tmp_path: Path, kind: str, times: str, minutes: int | None) -> None:
+    (tmp_path / "jobs.csv").write_text(f"{HEADER}\n0,a,1,0,9,x,30,8,60,10,0,strict\n1,a,1,0,9,x,30,8,{times},10,0,{kind}\n")
+    work = load_workload(str(tmp_path / "jobs.csv"), None, 1)
+    assert work.deadline is not None
+    assert work.deadline.tolist()[1] == (NO_LIMIT if minutes is None else minutes * MINUTE)
+    soft = "1 × soft deadline: first of its times taken as deadline (line 3)"
+    assert (soft in work.notes.sentences()) == (kind.lower() == "soft")
+
+
 def test_more_gpus_than_a_node_has_are_a_gang(tmp_path: Path) -> None:
     work = chronus(tmp_path)
     gpu = work.cluster.dimensions.index["gpu"]

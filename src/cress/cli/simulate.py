@@ -380,7 +380,7 @@ def run_notes(results: Sequence[Result]) -> list[str]:
         label = result.run.label
         for sentence in result.notes.sentences():
             found.setdefault(f"note: {sentence}", []).append(label)
-        if warning := result.notes.warning(len(result.run.workload)):
+        for warning in result.notes.warnings(len(result.run.workload)):
             warnings.setdefault(f"warning: {warning}", []).append(label)
     return [
         sentence + ("" if len(labels) == len(results) else f" ({', '.join(labels)})")

@@ -83,6 +83,8 @@ _DURATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
 )
 _DURATION_UNIT: dict[str, int] = {word: unit for unit, words in _DURATIONS for word in words}
 _WRITTEN = tuple((unit, words[0]) for unit, words in _DURATIONS if unit != 7 * DAY)
+# Days before a hyphen, then hours, minutes and seconds between colons; two numbers are minutes and seconds.
+_CLOCK = re.compile(r"(?=.*[-:])(?:(\d{1,7})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 _DURATION_HINT = "a duration such as 90s, 5min, 1h30m, 2h or 1d; a plain number is seconds"
 _SHARE_HINT = "a share such as 0.9 or 90%"
 
@@ -182,6 +184,8 @@ def parse_duration(text: str) -> int:
     """Parse a duration; return µs. It has parts with units from large to small; a plain number means seconds."""
     hint = _DURATION_HINT
     rest = _checked(text, hint)
+    if clock := _CLOCK.fullmatch(rest):
+        raise InputError(f"{text!r} is not a duration of Cress", hint=f"{_from_clock(clock)}: {hint}")
     total, smallest, exact = 0, 8 * DAY, True
     alone = True
     while rest:
@@ -203,6 +207,21 @@ def parse_duration(text: str) -> int:
     if total > DURATION_LIMIT:
         raise InputError(f"{text!r} is too long", hint=f"at most {format_duration(DURATION_LIMIT)}, a hundred years")
     return total
+
+
+def _from_clock(clock: re.Match[str]) -> str:
+    """Return a duration as Slurm and PBS write it, such as ``1-12:30:00``, in our spelling."""
+    days, *numbers = (int(number) if number else None for number in clock.groups())
+    parts = [number for number in numbers if number is not None]
+    if days is None and len(parts) == 2:
+        # Slurm and PBS count minutes and seconds; people often mean hours and minutes.
+        first, second = parts
+        pair = [first * MINUTE + second * SECOND, first * HOUR + second * MINUTE]
+        minutes, hours = (format_duration(min(value, DURATION_LIMIT)) for value in pair)
+        return f"{minutes} if these are minutes and seconds, {hours} if they are hours and minutes"
+    units = (HOUR, MINUTE, SECOND)
+    total = (days or 0) * DAY + sum(number * unit for number, unit in zip(parts, units, strict=False))
+    return f"did you mean {format_duration(min(total, DURATION_LIMIT))}?"
 
 
 def format_duration(value: int) -> str:

@@ -36,6 +36,7 @@ from cress.simulator.groups import (
     with_policy,
 )
 from cress.simulator.jobs import Jobs
+from cress.simulator.load import overload
 from cress.simulator.measures import MeasuredRun, analyse
 from cress.simulator.paths import path_of
 from cress.simulator.report import plotly_script, write_report
@@ -119,6 +120,8 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     notes.add("fits no node", workload.line[rejected].tolist())
     jobs = admitted[~rejected[admitted]]
     names = [name for name, out in zip(places, rejected[admitted].tolist(), strict=True) if not out]
+    if offered := overload(workload, jobs):
+        notes.add("offered load above 1", count=1, detail=f"{offered[1]:.2f} times the {offered[0]} of the cluster")
     expected = len(jobs) + int(workload.tasks[jobs].sum())
     if progress is not None:
         # The first decision loads the compiled loops, so the progress bar is shown before.

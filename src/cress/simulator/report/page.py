@@ -355,8 +355,7 @@ def _group_table(results: Sequence[Result]) -> str:
 def _notes(results: Sequence[Result]) -> str:
     by_run: dict[str, list[str]] = {}
     for result in results:
-        warning = result.notes.warning(len(result.run.workload))
-        for sentence in [*([warning] if warning else []), *result.notes.sentences()]:
+        for sentence in [*result.notes.warnings(len(result.run.workload)), *result.notes.sentences()]:
             by_run.setdefault(sentence, []).append(result.run.label)
     if not by_run:
         return ""
