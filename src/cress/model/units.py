@@ -185,7 +185,7 @@ def parse_duration(text: str) -> int:
     hint = _DURATION_HINT
     rest = _checked(text, hint)
     if clock := _CLOCK.fullmatch(rest):
-        raise InputError(f"{text!r} is not a duration of Cress", hint=f"{_from_clock(clock)}: {hint}")
+        raise InputError(f"{text!r} is not a duration", hint=f"{_from_clock(clock)} {hint}")
     total, smallest, exact = 0, 8 * DAY, True
     alone = True
     while rest:
@@ -210,18 +210,18 @@ def parse_duration(text: str) -> int:
 
 
 def _from_clock(clock: re.Match[str]) -> str:
-    """Return a duration as Slurm and PBS write it, such as ``1-12:30:00``, in our spelling."""
-    days, *numbers = (int(number) if number else None for number in clock.groups())
+    """Return a question for a duration as Slurm and PBS write it, such as ``1-12:30:00``, in our spelling."""
+    days, *numbers = clock.groups()
     parts = [number for number in numbers if number is not None]
-    if days is None and len(parts) == 2:
-        # Slurm and PBS count minutes and seconds; people often mean hours and minutes.
-        first, second = parts
-        pair = [first * MINUTE + second * SECOND, first * HOUR + second * MINUTE]
-        minutes, hours = (format_duration(min(value, DURATION_LIMIT)) for value in pair)
-        return f"{minutes} if these are minutes and seconds, {hours} if they are hours and minutes"
-    units = (HOUR, MINUTE, SECOND)
-    total = (days or 0) * DAY + sum(number * unit for number, unit in zip(parts, units, strict=False))
-    return f"did you mean {format_duration(min(total, DURATION_LIMIT))}?"
+    # Slurm and PBS count minutes and seconds; people often mean hours and minutes.
+    orders = ["hms"] if days is not None or len(parts) == 3 else ["ms", "hm"]
+    meant = [
+        "".join(
+            f"{int(number)}{unit}" for number, unit in zip([days or "0", *parts], "d" + order, strict=False) if int(number)
+        )
+        for order in orders
+    ]
+    return f"did you mean {' or '.join(text or '0s' for text in meant)}?"
 
 
 def format_duration(value: int) -> str:
