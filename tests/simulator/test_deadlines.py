@@ -15,7 +15,7 @@ from cress.simulator.clusterfile import load_cluster
 from cress.simulator.deadline_measures import tightness
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
 from cress.simulator.groups import VARIANTS
-from cress.simulator.load import at_load, load_of
+from cress.simulator.load import at_load, load_of, overload
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import NO_LIMIT, Workload
 from tests.simulator.builders import SECOND, swf_line, workload, write_swf
@@ -118,6 +118,19 @@ def test_other_traces_get_a_load_by_the_times_between_submissions() -> None:
     assert denser.deadline is not None
     assert (denser.deadline // SECOND).tolist() == [250, 195, 230]
     assert load_of(denser) == pytest.approx(1.0)
+
+
+def test_a_load_above_1_is_told_with_its_dimension_unless_it_says_nothing() -> None:
+    whole = [LogJob(10 * i, 100, 10, 100) for i in range(11)]
+    assert overload(workload(whole), np.arange(11)) == ("cpu", pytest.approx(11.0))
+    # Two of them alone are within what the cluster can do.
+    assert overload(workload(whole), np.array([0, 10])) is None
+    at_once = [LogJob(0, 100, 10, 100)] * 5
+    assert overload(workload(at_once), np.arange(5)) is None
+    assert overload(workload(whole), np.arange(0)) is None
+    dense = [LogJob(i, 2, 4, 2) for i in range(100)]
+    assert overload(workload(dense), np.arange(100)) is None
+    assert overload(workload([LogJob(i, 2, 6, 2) for i in range(100)]), np.arange(100)) == ("cpu", pytest.approx(1.2, rel=0.02))
 
 
 def test_the_load_of_a_trace_with_other_times_cannot_be_changed(tmp_path: Path) -> None:

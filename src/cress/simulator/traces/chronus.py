@@ -49,6 +49,10 @@ def load(path: Path, cluster: SimulatedCluster | None, load: float | None = None
     if cluster is None:
         work = demand(workload)[index]
         number = ceil(work / max(1, span(workload)) / (load or DEFAULT_LOAD) / (GPUS_OF_NODE * CORE))
+        # No more than all jobs together need, or jobs that are submitted at once would have an endless cluster.
+        asks = [request[index] for request in workload.requests]
+        every = sum(asks[i] * n for i, n in zip(workload.request_index.tolist(), workload.tasks.tolist(), strict=True))
+        number = min(number, ceil(every / (GPUS_OF_NODE * CORE)))
         workload = replace(workload, cluster=_nodes(max(number, _most_nodes(workload))))
     return replace(workload, groups=_groups(workload, index))
 
