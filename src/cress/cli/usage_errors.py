@@ -85,7 +85,7 @@ def _name(error: Any) -> str:
     long = [name for name in param.opts if name.startswith("--")]
     if long:
         return str(long[0])
-    return str(param.human_readable_name).strip("{}[].")
+    return str(param.get_error_hint()).strip("'").removesuffix("...").strip("{}")
 
 
 def _meant(unknown: str, context: Any) -> str:

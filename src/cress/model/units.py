@@ -101,8 +101,32 @@ def closest(word: str, known: Iterable[str]) -> str:
         alike = (name for name in known if name.startswith(first) and abs(len(name) - len(word)) <= 2)
         known = list(islice(alike, MOST_COMPARED))
     plain = {_plain(name): name for name in known if len(name) <= MAX_WORD}
-    found = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.6)
-    return plain[found[0]] if found else ""
+    found = difflib.get_close_matches(wanted, plain, n=3, cutoff=0.6)
+    return next((plain[name] for name in found if _is_near(wanted, name)), "")
+
+
+def _is_near(word: str, known: str) -> bool:
+    """Return whether few letters were mistyped, or one of the words is the beginning of the other.
+
+    Words that merely share letters, such as ``canary`` and ``near``, are not near.
+    """
+    short, long = sorted((word, known), key=len)
+    return (len(short) > 2 and long.startswith(short)) or _edits(word, known) <= 1 + len(word) // 4
+
+
+def _edits(word: str, other: str) -> int:
+    """Return the fewest letters to insert, leave out, replace, or exchange with their neighbour (optimal alignment)."""
+    earlier: list[int] = []
+    before = list(range(len(other) + 1))
+    for i, letter in enumerate(word, start=1):
+        row = [i]
+        for j, wanted in enumerate(other, start=1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and word[i - 2] == wanted:
+                cost = min(cost, earlier[j - 2] + 1)
+            row.append(cost)
+        earlier, before = before, row
+    return before[-1]
 
 
 def one_of(word: str, known: Iterable[str]) -> str:
