@@ -163,10 +163,16 @@ def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_its
         (["frobnicate"], "cress: there is no verb 'frobnicate' (see: cress -h)"),
         (["groups", "aply", "f"], "cress groups: there is no verb 'aply' (did you mean apply?)"),
         (["jobs", "--state", "runing"], "cress jobs: --state: 'runing' is not one of waiting, running, succeeded, "),
-        (["simulate", "x.swf", "--events", "now"], "cress simulate: --events: 'now' is not one of together, one-by-one"),
+        (
+            ["simulate", "x.swf", "--events", "now"],
+            "cress simulate: --events: 'now' is not one of together, one-by-one",
+        ),
         (["jobs", "--stat"], "cress jobs: there is no option --stat (did you mean --state?)"),
         (["--frob"], "cress: there is no option --frob (see: cress -h)"),
-        (["logs", "1", "--tail", "5"], "cress logs: there is no option --tail (did you mean `cress logs JOB | tail -n 20`?)"),
+        (
+            ["logs", "1", "--tail", "5"],
+            "cress logs: there is no option --tail (did you mean `cress logs JOB | tail -n 20`?)",
+        ),
         (["squeue"], "cress: there is no verb 'squeue' (did you mean jobs?)"),
         (["submit"], "cress submit: FILE: is missing (see: cress submit -h)"),
         (["run"], "cress run: COMMAND: is missing (see: cress run -h)"),

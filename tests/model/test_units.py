@@ -284,6 +284,24 @@ def test_the_closest_word_ignores_case_and_underscores() -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("nmae", "name"),
+        ("resorce", "resource"),
+        ("evnironment", "environment"),
+        ("network", "network_adjacent"),
+        # They share letters with a key, and nothing else.
+        ("surge", ""),
+        ("canary", ""),
+        ("progress_deadline", ""),
+    ],
+)
+def test_a_word_is_suggested_only_if_it_is_near(word: str, near: str) -> None:
+    known = ["name", "resource", "environment", "network_adjacent", "near", "deadline", "nodes", "rank"]
+    assert closest(word, known) == near
+
+
+@pytest.mark.parametrize(
     ("duration", "told"),
     [
         (18_862_119, "18s"),

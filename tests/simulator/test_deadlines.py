@@ -62,10 +62,18 @@ def test_jobs_of_a_chronus_trace_come_in_minutes_with_their_deadlines(tmp_path: 
 
 @pytest.mark.parametrize(
     ("kind", "times", "minutes"),
-    [("soft", "60-120-240", 60), ("Soft", "60;120", 60), ("soft", "-1", None), ("strict", "0", None), ("best", "9", None)],
+    [
+        ("soft", "60-120-240", 60),
+        ("Soft", "60;120", 60),
+        ("soft", "-1", None),
+        ("strict", "0", None),
+        ("best", "9", None),
+    ],
 )
 def test_a_soft_deadline_is_the_first_of_its_times(tmp_path: Path, kind: str, times: str, minutes: int | None) -> None:
-    (tmp_path / "jobs.csv").write_text(f"{HEADER}\n0,a,1,0,9,x,30,8,60,10,0,strict\n1,a,1,0,9,x,30,8,{times},10,0,{kind}\n")
+    (tmp_path / "jobs.csv").write_text(
+        f"{HEADER}\n0,a,1,0,9,x,30,8,60,10,0,strict\n1,a,1,0,9,x,30,8,{times},10,0,{kind}\n"
+    )
     work = load_workload(str(tmp_path / "jobs.csv"), None, 1)
     assert work.deadline is not None
     assert work.deadline.tolist()[1] == (NO_LIMIT if minutes is None else minutes * MINUTE)
@@ -130,7 +138,10 @@ def test_a_load_above_1_is_told_with_its_dimension_unless_it_says_nothing() -> N
     assert overload(workload(whole), np.arange(0)) is None
     dense = [LogJob(i, 2, 4, 2) for i in range(100)]
     assert overload(workload(dense), np.arange(100)) is None
-    assert overload(workload([LogJob(i, 2, 6, 2) for i in range(100)]), np.arange(100)) == ("cpu", pytest.approx(1.2, rel=0.02))
+    assert overload(workload([LogJob(i, 2, 6, 2) for i in range(100)]), np.arange(100)) == (
+        "cpu",
+        pytest.approx(1.2, rel=0.02),
+    )
 
 
 def test_the_load_of_a_trace_with_other_times_cannot_be_changed(tmp_path: Path) -> None:

@@ -240,7 +240,10 @@ THINK_TIMES = {
     "not before the log": ([_after(swf_line(2, 90, 10, 1, 20), 1, 7)], [90]),
     "parts of seconds": ([_after(swf_line(2, 0, 10, 1, 20), 1, 7.9)], [37]),
     "a chain": ([_after(swf_line(2, 0, 10, 1, 20), 1, 7), _after(swf_line(3, 0, 10, 1, 20), 2, 3)], [37, 50]),
-    "one behind it without": ([_after(swf_line(2, 0, 10, 1, 20), 1, 7), _after(swf_line(3, 0, 10, 1, 20), 2)], [37, 47]),
+    "one behind it without": (
+        [_after(swf_line(2, 0, 10, 1, 20), 1, 7), _after(swf_line(3, 0, 10, 1, 20), 2)],
+        [37, 47],
+    ),
     "behind one that never fits": ([swf_line(2, 0, 9, 99, 9), _after(swf_line(3, 5, 10, 1, 20), 2, 7)], [None, 5]),
 }
 

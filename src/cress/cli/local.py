@@ -241,7 +241,6 @@ class LocalCluster:
 
             _wait(self._children, joined, "the executors do not join")
 
-
     def _forget_earlier(self) -> None:
         """Forget the executors of an earlier start with more of them, unless tasks may still run there."""
         from cress.client import ClientError

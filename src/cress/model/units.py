@@ -241,7 +241,9 @@ def _from_clock(clock: re.Match[str]) -> str:
     orders = ["hms"] if days is not None or len(parts) == 3 else ["ms", "hm"]
     meant = [
         "".join(
-            f"{int(number)}{unit}" for number, unit in zip([days or "0", *parts], "d" + order, strict=False) if int(number)
+            f"{int(number)}{unit}"
+            for number, unit in zip([days or "0", *parts], "d" + order, strict=False)
+            if int(number)
         )
         for order in orders
     ]

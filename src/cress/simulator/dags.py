@@ -47,8 +47,8 @@ class Dags:
 def ready_times(workload: Workload, end: Ints) -> Ints:
     """Return the time when each job ``[n]`` could start; ``NOT_YET``: never.
 
-    This is its submission, or the last end of its predecessors and its think time. ``end`` ``[n]`` are the ends of jobs, ``NOT_YET`` for
-    jobs that did not finish.
+    This is its submission, or the last end of its predecessors and its think time. ``end`` ``[n]``
+    are the ends of jobs, ``NOT_YET`` for jobs that did not finish.
     """
     if workload.after is None:
         return workload.submit

@@ -149,8 +149,7 @@ class DirectRun:
             time = next_end()
             if position < n and (time is None or submit[position] < time):
                 time = submit[position]
-            if later and (due := later.next()) is not None and (time is None or due < time):
-                time = due
+            time = later.earliest(time)
             if outages and (time is None or outages[-1][0] < time):
                 time = outages[-1][0]
             wake = next_wakeup()
@@ -169,10 +168,7 @@ class DirectRun:
             while position < n and submit[position] == now:
                 position += 1
             before = self._starts_seen
-            batch = on_time[first:position]
-            if later:
-                batch += later.take(now)
-            step(now, batch, wake is not None and wake <= now)
+            step(now, on_time[first:position] + later.take(now), wake is not None and wake <= now)
             if devices is not None:
                 devices.look(now)
             if self._starts_seen != before or self._running.heap:

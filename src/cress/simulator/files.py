@@ -12,7 +12,6 @@ from typing import IO
 
 from cress.model.errors import InputError
 
-
 # The files of one run.
 RESULTS = ("summary.json", "jobs.csv", "dags.csv", "attempts.csv")
 

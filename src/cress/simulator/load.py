@@ -43,7 +43,9 @@ def overload(workload: Workload, jobs: Ints) -> tuple[str, float] | None:
     longest = int(chosen.run.max())
     loads = [
         (work / (whole * room), work / (whole * (room + longest)), name)
-        for work, whole, name in zip(demand(chosen), workload.cluster.total(), workload.cluster.dimensions.names, strict=True)
+        for work, whole, name in zip(
+            demand(chosen), workload.cluster.total(), workload.cluster.dimensions.names, strict=True
+        )
         if whole
     ]
     load, lasting, name = max(loads)

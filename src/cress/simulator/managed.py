@@ -123,8 +123,7 @@ class ManagedRun:
             time = running.next_end()
             if position < n and (time is None or submit[position] < time):
                 time = submit[position]
-            if (think := self._later.next()) is not None and (time is None or think < time):
-                time = think
+            time = self._later.earliest(time)
             if timed and (time is None or timed[-1][0] < time):
                 time = timed[-1][0]
             due = self._rounds.next()
@@ -135,7 +134,9 @@ class ManagedRun:
                 if wake <= now:
                     raise RuntimeError(f"the machine wants to be woken at {wake} µs, but it is {now} µs already")
                 time = wake
-            if time is None or (time > self._moved + PATIENCE and self._is_stuck(position < n or self._later.next() is not None)):
+            if time is None or (
+                time > self._moved + PATIENCE and self._is_stuck(position < n or self._later.next() is not None)
+            ):
                 break
             self._log.look(now, until=time)
             now = time

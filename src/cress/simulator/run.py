@@ -79,7 +79,8 @@ def plans(request: Request, groups: Sequence[Path]) -> list[Plan]:
 def _named(plan: Plan, name: str) -> Plan:
     """Return the plan with the name of its groups in the labels of its runs."""
     choices = tuple(
-        dataclasses.replace(choice, label=f"{choice.label} {name}" if len(plan.choices) > 1 else name) for choice in plan.choices
+        dataclasses.replace(choice, label=f"{choice.label} {name}" if len(plan.choices) > 1 else name)
+        for choice in plan.choices
     )
     return dataclasses.replace(plan, choices=choices)
 

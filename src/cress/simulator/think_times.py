@@ -47,6 +47,13 @@ class LaterSubmissions:
         """Return the time of the next of these submissions that is known; ``None`` if none is."""
         return self._due[0][0] if self._due else None
 
+    def earliest(self, time: int | None) -> int | None:
+        """Return the earlier one of a time and of the next of these submissions; ``None``: never."""
+        if not self._due:
+            return time
+        due = self._due[0][0]
+        return due if time is None or due < time else time
+
     def ended(self, position: int, now: int) -> None:
         """Note that a job has ended, in any way; jobs behind it come to their think times."""
         for i in self._behind.pop(position, ()):

@@ -19,7 +19,6 @@ from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
 from cress.protocol.job_views import JobView
 
-
 # The least part of a core that tasks ask for, in thousandths, and the memory of a task that names no resource.
 CORE, LEAST_PART, MEMORY = 1000, 100, "512M"
 

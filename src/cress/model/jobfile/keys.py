@@ -129,7 +129,10 @@ TABLE = (
         values.job_name,
         into=JOB_AND_RUN,
         step=False,
-        about="name: letters, digits, `.`, `_`, `-`, at most 128; not an id such as `12` or `12.3`. Several jobs may have the same name",
+        about=(
+            "name: letters, digits, `.`, `_`, `-`, at most 128; not an id such as `12` or `12.3`. "
+            "Several jobs may have the same name"
+        ),
         default="that of the program",
     ),
     Key(

@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from cress.model.attributes import check_tolerances
 from cress.model.errors import MAX_ERRORS, InputError, InputErrors
+from cress.model.foreign_words import UNLIMITED
 from cress.model.group import MAX_GROUP_NAME_LENGTH
 from cress.model.job import Condition, JobType, OnPartition
 from cress.model.resources import Dimensions, Measure, ResourceVector
 from cress.model.times import DAY, HOUR
-from cress.model.foreign_words import UNLIMITED
 from cress.model.units import format_duration, one_of, parse_amount, parse_count, parse_duration
 from cress.model.vectors import parse_vector
 

@@ -2,8 +2,8 @@
 
 One job a row: ``job_id,user,num_gpu,submit_time,duration,expect_time_list,job_type,…``. Times are minutes. The user is
 a virtual cluster, which becomes a group with a quota by its demand. A strict or soft job should have ended
-``expect_time_list`` after its submission. The scheduler of that work knows how long jobs run, so run times are time limits. Without ``--cluster``
-there are nodes of eight GPUs, as many as the load requires.
+``expect_time_list`` after its submission. The scheduler of that work knows how long jobs run, so run times are time
+limits. Without ``--cluster`` there are nodes of eight GPUs, as many as the load requires.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections import defaultdict
 from dataclasses import replace
 from math import ceil, gcd
 from pathlib import Path
+
+import numpy as np
 
 from cress.model.errors import InputError
 from cress.model.group import Group, Quota
@@ -48,11 +50,11 @@ def load(path: Path, cluster: SimulatedCluster | None, load: float | None = None
     notes.add("no time limits in the trace", count=1)
     if cluster is None:
         work = demand(workload)[index]
-        number = ceil(work / max(1, span(workload)) / (load or DEFAULT_LOAD) / (GPUS_OF_NODE * CORE))
-        # No more than all jobs together need, or jobs that are submitted at once would have an endless cluster.
-        asks = [request[index] for request in workload.requests]
-        every = sum(asks[i] * n for i, n in zip(workload.request_index.tolist(), workload.tasks.tolist(), strict=True))
-        number = min(number, ceil(every / (GPUS_OF_NODE * CORE)))
+        # Jobs that are all submitted at once have no load: they get room for all of them.
+        asks = np.array([request[index] for request in workload.requests], dtype=np.float64)
+        at_once = float((asks[workload.request_index] * workload.tasks).sum())
+        cores = work / span(workload) / (load or DEFAULT_LOAD) if span(workload) else at_once
+        number = ceil(cores / (GPUS_OF_NODE * CORE))
         workload = replace(workload, cluster=_nodes(max(number, _most_nodes(workload))))
     return replace(workload, groups=_groups(workload, index))
 
