@@ -32,7 +32,8 @@ Examples:
 \b
 DONE counts ended tasks; for a service its ready tasks, for a dag the steps that succeeded. TIME is the time since the
 first task started. DEADLINE is the time until the deadline minus the time that the job still needs: green if the
-deadline will be met, yellow if it is at risk, red if it cannot be met. --family lists members of services and databases.
+deadline will be met, yellow if it is at risk, red if it cannot be met. --family lists members of services and
+databases.
 Columns: id, name, type, group, user, state, done, running, age, time, deadline, reason; a narrow terminal leaves some
 out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
