@@ -74,10 +74,10 @@ class InOrder(TyperGroup):
 
     def main(self, *args: Any, **more: Any) -> Any:
         """Run the command; mistakes in its words are reported as all others, on one line."""
-        if not more.get("standalone_mode", True):
-            return super().main(*args, **more)
+        if not more.pop("standalone_mode", True):
+            return super().main(*args, **(more | {"standalone_mode": False}))
         try:
-            code = super().main(*args, **more, standalone_mode=False)
+            code = super().main(*args, **(more | {"standalone_mode": False}))
         except Exception as error:
             text = usage_error(error)
             if text is None:

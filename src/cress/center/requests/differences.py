@@ -51,7 +51,9 @@ def _mapping(source: str) -> dict[str, Any]:
         decoded = msgspec.json.decode(source) if source else {}
     except msgspec.DecodeError:
         return {}
-    return {_KEYS.get(plain(key), key): value for key, value in decoded.items()} if isinstance(decoded, dict) else {}
+    if not isinstance(decoded, dict):
+        return {}
+    return {_KEYS.get(plain(str(key)), str(key)): value for key, value in decoded.items()}
 
 
 def _means_the_same(key: str, before: tuple[Job, Run], after: tuple[Job, Run]) -> bool:

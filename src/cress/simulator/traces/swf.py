@@ -186,7 +186,8 @@ def _workload(
     notes.add("requested memory", [number for number in line.tolist() if number in feedback.memory])
     if cluster is None:
         used = np.where(allocated > 0, allocated, procs).astype(np.int64)
-        starts = _starts(submit + np.maximum(wait, 0), wait >= 0, run, after, think, order)
+        first: Floats = np.asarray(submit + np.maximum(wait, 0), dtype=np.float64)
+        starts = _starts(first, wait >= 0, np.asarray(run, dtype=np.float64), after, think, order)
         largest, peak = int(procs.max()), _peak(starts, starts + run, used)
         known = bool((wait >= 0).all())
         cluster = _one_node(_processors(header, max(largest, peak), known=known, notes=notes))
