@@ -78,7 +78,8 @@ APPLY = CallRow(
     about=(
         'creates or updates services, databases and cron jobs, by group and name; the answer is `{"jobs": [{"id", '
         '"name", "what", "note", "version", "updating", "changes"}]}`, where `what` is `created`, `updated`, '
-        "`scaled` or `unchanged`, and `updating` says that `version` of a service or database is not ready as a whole yet. "
+        "`scaled` or `unchanged`, and `updating` says that `version` of a service or database is not ready as a "
+        "whole yet. "
         '`changes` are the keys that differ, each as `{"key", "before", "after"}` in the spelling of the files; `null` '
         "means not given. All jobs are checked "
         "before the first change; if one of them is changed by another request at the same time, "
