@@ -88,6 +88,7 @@ def test_tasks_that_were_stopped_with_it_run_again_when_it_is_up_again(home: Clu
     assert up.stop()[0] == 0
 
 
+@pytest.mark.long
 def test_with_fewer_executors_those_of_before_are_forgotten(home: Cluster) -> None:
     up = Up(home)
     with up.client() as client:
