@@ -153,7 +153,7 @@ def test_a_drained_node_is_emptied(center: Center) -> None:
         (launch,) = executor.launches()
         executor.started(launch.attempt)
         node = center.post("/v1/nodes/n1/drain", {"deadline": 0.05, "reason": "new disk"})
-        assert (node["state"], node["running"]) == ("cordoned", 1)
+        assert (node["state"], node["running"]) == ("draining", 1)
         assert node["reason"].startswith("draining: new disk; running tasks are ")
         assert executor.stops().stops[0].attempt == launch.attempt
         assert "deadline" in center.post("/v1/nodes/n1/drain", {"deadline": -1}, 422)["message"]

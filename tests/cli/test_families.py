@@ -173,7 +173,7 @@ def test_the_steps_of_a_dag_are_a_tree() -> None:
     tasks = TaskCounts(total=6, waiting=2, running=2, succeeded=1, failed=1)
     of_dag = view("dag", tasks, dag=DagView(steps=steps, resumed=1))
     told = texts(families.facts_of(of_dag, NOW))
-    assert told == [("Progress", "[######..............] 2 of 6 steps"), ("Resumes", "job 1")]
+    assert told == [("Progress", "[###.................] 1 of 6 steps succeeded, 1 failed"), ("Resumes", "job 1")]
     assert ("Steps", "6: 2 waiting, 2 running, 1 succeeded, 1 failed") in texts(job.about(of_dag, NOW))
 
 

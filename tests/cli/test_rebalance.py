@@ -85,7 +85,7 @@ def test_a_round_says_what_was_done_and_what_not(capsys: pytest.CaptureFixture[s
         (("--for", "5", "--goal", "nodes"), "cannot be combined with --for"),
         (("--max-moves", "0"), "--max-moves"),
         (("--max-lost", "-1"), "--max-lost"),
-        (("--force",), "No such option"),
+        (("--force",), "there is no option --force"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_a_center_is_asked(

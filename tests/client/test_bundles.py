@@ -13,6 +13,33 @@ from cress.client.retries import RetryBudget
 from tests.client.server import serving
 
 
+def part(state: str, cores: float, used: float) -> dict[str, object]:
+    """A node with so many cores, of which tasks use some."""
+    amounts = {"capacity_amounts": {"cpu": round(cores * 1000)}, "used_amounts": {"cpu": round(used * 1000)}}
+    return {"name": f"{state}{cores}-{used}", "state": state, **amounts}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "request_"),
+    [
+        ([part("up", 2, 0), part("up", 2, 1.5)], ""),
+        ([part("up", 2, 1), part("up", 2, 1.5)], ""),
+        ([part("up", 2, 1.3), part("up", 2, 1.55)], "<0.7, 512M>"),
+        ([part("up", 2, 1.32)], "<0.6, 512M>"),
+        ([part("up", 2, 1.9)], "<0.1, 512M>"),
+        ([part("up", 2, 1.95)], ""),
+        ([part("up", 2, 2)], ""),
+        ([part("away", 2, 1.5), part("cordoned", 4, 0)], ""),
+        ([part("away", 2, 0), part("up", 2, 1.5)], "<0.5, 512M>"),
+        ([], ""),
+    ],
+)
+def test_where_no_whole_core_is_free_a_map_asks_for_a_part(nodes: list[dict[str, object]], request_: str) -> None:
+    with serving() as server, Http(server.url, "secret") as http:
+        server.body = {"nodes": nodes}
+        assert bundles.part_of_a_core(PatientHttp(http, RetryBudget(0))) == request_
+
+
 def node(cores: int, state: str = "up") -> dict[str, object]:
     return {"name": f"{state}{cores}", "state": state, "capacity_amounts": {"cpu": cores * 1000}}
 

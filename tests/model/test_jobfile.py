@@ -248,6 +248,22 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
         {**LEAST, "time_limit": 0},
         "time_limit: a limit of 0 leaves no time to run (leave it out for no limit)",
     ),
+    *(
+        (
+            f"no limit in the word {word}",
+            {**LEAST, "time_limit": word},
+            f"time_limit: {word!r} is not a time limit (leave it out for no limit)",
+        )
+        for word in ("UNLIMITED", "infinite", -1)
+    ),
+    *(
+        (
+            f"the name {name}",
+            {**LEAST, "name": name},
+            f"name: '{name}' reads as the id of a {kind} (a name with a letter: run-12)",
+        )
+        for name, kind in (("12", "job"), (7, "job"), ("job-12", "job"), ("12.3", "task"))
+    ),
     (
         "a variable's name",
         {**LEAST, "environment": {"1A": "x"}},

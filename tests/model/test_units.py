@@ -222,6 +222,12 @@ def test_durations_are_read_and_written(text: str, duration: int, written: str) 
         ("-5s", "is negative"),
         ("5M", "did you mean min?"),
         ("2hors", "did you mean hours?"),
+        ("1-00:00:00", "'1-00:00:00' is not a duration (did you mean 1d? a duration such as"),
+        ("2-03:15", "did you mean 2d3h15m?"),
+        ("1-12", "did you mean 1d12h?"),
+        ("00:30:00", "did you mean 30m?"),
+        ("1:30", "did you mean 1m30s or 1h30m?"),
+        ("0:00", "did you mean 0s"),
         ("1 fortnight", "unknown unit 'fortnight' (a duration such as"),
         ("1h30", "has a number without a unit"),
         ("30m1h", "parts from large to small"),
@@ -291,6 +297,24 @@ def test_counts_outside_their_range_are_refused(text: str) -> None:
 def test_the_closest_word_ignores_case_and_underscores() -> None:
     assert closest("PREEMPTBELOV", ["preempt_above", "preempt_below"]) == "preempt_below"
     assert closest("zebra", ["preempt_above"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("nmae", "name"),
+        ("resorce", "resource"),
+        ("evnironment", "environment"),
+        ("network", "network_adjacent"),
+        # They share letters with a key, and nothing else.
+        ("surge", ""),
+        ("canary", ""),
+        ("progress_deadline", ""),
+    ],
+)
+def test_a_word_is_suggested_only_if_it_is_near(word: str, near: str) -> None:
+    known = ["name", "resource", "environment", "network_adjacent", "near", "deadline", "nodes", "rank"]
+    assert closest(word, known) == near
 
 
 @pytest.mark.parametrize(

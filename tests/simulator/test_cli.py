@@ -104,6 +104,72 @@ def test_groups_that_the_trace_does_not_know_stop_it_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.fixture
+def shared(tmp_path: Path) -> list[object]:
+    """Arguments: two groups with forty jobs of a core each, and a cluster of ten cores."""
+    rows = [f"{user}{i},0,100,1,{user}" for i in range(40) for user in ("ann", "bob")]
+    (tmp_path / "jobs.csv").write_text("\n".join(["job,submit,run,cpu,group", *rows]) + "\n")
+    (tmp_path / "cluster.yaml").write_text("nodes: [{name: n, resource: <10>}]\n")
+    for name, quotas in (("even", {"ann": 5, "bob": 5}), ("uneven", {"ann": 8, "bob": 1, "eve": 1})):
+        text = "".join(f"Name: {group}\nResourceQuota: {quota}\n\n" for group, quota in quotas.items())
+        (tmp_path / f"{name}.conf").write_text(text)
+    return [tmp_path / "jobs.csv", "--cluster", tmp_path / "cluster.yaml", "--out", tmp_path / "out"]
+
+
+def test_several_files_of_groups_are_compared_side_by_side(tmp_path: Path, shared: list[object]) -> None:
+    files = ["--groups", tmp_path / "even.conf", "--groups", tmp_path / "uneven.conf"]
+    result = cress("simulate", *shared, *files)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[0].split() == ["even", "uneven"]
+    assert "note: 1 × group without jobs: keeps its quota [eve] (uneven)" in result.stderr.splitlines()
+    waits = {}
+    for name in ("even", "uneven"):
+        summary = json.loads((tmp_path / "out" / name / "summary.json").read_text())
+        waits[name] = {group: own["wait_mean_s"] for group, own in summary["groups"].items()}
+    assert waits["even"]["ann"] == pytest.approx(waits["even"]["bob"], abs=60)
+    assert waits["uneven"]["ann"] < waits["uneven"]["bob"] - 100
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "50.0%, 80.0%" in report
+
+
+def test_the_runs_of_earlier_simulations_do_not_stay_beside_new_ones(tmp_path: Path, shared: list[object]) -> None:
+    out = tmp_path / "out"
+    groups = ["--groups", tmp_path / "even.conf"]
+    both = ["--policy", "FIFO", "--policy", "BackFill"]
+    assert cress("simulate", *shared, *groups, *both, "--attempts").returncode == 0
+    # What is not of the simulator stays, also in a folder of it.
+    (out / "notes").mkdir()
+    (out / "notes" / "summary.json").write_text('{"mine": 1}')
+    (out / "BackFill" / "mine.txt").write_text("x")
+    (out / "mine.txt").write_text("x")
+    assert cress("simulate", *shared, *groups, "--policy", "FIFO").returncode == 0
+    assert sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()) == [
+        "BackFill/mine.txt",
+        "FIFO/jobs.csv",
+        "FIFO/summary.json",
+        "mine.txt",
+        "notes/summary.json",
+        "report.html",
+    ]
+
+
+def test_a_file_of_groups_that_is_given_twice_is_refused(tmp_path: Path, shared: list[object]) -> None:
+    result = cress("simulate", *shared, "--groups", tmp_path / "even.conf", "--groups", tmp_path / "even.conf")
+    assert result.returncode == 2
+    assert result.stderr == f"cress simulate: --groups: {tmp_path}/even.conf is given twice (each file once)\n"
+
+
+def test_an_offered_load_above_1_is_a_warning(tmp_path: Path) -> None:
+    log = write_swf(tmp_path / "a.swf", [swf_line(i, 10 * i, 100, 10, 100) for i in range(1, 31)])
+    result = cress("simulate", log, "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.splitlines()[-1] == (
+        "warning: offered load above 1: the queue grows until the last submission, so waiting times depend on the "
+        "trace's length (10.34 times the cpu of the cluster)"
+    )
+    assert "10.34 times the cpu" in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_keys_and_columns_are_the_documented_ones(tmp_path: Path, log: Path) -> None:
     assert cress("simulate", log, "--out", tmp_path / "out").returncode == 0
     summary = json.loads((tmp_path / "out" / "FIFO" / "summary.json").read_text())

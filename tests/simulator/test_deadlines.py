@@ -15,7 +15,7 @@ from cress.simulator.clusterfile import load_cluster
 from cress.simulator.deadline_measures import tightness
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
 from cress.simulator.groups import VARIANTS
-from cress.simulator.load import at_load, load_of
+from cress.simulator.load import at_load, load_of, overload
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import NO_LIMIT, Workload
 from tests.simulator.builders import SECOND, swf_line, workload, write_swf
@@ -58,6 +58,27 @@ def test_jobs_of_a_chronus_trace_come_in_minutes_with_their_deadlines(tmp_path: 
         "1 × zero processors: left out (line 6)",
         "1 × no time limits in the trace: run times taken as time limits",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "minutes"),
+    [
+        ("soft", "60-120-240", 60),
+        ("Soft", "60;120", 60),
+        ("soft", "-1", None),
+        ("strict", "0", None),
+        ("best", "9", None),
+    ],
+)
+def test_a_soft_deadline_is_the_first_of_its_times(tmp_path: Path, kind: str, times: str, minutes: int | None) -> None:
+    (tmp_path / "jobs.csv").write_text(
+        f"{HEADER}\n0,a,1,0,9,x,30,8,60,10,0,strict\n1,a,1,0,9,x,30,8,{times},10,0,{kind}\n"
+    )
+    work = load_workload(str(tmp_path / "jobs.csv"), None, 1)
+    assert work.deadline is not None
+    assert work.deadline.tolist()[1] == (NO_LIMIT if minutes is None else minutes * MINUTE)
+    soft = "1 × soft deadline: first of its times taken as deadline (line 3)"
+    assert (soft in work.notes.sentences()) == (kind.lower() == "soft")
 
 
 def test_more_gpus_than_a_node_has_are_a_gang(tmp_path: Path) -> None:
@@ -105,6 +126,23 @@ def test_other_traces_get_a_load_by_the_times_between_submissions() -> None:
     assert denser.deadline is not None
     assert (denser.deadline // SECOND).tolist() == [250, 195, 230]
     assert load_of(denser) == pytest.approx(1.0)
+
+
+def test_a_load_above_1_is_told_with_its_dimension_unless_it_says_nothing() -> None:
+    whole = workload([LogJob(10 * i, 100, 10, 100) for i in range(11)])
+    assert told(whole, 11) == ("cpu", 11.0)
+    # Two of them alone are within what the cluster can do.
+    assert overload(whole, np.array([0, 10])) is None
+    assert told(workload([LogJob(0, 100, 10, 100)] * 5), 5) is None
+    assert told(whole, 0) is None
+    assert told(workload([LogJob(i, 2, 4, 2) for i in range(100)]), 100) is None
+    assert told(workload([LogJob(i, 2, 6, 2) for i in range(100)]), 100) == ("cpu", 1.2)
+
+
+def told(work: Workload, jobs: int) -> tuple[str, float] | None:
+    """The overload by the first jobs, with one decimal."""
+    found = overload(work, np.arange(jobs))
+    return None if found is None else (found[0], round(found[1], 1))
 
 
 def test_the_load_of_a_trace_with_other_times_cannot_be_changed(tmp_path: Path) -> None:

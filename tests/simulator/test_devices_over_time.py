@@ -29,7 +29,7 @@ def replay(folder: Path, jobs: str, nodes: str = NODES) -> tuple[dict[str, float
     (folder / "nodes.csv").write_text(nodes)
     (folder / "jobs.csv").write_text(jobs)
     request = Request(trace=str(folder / "jobs.csv"), cluster=folder / "nodes.csv", out=folder / "out")
-    (result,) = run_all(plan(request))
+    ((result, _),) = run_all([plan(request)])
     return result.analysis.summary, result.run.history.devices, (folder / "out" / "report.html").read_text()
 
 

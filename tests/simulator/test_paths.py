@@ -76,7 +76,7 @@ def table(history: AttemptHistory) -> list[tuple[int, int, int, int, int, str]]:
 
 @st.composite
 def workloads(draw: st.DrawFn) -> Workload:
-    """Arrays and gangs of two groups that preempt each other, dependencies, and nodes that fail and return."""
+    """Arrays and gangs of two groups that preempt each other, dependencies, think times, and nodes that come and go."""
     n = draw(st.integers(1, 12))
     jobs, tasks, gang, after = [], [], [], []
     now = 0
@@ -105,7 +105,16 @@ def workloads(draw: st.DrawFn) -> Workload:
         )
         for name, quota, policy in zip("ab", draw(st.sampled_from([(6, 6), (2, 10)])), policies, strict=True)
     )
-    return tidy(replace(work, after=tuple(after) if any(after) else None, groups=groups, killed=killed))
+    think = [draw(st.sampled_from([0, 0, 3, 30])) if firsts else 0 for firsts in after]
+    return tidy(
+        replace(
+            work,
+            after=tuple(after) if any(after) else None,
+            think=np.array(think, dtype=np.int64) * SECOND if any(think) else None,
+            groups=groups,
+            killed=killed,
+        )
+    )
 
 
 @examples(20)

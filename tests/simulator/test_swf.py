@@ -63,6 +63,10 @@ CASES = {
         [swf_line(1, 0, 300, 4, 200)],
         "1 × run time above time limit: run cut at the limit (line 3)",
     ),
+    "a requested time of 0": (
+        [swf_line(1, 0, 100, 4, 0)],
+        "1 × unknown requested time: run time taken as time limit (line 3)",
+    ),
     "a job that ran for no time": ([swf_line(1, 0, 0, 4, 200)], None),
     "out of order": (
         [swf_line(1, 50, 1, 1, 9), swf_line(2, 40, 1, 1, 9), swf_line(3, 60, 1, 1, 9)],
@@ -98,10 +102,44 @@ def test_jobs_of_one_second_keep_the_order_of_the_file(tmp_path: Path) -> None:
     assert load_workload(str(write_swf(tmp_path / "a.swf", lines)), None, 1).ids == ["7", "9", "8", "6"]
 
 
-def test_without_a_number_of_processors_the_largest_job_counts(tmp_path: Path) -> None:
-    work = load_workload(str(write_swf(tmp_path / "a.swf", [GOOD, swf_line(2, 1, 1, 7, 9)], None)), None, 1)
-    assert work.cluster.nodes[0].capacity[0] == 7000
-    assert work.notes.sentences() == ["1 × number of processors not in the header: largest job taken"]
+def waited(line: str, wait: float) -> str:
+    """A line of a log with the time between submission and start."""
+    cells = line.split()
+    cells[2] = str(wait)
+    return " ".join(cells)
+
+
+# Processors that a log used at once, and the header: the processors of the machine.
+PEAKS = {
+    "the largest job": ([waited(GOOD, 0), waited(swf_line(2, 200, 1, 7, 9), 0)], "", 7),
+    "jobs beside each other": ([waited(GOOD, 0), waited(swf_line(2, 50, 100, 7, 200), 20)], "", 11),
+    "one after the other": ([waited(GOOD, 0), waited(swf_line(2, 50, 100, 7, 200), 50)], "", 7),
+    "allocated, not requested": ([waited(swf_line(i, 0, 9, 2, 9, allocated=3), 0) for i in (1, 2)], "", 6),
+    "requested, as nothing is allocated": ([waited(swf_line(i, 0, 9, 2, 9, allocated=-1), 0) for i in (1, 2)], "", 4),
+    "without waits from the submission on": ([GOOD, swf_line(2, 1, 1, 7, 9)], "", 11),
+    "without a wait behind its preceding job": ([GOOD, swf_line(2, 1, 1, 7, 9)[:-5] + "5 -1"], "", 7),
+    "nodes of several processors": ([waited(swf_line(i, 0, 9, 2, 9), 0) for i in (1, 2)], "; MaxNodes: 2", 4),
+    "nodes, and waits that are not known": ([swf_line(i, 0, 9, 2, 9) for i in (1, 2)], "; MaxNodes: 3", 3),
+    "processors": ([waited(swf_line(i, 0, 9, 2, 9), 0) for i in (1, 2)], "; MaxNodes: 1\n; MaxProcs: 3", 3),
+}
+
+
+@pytest.mark.parametrize(("lines", "header", "processors"), PEAKS.values(), ids=PEAKS.keys())
+def test_without_a_number_of_processors_the_peak_of_use_counts(
+    tmp_path: Path, lines: list[str], header: str, processors: int
+) -> None:
+    work = load_workload(str(write_swf(tmp_path / "a.swf", [header, *lines], None)), None, 1)
+    assert work.cluster.nodes[0].capacity[0] == 1000 * processors
+    told = [f"1 × number of processors not in the header: peak of the processors in use at once taken [{processors}]"]
+    assert work.notes.sentences() == ([] if processors == 3 else told)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_costs_no_line(tmp_path: Path, packed: bool) -> None:
+    path = tmp_path / ("a.swf.gz" if packed else "a.swf")
+    text = b"\xef\xbb\xbf" + GOOD.encode() + b"\r\n"
+    path.write_bytes(gzip.compress(text) if packed else text)
+    assert load_workload(str(path), None, 1).ids == ["5"]
 
 
 def test_the_header_says_when_and_where(tmp_path: Path) -> None:
@@ -129,17 +167,18 @@ def _after(line: str, preceding: object, think: object = -1, memory: object = -1
     return " ".join(cells)
 
 
+NO_THINK_TIME = "think time: not waited for: there is no preceding job after whose end it begins"
 FEEDBACK = {
     "a preceding job": ([_after(swf_line(6, 0, 10, 1, 20), 5)], [(0,)], []),
     "think time": (
         [_after(swf_line(6, 0, 10, 1, 20), 5, 30)],
         [(0,)],
-        ["1 × think time: not added: the submit time is that of the log (line 4)"],
+        [],
     ),
     "a preceding job that is not there": (
         [_after(swf_line(6, 0, 10, 1, 20), 99, 5)],
         [()],
-        ["1 × unknown predecessor: not waited for (line 4)"],
+        ["1 × unknown predecessor: not waited for (line 4)", f"1 × {NO_THINK_TIME} (line 4)"],
     ),
     "one that was left out": (
         [swf_line(6, 0, -1, 1, 20), _after(swf_line(7, 0, 10, 1, 20), 6)],
@@ -155,7 +194,7 @@ FEEDBACK = {
     "requested memory": (
         [_after(swf_line(6, 0, 10, 1, 20), -1, 3, 1024)],
         [],
-        ["1 × requested memory: not asked for: a log has processors only (line 4)"],
+        [f"1 × {NO_THINK_TIME} (line 4)", "1 × requested memory: not asked for: a log has processors only (line 4)"],
     ),
 }
 
@@ -175,6 +214,66 @@ def test_a_job_starts_when_its_preceding_job_is_over_even_if_that_was_cut(tmp_pa
     plan = run.plan(Request(trace=str(write_swf(tmp_path / "a.swf", lines)), out=tmp_path / "out"))
     times = run.simulate(plan, plan.choices[0]).analysis.times
     assert (times.start // SECOND).tolist() == [0, 30]
+
+
+def test_the_small_log_of_an_attack_is_simulated_with_all_its_times(tmp_path: Path) -> None:
+    # The second job is submitted 5 s after the end of the first; the predecessor of the third does not exist.
+    (tmp_path / "a.swf").write_text(
+        "1 0 -1 10 1 -1 -1 1 20 -1 1 1 1 -1 1 -1 -1 -1\n"
+        "2 0 -1 10 1 -1 -1 1 20 -1 1 1 1 -1 1 -1 1 5\n"
+        "3 0 -1 10 1 -1 -1 1 20 -1 1 1 1 -1 1 -1 99 5\n"
+    )
+    plan = run.plan(Request(trace=str(tmp_path / "a.swf"), out=tmp_path / "out"))
+    result = run.simulate(plan, plan.choices[0])
+    assert (result.analysis.times.start // SECOND).tolist() == [0, 15, 0]
+    assert result.analysis.summary["wait_mean_s"] == 0
+    assert result.notes.sentences() == [
+        "1 × unknown predecessor: not waited for (line 3)",
+        f"1 × {NO_THINK_TIME} (line 3)",
+        "1 × number of processors not in the header: peak of the processors in use at once taken [2]",
+    ]
+
+
+# Submissions of the jobs behind one that runs from 0 to 30, and when they start.
+THINK_TIMES = {
+    "after the end": ([_after(swf_line(2, 0, 10, 1, 20), 1, 7)], [37]),
+    "not before the log": ([_after(swf_line(2, 90, 10, 1, 20), 1, 7)], [90]),
+    "parts of seconds": ([_after(swf_line(2, 0, 10, 1, 20), 1, 7.9)], [37]),
+    "a chain": ([_after(swf_line(2, 0, 10, 1, 20), 1, 7), _after(swf_line(3, 0, 10, 1, 20), 2, 3)], [37, 50]),
+    "one behind it without": (
+        [_after(swf_line(2, 0, 10, 1, 20), 1, 7), _after(swf_line(3, 0, 10, 1, 20), 2)],
+        [37, 47],
+    ),
+    "behind one that never fits": ([swf_line(2, 0, 9, 99, 9), _after(swf_line(3, 5, 10, 1, 20), 2, 7)], [None, 5]),
+}
+
+
+@pytest.mark.parametrize("path", ["together", "one-by-one", "lifecycle"])
+@pytest.mark.parametrize(("lines", "starts"), THINK_TIMES.values(), ids=THINK_TIMES.keys())
+def test_a_think_time_begins_with_the_end_of_the_preceding_job(
+    tmp_path: Path, lines: list[str], starts: list[int | None], path: str
+) -> None:
+    log = write_swf(tmp_path / "a.swf", [swf_line(1, 0, 30, 1, 30), *lines])
+    cluster = None
+    if path == "lifecycle":
+        nodes = "nodes: [{name: n, resource: <10>}, {name: o, resource: <1>}]\noutages: [{node: o, from: 0s, to: 1s}]\n"
+        (cluster := tmp_path / "c.yaml").write_text(nodes)
+    order = "one-by-one" if path == "one-by-one" else "together"
+    plan = run.plan(Request(trace=str(log), out=tmp_path / "out", cluster=cluster, events=order))
+    times = run.simulate(plan, plan.choices[0]).analysis.times
+    found = [int(begun) // SECOND if tries else None for begun, tries in zip(times.start, times.attempts, strict=True)]
+    by_id = dict(zip(plan.workload.ids, found, strict=True))
+    assert [by_id[str(2 + i)] for i in range(len(starts))] == starts
+
+
+def test_a_job_with_a_think_time_is_queued_behind_those_submitted_before_it(tmp_path: Path) -> None:
+    # One processor: the third job was submitted while the user of the second still thought.
+    lines = [swf_line(1, 0, 30, 1, 30), _after(swf_line(2, 0, 10, 1, 20), 1, 5), swf_line(3, 32, 60, 1, 60)]
+    plan = run.plan(Request(trace=str(write_swf(tmp_path / "a.swf", lines, 1)), out=tmp_path / "out"))
+    result = run.simulate(plan, plan.choices[0])
+    assert (result.analysis.times.start // SECOND).tolist() == [0, 92, 32]
+    # 92 - 35: from the submission on, not from the end of the first job.
+    assert result.analysis.summary["wait_max_s"] == 57
 
 
 def test_preceding_jobs_in_a_circle_are_refused_with_their_column(tmp_path: Path) -> None:

@@ -54,6 +54,12 @@ ROWS = {
         "b,0,1h,2h,ops,ann,3,2,true,2,4X,0\n",
         "1 × malformed line: left out (line 3) [memory: '4X' has an unknown unit 'X']",
     ),
+    "a time limit of Slurm": (
+        "b,0,1h,1-00:00:00,ops,ann,3,2,true,2,4G,0\n",
+        "1 × malformed line: left out (line 3) [time_limit: '1-00:00:00' is not a duration (did you mean 1d?)]",
+    ),
+    "no time limit, as 0": ("b,0,1h,0,ops,ann,3,2,true,2,4G,0\n", None),
+    "no time limit, as -1": ("b,0,1h,-1,ops,ann,3,2,true,2,4G,0\n", None),
     "a negative priority": ("b,0,1h,2h,ops,ann,-3,2,true,2,4G,0\n", None),
     "half a task": (
         "b,0,1h,2h,ops,ann,3,0.5,true,2,4G,0\n",

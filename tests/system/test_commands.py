@@ -374,7 +374,10 @@ def test_a_wrong_token_is_refused(shared: Cluster) -> None:
         url = client.url
     done = shared.cress("jobs", CRESS_URL=url, CRESS_TOKEN="wrong")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "does not accept this token: wrong cluster or wrong token; the token was not sent" in done.stderr
+    assert (
+        f"the center at {url}/ does not know this token: wrong cluster or wrong token. The token was not" in done.stderr
+    )
+    assert "Take one from `cress token create`" in done.stderr
     assert done.stderr.count("\n") == 1
     done = shared.cress("jobs", CRESS_URL=url)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -76,14 +76,17 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
         wait_until(lambda: ready() == (3, 3, 3), "three ready tasks")
         assert members < {task.job for task in client.tasks(1).tasks}
         assert said(own.cress("apply", "--dry-run", "shop.yaml")) == [
-            "job 1 (shop) would be scaled; 3 to 2 tasks",
+            f"job 1 (shop) would be scaled; {BACK}",
+            "  tasks: 3 -> 2",
             "job 2 (ticker) unchanged",
         ]
 
         own.file("bad.yaml", SHOP.replace("exec sleep 1000", "echo boom; exit 1"))
-        assert said(own.cress("apply", "bad.yaml"))[0] == (
-            "job 1 (shop) is being updated to version 2 (follow it: cress job 1, or apply with --wait)"
-        )
+        assert said(own.cress("apply", "--diff", "bad.yaml"))[:3] == [
+            f"job 1 (shop) is being updated to version 2; {BACK} (follow it: cress job 1, or apply with --wait)",
+            "  tasks: 3 -> 2",
+            "  command: exec sleep 1000 -> echo boom; exit 1",
+        ]
         wait_until(lambda: client.job(1).service.returned, "the bad version being taken back")  # type: ignore[union-attr]
         wait_until(lambda: ready() == (2, 2, 2), "the good version")
         told = facts(own, "shop")
@@ -127,6 +130,9 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
         assert {task.state for task in client.tasks(1).tasks} == {"cancelled"}
         assert said(own.cress("apply", "shop.yaml"))[0].endswith("(shop) created")
         assert own.cress("cancel", "shop", "ticker").returncode == 0
+
+
+BACK = "back to 2 tasks from 3, which was set by scaling"
 
 
 def test_who_waits_for_an_apply_is_told_how_it_ended(own: Cluster) -> None:

@@ -88,6 +88,18 @@ def test_tasks_that_were_stopped_with_it_run_again_when_it_is_up_again(home: Clu
     assert up.stop()[0] == 0
 
 
+@pytest.mark.long
+def test_with_fewer_executors_those_of_before_are_forgotten(home: Cluster) -> None:
+    up = Up(home)
+    with up.client() as client:
+        assert sorted(node.name for node in client.nodes()) == ["node1", "node2"]
+    assert up.stop()[0] == 0
+    up = Up(home, "--executors", "1")
+    with up.client() as client:
+        assert [(node.name, node.state) for node in client.nodes()] == [("node1", "up")]
+    assert up.stop()[0] == 0
+
+
 def test_with_keep_tasks_they_go_on_and_are_taken_up_again(home: Cluster) -> None:
     up = Up(home, "--keep-tasks")
     run = script(home, 'echo "$CRESS_ATTEMPT" >> tries; until [ -e go ]; do sleep 0.05; done; exit 7')

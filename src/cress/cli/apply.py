@@ -23,12 +23,15 @@ EPILOG = """\
 Examples:
   cress apply shop.yaml
   cress apply --dry-run shop.yaml
+  cress apply --diff shop.yaml
   cress apply --wait --timeout 10min shop.yaml
 
 \b
 Each job of the files is compared with the live job of the same name and group. A missing job is created. A different
 one is updated without an interruption (docs/jobs.md), or scaled if only its number of tasks differs. An equal one stays
 as it is, and so do jobs that the files do not name. All files are checked before anything is changed.
+--dry-run and --diff show the keys that differ, each with the present value and that of the file. A number of tasks that
+`cress scale` has set is set back to that of the file, and the line of the job says so.
 An update replaces the tasks one by one as the new version becomes ready, and is rolled back if it does not.
 --wait ends when all tasks of the services and databases in the files have the new version and are ready. Ctrl-C ends
 the wait; the update goes on.
@@ -42,6 +45,9 @@ NOT_READY = 1
 def apply(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show the keys that differ from the running jobs, as --dry-run does.")
+    ] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the new versions are ready, or have failed.")
     ] = False,
@@ -79,6 +85,8 @@ def apply(
                 if not as_json:
                     for job in page.jobs:
                         print(_line(job, dry_run=dry_run, wait=wait), flush=True)
+                        for line in _differences(job) if diff or dry_run else ():
+                            print(line, flush=True)
                 elif not wait:
                     print_json(page)
                 interrupt.deliver()
@@ -102,6 +110,16 @@ def _line(job: AppliedJob, *, dry_run: bool, wait: bool) -> str:
         follow = "" if wait else f" (follow it: cress job {job.id}, or apply with --wait)"
         return f"{head} is being updated to version {job.version}{note}{follow}"
     return f"{head} {job.what}{note}"
+
+
+def _differences(job: AppliedJob) -> list[str]:
+    """Return a line for each key that differs: the present value, and that of the file."""
+    return [f"  {clean(change.key)}: {_value(change.before)} -> {_value(change.after)}" for change in job.changes]
+
+
+def _value(text: str | None) -> str:
+    """Return a value on one line."""
+    return "(not given)" if text is None else clean(text) or "(empty)"
 
 
 def _wait(
@@ -133,6 +151,10 @@ def _wait(
                         "name": job.name,
                         "what": job.what,
                         "note": job.note,
+                        "changes": [
+                            {"key": change.key, "before": change.before, "after": change.after}
+                            for change in job.changes
+                        ],
                         "version": job.version,
                         "ready": ended[job.id].ready,
                         "problem": ended[job.id].problem,

@@ -98,9 +98,10 @@ def _cron(cron: CronView, now: float) -> list[tuple[str, Cell]]:
 
 def _dag(view: JobView, dag: DagView) -> list[tuple[str, Cell]]:
     tasks = view.tasks
-    over = tasks.succeeded + tasks.failed + tasks.cancelled
-    filled = over * _BAR // tasks.total if tasks.total else _BAR
-    progress = f"[{'#' * filled}{'.' * (_BAR - filled)}] {over} of {count(tasks.total, 'step')}"
+    filled = tasks.succeeded * _BAR // tasks.total if tasks.total else _BAR
+    progress = f"[{'#' * filled}{'.' * (_BAR - filled)}] {tasks.succeeded} of {count(tasks.total, 'step')} succeeded"
+    others = (("failed", tasks.failed), ("cancelled", tasks.cancelled))
+    progress += "".join(f", {number} {word}" for word, number in others if number)
     return [
         ("Progress", progress),
         ("Resumes", f"job {dag.resumed}" if dag.resumed else ""),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cress.cli.common import job_id, task_id
 from cress.model.errors import InputError
+from cress.model.jobfile.values import READS_AS_ID
 
 if TYPE_CHECKING:
     from cress.client import Client, JobView
@@ -19,7 +20,7 @@ def job_named(client: Client, text: str) -> int:
 
     ``GROUP/NAME`` is a job of that group. Raise ``InputError`` if there is none, or several are alive.
     """
-    if text.removeprefix("job-").isdigit():
+    if READS_AS_ID.fullmatch(text) and "." not in text:
         return job_id(text)
     found = _find(client, text)
     if found is None:
@@ -34,7 +35,7 @@ def task_named(client: Client, text: str) -> tuple[int, int | None]:
     Names may contain dots.
     """
     head, _, tail = text.rpartition(".")
-    if text.removeprefix("job-").partition(".")[0].isdigit():
+    if READS_AS_ID.fullmatch(text):
         return task_id(text)
     found = _find(client, text)
     if found is not None:

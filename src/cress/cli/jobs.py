@@ -30,9 +30,10 @@ Examples:
   cress jobs --all --json | jq '.jobs[].name'
 
 \b
-DONE counts ended tasks; for a service its ready tasks, for a dag its ended steps. TIME is the time since the first task
-started. DEADLINE is the time until the deadline minus the time that the job still needs: green if the deadline will be
-met, yellow if it is at risk, red if it cannot be met. --family lists members of services and databases.
+DONE counts ended tasks; for a service its ready tasks, for a dag the steps that succeeded. TIME is the time since the
+first task started. DEADLINE is the time until the deadline minus the time that the job still needs: green if the
+deadline will be met, yellow if it is at risk, red if it cannot be met. --family lists members of services and
+databases.
 Columns: id, name, type, group, user, state, done, running, age, time, deadline, reason; a narrow terminal leaves some
 out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
@@ -141,7 +142,7 @@ def table(
 def row(job: JobView, now: float) -> list[Cell]:
     """Return the cells of one job; ``now`` in seconds since the epoch."""
     tasks = job.tasks
-    done = tasks.succeeded + tasks.failed + tasks.cancelled
+    done = tasks.succeeded if job.type == "dag" else tasks.succeeded + tasks.failed + tasks.cancelled
     run = "-" if job.started is None else duration((job.ended or now) - job.started)
     return [
         str(job.id),

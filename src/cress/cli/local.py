@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from cress.client import Client
 
 _T = TypeVar("_T")
+# The names of executors of local clusters.
+EXECUTOR = re.compile(r"node[1-9][0-9]*")
 
 
 class NotStarted(Exception):
@@ -112,6 +115,7 @@ class LocalCluster:
         for name in self.names:
             self._spawn(name, self._executor(name))
         self._wait_for_nodes()
+        self._forget_earlier()
         return self.endpoint
 
     @property
@@ -195,7 +199,7 @@ class LocalCluster:
         # A socket in the data directory is safe from others, while anyone can take the port when the center is down.
         center = f"unix:{setup.data.absolute() / self.endpoint.executor_socket}"
         command = ["executor", "--config", "", "--center", center, "--token-file", str(setup.data / "token")]
-        command += ["--name", name, "--data", str(setup.data / "executors" / name)]
+        command += ["--name", name, "--data", str(self._folder(name))]
         command += ["--resource", setup.resource or _part_of_this_machine(setup.executors)]
         number = self.names.index(name)
         command += ["--ports", _part_of_the_ports(number, setup.executors)]
@@ -236,6 +240,22 @@ class LocalCluster:
                 return up.issuperset(self.names) or None
 
             _wait(self._children, joined, "the executors do not join")
+
+    def _forget_earlier(self) -> None:
+        """Forget the executors of an earlier start with more of them, unless tasks may still run there."""
+        from cress.client import ClientError
+
+        with self.client() as client:
+            for node in client.nodes():
+                earlier = EXECUTOR.fullmatch(node.name) and node.name not in self.names
+                if earlier and node.state == "away" and not node.running and self._folder(node.name).is_dir():
+                    # It may come back, or get a task of the center's, at this very moment.
+                    with contextlib.suppress(ClientError):
+                        client.forget(node.name)
+
+    def _folder(self, name: str) -> Path:
+        """Return the data directory of an executor."""
+        return self.setup.data / "executors" / name
 
 
 def _wait(children: Iterable[_Child], look: Callable[[], _T | None], what: str) -> _T:

@@ -48,9 +48,10 @@ from cress.cli import (
     users,
     validate,
 )
+from cress.cli.errors import BAD_INPUT
 from cress.cli.programs import add_programs
-from cress.model.foreign_words import option_for, verb_for
-from cress.model.units import closest
+from cress.cli.usage_errors import usage_error
+from cress.model.foreign_words import verb_for
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
@@ -72,31 +73,24 @@ class InOrder(TyperGroup):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Run the verb; for the name of another system's option, the error gives the name in Cress."""
+    def main(self, *args: Any, **more: Any) -> Any:
+        """Run the command; mistakes in its words are reported as all others, on one line."""
+        if not more.pop("standalone_mode", True):
+            return super().main(*args, **(more | {"standalone_mode": False}))
         try:
-            return super().invoke(ctx)
+            code = super().main(*args, **(more | {"standalone_mode": False}))
         except Exception as error:
-            unknown = getattr(error, "option_name", "")
-            if unknown and hasattr(error, "possibilities"):
-                _explain(error, unknown)
-            raise
+            text = usage_error(error)
+            if text is None:
+                raise
+            typer.echo(text, err=True)
+            sys.exit(BAD_INPUT)
+        sys.exit(code if isinstance(code, int) else 0)
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Return the names of the verbs."""
         known = {name: position for position, name in enumerate(self.order)}
         return sorted(self.commands, key=lambda name: known.get(name, len(known)))
-
-
-def _explain(error: Any, unknown: str) -> None:
-    """Add the intended option to the error about an unknown one."""
-    context = error.ctx
-    options = [name for param in context.command.params for name in param.opts if name.startswith("--")]
-    near = closest(unknown.lstrip("-"), (name.lstrip("-") for name in options))
-    meant = option_for(unknown, context.info_name or "", options) or (f"--{near}" if near else "")
-    error.possibilities = ()
-    if meant:
-        error.message += f" (did you mean {meant}?)"
 
 
 app = typer.Typer(

@@ -72,7 +72,10 @@ def simulate(
         Path | None,
         typer.Option(metavar="FILE", help="Nodes (.yaml, .csv, .csv.gz); required for tables of jobs and job files."),
     ] = None,
-    groups: Annotated[Path | None, typer.Option(metavar="FILE", help="Groups. Default: those of the trace.")] = None,
+    groups: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Groups. Repeatable, to compare. Default: those of the trace."),
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -211,7 +214,6 @@ def simulate(
             trace=trace,
             out=out,
             cluster=cluster,
-            groups=groups,
             policies=tuple(policy or ()),
             options=tuple(option or ()),
             events=events.value,
@@ -224,11 +226,12 @@ def simulate(
             check=check,
             attempts=attempts,
         )
-        plan = run.plan(request)
+        plans = run.plans(request, groups or [])
         with runs_progress() as progress:
-            results = run.run_all(plan, progress)
+            planned = run.run_all(plans, progress)
+        results = [result for result, _ in planned]
         if as_json:
-            print(json.dumps([run.summary(result, plan) for result in results], indent=2))
+            print(json.dumps([run.summary(result, plan) for result, plan in planned], indent=2))
         else:
             _show(results, out)
         for sentence in run_notes(results):
@@ -380,7 +383,7 @@ def run_notes(results: Sequence[Result]) -> list[str]:
         label = result.run.label
         for sentence in result.notes.sentences():
             found.setdefault(f"note: {sentence}", []).append(label)
-        if warning := result.notes.warning(len(result.run.workload)):
+        for warning in result.notes.warnings(len(result.run.workload)):
             warnings.setdefault(f"warning: {warning}", []).append(label)
     return [
         sentence + ("" if len(labels) == len(results) else f" ({', '.join(labels)})")

@@ -29,6 +29,8 @@ STATES = {
     "up": "green",
     "overloaded": "yellow",
     "cordoned": "yellow",
+    "draining": "yellow",
+    "drained": "yellow",
     "away": "red",
     "free": "green",
     "shared": "yellow",

@@ -11,6 +11,8 @@ import typer
 from cress.cli.common import Json, count, print_json
 from cress.cli.errors import told
 from cress.model.errors import InputError, InputErrors
+from cress.model.foreign_words import resource_for
+from cress.model.vectors import GPU
 
 if TYPE_CHECKING:
     from cress.cli.jobfile import JobInFile
@@ -105,16 +107,18 @@ def _dimensions(entries: Iterable[JobInFile]) -> Dimensions:
         ]
         jobs = [entry.mapping, *(step for listed in steps for step in listed.values() if isinstance(step, Mapping))]
         for name in (name for job in jobs for name in _asked(job)):
-            if name.isascii() and name.isidentifier() and name not in known and not _mistyped(name, known):
+            if resource_for(name) == GPU:
+                found[GPU] = None
+            elif name.isascii() and name.isidentifier() and name not in known and not _mistyped(name, known):
                 found[name] = None
     return Dimensions(tuple(found)[: MAX_DIMENSIONS - len(BASE_DIMENSIONS)])
 
 
 def _mistyped(name: str, known: Sequence[str]) -> bool:
-    """Return whether the name is one of these with a typing error; ``gpu`` is not."""
+    """Return whether the name is one of these with a typing error, or its word in another system; ``gpu`` is not."""
     from difflib import get_close_matches
 
-    return bool(get_close_matches(name, known, n=1, cutoff=0.75))
+    return resource_for(name) not in ("", name) or bool(get_close_matches(name, known, n=1, cutoff=0.75))
 
 
 def _asked(job: Mapping[str, object]) -> list[str]:

@@ -139,8 +139,12 @@ def _proven(token: str, nonce: bytes, response: httpx.Response) -> SessionKey:
     try:
         return begin(token, nonce, response.headers.get(HEADER))
     except ProofError as error:
+        if response.headers.get(HEADER) is None:
+            raise Unproven(
+                f"the server at {place} did not prove that it is a center that knows this token, so the token was not "
+                "sent. Check the address; a center of release 0.1.0 cannot prove it"
+            ) from None
         raise Unproven(
-            f"the server at {place} does not accept this token: {error}; the token was not sent. Use "
-            "the token of the "
-            "center's data directory, or find out which server listens there (release 0.1.0 sends no proof)"
+            f"the center at {place} does not know this token: {error}. The token was not sent. Take one from `cress "
+            "token create` (the owner's is the file token in the center's data directory), or check the address"
         ) from None

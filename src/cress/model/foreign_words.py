@@ -53,6 +53,9 @@ _WORDS: dict[str, str] = {
 }
 _MEANING = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 
+# Words of other systems for a time limit that never comes.
+UNLIMITED = frozenset(("unlimited", "infinite", "infinity", "inf", "none", "nolimit", "no limit", "forever", "-1"))
+
 RESOURCES = ("cpu", "memory", "gpu", "network", "disk")
 # The job file form of meanings without a key of the same name.
 _LOGS = "`cress logs`, which shows what tasks write; outputs: saves files"

@@ -85,6 +85,8 @@ _DURATIONS: tuple[tuple[int, tuple[str, ...]], ...] = (
 )
 _DURATION_UNIT: dict[str, int] = {word: unit for unit, words in _DURATIONS for word in words}
 _WRITTEN = tuple((unit, words[0]) for unit, words in _DURATIONS if unit != 7 * DAY)
+# Days before a hyphen, then hours, minutes and seconds between colons; two numbers are minutes and seconds.
+_CLOCK = re.compile(r"(?=.*[-:])(?:(\d{1,7})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?")
 _DURATION_HINT = "a duration such as 90s, 5min, 1h30m, 2h or 1d; a plain number is seconds"
 _SHARE_HINT = "a share such as 0.9 or 90%"
 
@@ -101,8 +103,32 @@ def closest(word: str, known: Iterable[str]) -> str:
         alike = (name for name in known if name.startswith(first) and abs(len(name) - len(word)) <= 2)
         known = list(islice(alike, MOST_COMPARED))
     plain = {_plain(name): name for name in known if len(name) <= MAX_WORD}
-    found = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.6)
-    return plain[found[0]] if found else ""
+    found = difflib.get_close_matches(wanted, plain, n=3, cutoff=0.6)
+    return next((plain[name] for name in found if _is_near(wanted, name)), "")
+
+
+def _is_near(word: str, known: str) -> bool:
+    """Return whether few letters were mistyped, or one of the words is the beginning of the other.
+
+    Words that merely share letters, such as ``canary`` and ``near``, are not near.
+    """
+    short, long = sorted((word, known), key=len)
+    return (len(short) > 2 and long.startswith(short)) or _edits(word, known) <= 1 + len(word) // 4
+
+
+def _edits(word: str, other: str) -> int:
+    """Return the fewest letters to insert, leave out, replace, or exchange with their neighbour (optimal alignment)."""
+    earlier: list[int] = []
+    before = list(range(len(other) + 1))
+    for i, letter in enumerate(word, start=1):
+        row = [i]
+        for j, wanted in enumerate(other, start=1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and word[i - 2] == wanted:
+                cost = min(cost, earlier[j - 2] + 1)
+            row.append(cost)
+        earlier, before = before, row
+    return before[-1]
 
 
 def one_of(word: str, known: Iterable[str]) -> str:
@@ -184,6 +210,8 @@ def parse_duration(text: str) -> int:
     """Parse a duration; return µs. It has parts with units from large to small; a plain number means seconds."""
     hint = _DURATION_HINT
     rest = _checked(text, hint)
+    if clock := _CLOCK.fullmatch(rest):
+        raise InputError(f"{text!r} is not a duration", hint=f"{_from_clock(clock)} {hint}")
     total, smallest, exact = 0, 8 * DAY, True
     alone = True
     while rest:
@@ -205,6 +233,23 @@ def parse_duration(text: str) -> int:
     if total > DURATION_LIMIT:
         raise InputError(f"{text!r} is too long", hint=f"at most {format_duration(DURATION_LIMIT)}, a hundred years")
     return total
+
+
+def _from_clock(clock: re.Match[str]) -> str:
+    """Return a question for a duration as Slurm and PBS write it, such as ``1-12:30:00``, in our spelling."""
+    days, *numbers = clock.groups()
+    parts = [number for number in numbers if number is not None]
+    # Slurm and PBS count minutes and seconds; people often mean hours and minutes.
+    orders = ["hms"] if days is not None or len(parts) == 3 else ["ms", "hm"]
+    meant = [
+        "".join(
+            f"{int(number)}{unit}"
+            for number, unit in zip([days or "0", *parts], "d" + order, strict=False)
+            if int(number)
+        )
+        for order in orders
+    ]
+    return f"did you mean {' or '.join(text or '0s' for text in meant)}?"
 
 
 def format_duration(value: int) -> str:

@@ -121,7 +121,7 @@ class NodeSettingsPage(View, frozen=True):
 
 
 class NodeView(View, frozen=True):
-    """A node: ``state`` is up, overloaded, cordoned or away.
+    """A node: ``state`` is up, overloaded, cordoned, draining, drained or away.
 
     ``address`` is that of its tasks. ``match`` is present if the call has ``where`` or ``rank``. ``load`` is present
     while it is measured; a node that is not ``judged`` gets new tasks regardless of its load.

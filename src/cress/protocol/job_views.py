@@ -280,12 +280,21 @@ class HeldJobs(View, frozen=True):
     jobs: tuple[JobView, ...]
 
 
+class KeyChange(View, frozen=True):
+    """A key of a job file with the value of the running job and that of the file, as written; ``None``: not given."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
 class AppliedJob(View, frozen=True):
     """The result for one job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry
     run.
 
     ``version`` is the version of a service or database that matches the file; ``None`` for other jobs and in a dry run.
-    ``updating`` says that some of its tasks are not yet of this version and ready.
+    ``updating`` says that some of its tasks are not yet of this version and ready. ``changes`` are the keys in which an
+    updated or scaled job differs from the file.
     """
 
     id: int
@@ -294,6 +303,7 @@ class AppliedJob(View, frozen=True):
     note: str = ""
     version: int | None = None
     updating: bool = False
+    changes: tuple[KeyChange, ...] = ()
 
 
 class AppliedJobs(View, frozen=True):

@@ -47,14 +47,14 @@ class Dags:
 def ready_times(workload: Workload, end: Ints) -> Ints:
     """Return the time when each job ``[n]`` could start; ``NOT_YET``: never.
 
-    This is its submission, or the last end of its predecessors. ``end`` ``[n]`` are the ends of jobs, ``NOT_YET`` for
-    jobs that did not finish.
+    This is its submission, or the last end of its predecessors and its think time. ``end`` ``[n]``
+    are the ends of jobs, ``NOT_YET`` for jobs that did not finish.
     """
     if workload.after is None:
         return workload.submit
     first, then = pairs(workload.after)
     ready = workload.submit.copy()
-    np.maximum.at(ready, then, end[first])
+    np.maximum.at(ready, then, end[first] if workload.think is None else end[first] + workload.think[then])
     ready[then[end[first] == NOT_YET]] = NOT_YET
     return ready
 

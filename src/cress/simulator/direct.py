@@ -33,6 +33,7 @@ from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
 from cress.simulator.packing.devices import DeviceLog
 from cress.simulator.running import Running
+from cress.simulator.think_times import LaterSubmissions
 from cress.simulator.workload import NO_LIMIT, Workload
 
 TOGETHER, ONE_BY_ONE = "together", "one-by-one"
@@ -109,7 +110,9 @@ class DirectRun:
         self._jobs = jobs
         self._workload = workload
         self._make = Jobs(workload, jobs, groups).make
-        self._submit = workload.submit[jobs].tolist()
+        self._later = LaterSubmissions(workload, jobs)
+        self._on_time = [i for i in jobs if i not in self._later] if self._later else jobs
+        self._submit = workload.submit[self._on_time].tolist()
         self._run: list[int] = workload.run.tolist()
         self._killed: list[bool] = workload.killed.tolist()
         self._limit: list[int] = workload.limit.tolist()
@@ -143,6 +146,7 @@ class DirectRun:
         """Run the workload in this order of events and return the history; some jobs may be left waiting."""
         step = {TOGETHER: self._together, ONE_BY_ONE: self._one_by_one}[order]
         submit, outages, log, devices = self._submit, self._outages, self._log, self._devices
+        on_time, later = self._on_time, self._later
         n = len(submit)
         next_wakeup, next_end = self._core.next_wakeup, self._running.next_end
         position, now, last_start = 0, -1, 0
@@ -150,6 +154,7 @@ class DirectRun:
             time = next_end()
             if position < n and (time is None or submit[position] < time):
                 time = submit[position]
+            time = later.earliest(time)
             if outages and (time is None or outages[-1][0] < time):
                 time = outages[-1][0]
             wake = next_wakeup()
@@ -168,7 +173,7 @@ class DirectRun:
             while position < n and submit[position] == now:
                 position += 1
             before = self._starts_seen
-            step(now, first, position, wake is not None and wake <= now)
+            step(now, on_time[first:position] + later.take(now), wake is not None and wake <= now)
             if devices is not None:
                 devices.look(now)
             if self._starts_seen != before or self._running.heap:
@@ -180,7 +185,7 @@ class DirectRun:
             log.look(now, until=NEVER)
         return self._history(now)
 
-    def _together(self, now: int, first: int, last: int, woken: bool) -> None:
+    def _together(self, now: int, submitted: list[int], woken: bool) -> None:
         events: list[Event] = []
         ends = self._running.heap
         while ends and ends[0][0] == now:
@@ -188,26 +193,25 @@ class DirectRun:
             ended = self._end(attempt, now)
             if ended is not None:
                 events.append(ended)
-        self.events += len(events) + last - first
+        self.events += len(events) + len(submitted)
         events += self._fail_and_return(now)
         events += self._take_settled()
-        for position in range(first, last):
-            events += self._submitted(position)
+        for i in submitted:
+            events += self._submitted(i, now)
         self._core.observe(now, events)
         self._decide(now)
 
-    def _one_by_one(self, now: int, first: int, last: int, woken: bool) -> None:
+    def _one_by_one(self, now: int, submitted: list[int], woken: bool) -> None:
         core, ends = self._core, self._running.heap
         observe, fits_now, decide = core.observe, core.fits_now, self._decide
         requests, index, workload = self._workload.requests, self._request, self._workload
         self._release_predicted(now)
-        for position in range(first, last):
-            events = self._submitted(position)
+        for i in submitted:
+            events = self._submitted(i, now)
             observe(now, events)
             self.events += 1
             if len(events) == 1 and type(events[0]) is JobSubmitted and events[0].behind is not None:
                 continue
-            i = self._jobs[position]
             # The measures use the mean request of a gang with parts; its template has the request of a task.
             whole = not (self._in_parts and workload.template(i).parts)
             least = requests[index[i]] if whole else workload.template(i).request
@@ -294,14 +298,13 @@ class DirectRun:
         settled, self._settled = self._settled, []
         return settled
 
-    def _submitted(self, position: int) -> list[Event]:
+    def _submitted(self, i: int, now: int) -> list[Event]:
         """Return the events of a submission: the job itself, or cancellations of the jobs after it."""
-        i = self._jobs[position]
         if self._dependencies is None:
             return [self._accepted(i)]
         behind = self._dependencies.submitted(i)
         if i in self._dependencies.cancelled:
-            return self._drop_cancelled([JobCancelled(i + 1), *self._dependencies.dropped(i)])[1:]
+            return self._drop_cancelled([JobCancelled(i + 1), *self._dependencies.dropped(i)], now)[1:]
         return [self._accepted(i, behind)]
 
     def _accepted(self, i: int, behind: int | None = None) -> JobSubmitted:
@@ -312,10 +315,11 @@ class DirectRun:
         wanted = self._core.needs_estimate(job)
         return JobSubmitted(job, behind, self._estimator.submitted(job) if wanted else None)
 
-    def _drop_cancelled(self, events: list[Event]) -> list[Event]:
+    def _drop_cancelled(self, events: list[Event], now: int) -> list[Event]:
         """Subtract the tasks of cancelled jobs from those that the run waits for; return the events."""
         for event in events:
             if type(event) is JobCancelled:
+                self._later.ended(event.job - 1, now)
                 self._unfinished -= self._left[event.job - 1]
         return events
 
@@ -333,7 +337,8 @@ class DirectRun:
             self._left[job] -= 1
             self._unfinished -= 1
             if self._dependencies is not None and not self._left[job]:
-                self._settled += self._drop_cancelled(self._dependencies.ended(job))
+                self._settled += self._drop_cancelled(self._dependencies.ended(job), now)
+                self._later.ended(job, now)
             estimated = self._estimated.get(job)
             if estimated is not None:
                 self._settled += self._estimator.ended(estimated, self._run[job])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from cress.model.errors import InputError
+
+# The files of one run.
+RESULTS = ("summary.json", "jobs.csv", "dags.csv", "attempts.csv")
 
 
 def make_directory(path: Path) -> None:
@@ -21,6 +25,30 @@ def make_directory(path: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", hint="another --out", file=str(path)) from error
+
+
+def remove_earlier(path: Path, written: Collection[Path]) -> None:
+    """Remove the runs of an earlier simulation from the directory of the results, but no file of ``written``.
+
+    A run is a folder with a ``summary.json`` of the simulator. Other files and folders stay, and so does a folder with
+    anything else in it.
+    """
+    for folder in sorted(path.iterdir()):
+        if folder.is_symlink() or not _is_run(folder):
+            continue
+        with suppress(OSError):
+            for name in RESULTS:
+                if folder / name not in written:
+                    (folder / name).unlink(missing_ok=True)
+            folder.rmdir()
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        summary = json.loads((folder / "summary.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(summary, dict) and summary.keys() >= {"trace", "policy", "events_order"}
 
 
 @contextmanager

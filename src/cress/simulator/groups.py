@@ -143,6 +143,17 @@ def merged(workload: Workload, policy: SchedPolicy, accounting: str) -> Group:
     return Group(name=DEFAULT_GROUP, quota=Quota(scalar=_whole(workload.cluster, accounting)), policy=policy)
 
 
+def names_of(files: Sequence[Path]) -> list[str]:
+    """Return a name for each of several files of groups: without folders if these differ, otherwise the whole path."""
+    doubles = sorted({str(path) for path in files if files.count(path) > 1})
+    if doubles:
+        raise InputError(f"{doubles[0]} is given twice", hint="each file once", field="--groups")
+    names = [path.stem for path in files]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in files]
+    return names
+
+
 def configure(workload: Workload, path: Path | None, accounting: str) -> Workload:
     """Return the workload with the groups of the file, otherwise of the trace, otherwise with equal ones."""
     if path is not None:

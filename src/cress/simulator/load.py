@@ -28,6 +28,30 @@ def demand(workload: Workload) -> list[float]:
     return found
 
 
+def overload(workload: Workload, jobs: Ints) -> tuple[str, float] | None:
+    """Return the dimension with the highest load by the jobs at these positions, and this load, if it is above 1.
+
+    ``None`` as well if the load says nothing: all jobs are submitted at once, some run until they are stopped, or the
+    cluster could do the work within the span of the submissions and one longest run.
+    """
+    if not len(jobs) or workload.until is not None or (workload.run[jobs] == NO_LIMIT).any():
+        return None
+    chosen = workload.select(jobs)
+    room = span(chosen)
+    if not room:
+        return None
+    longest = int(chosen.run.max())
+    loads = [
+        (work / (whole * room), work / (whole * (room + longest)), name)
+        for work, whole, name in zip(
+            demand(chosen), workload.cluster.total(), workload.cluster.dimensions.names, strict=True
+        )
+        if whole
+    ]
+    load, lasting, name = max(loads)
+    return (name, load) if lasting > 1 else None
+
+
 def load_of(workload: Workload) -> float:
     """Return the highest load of any dimension."""
     total = workload.cluster.total()

@@ -37,6 +37,7 @@ from cress.simulator.moves import Rounds
 from cress.simulator.packing.devices import device_log
 from cress.simulator.running import Running
 from cress.simulator.service_log import ServiceLog
+from cress.simulator.think_times import LaterSubmissions
 from cress.simulator.workload import NO_LIMIT, Workload
 
 BOOT = "simulated"
@@ -82,7 +83,9 @@ class ManagedRun:
         self._jobs = jobs
         self._after = workload.after
         self._make = Jobs(workload, jobs, groups).make
-        self._submit: list[int] = workload.submit[jobs].tolist()
+        self._later = LaterSubmissions(workload, jobs)
+        self._on_time = [i for i in jobs if i not in self._later] if self._later else jobs
+        self._submit: list[int] = workload.submit[self._on_time].tolist()
         self._run: list[int] = workload.run.tolist()
         self._killed: list[bool] = workload.killed.tolist()
         self._fails: list[int] | None = None if workload.fails is None else workload.fails.tolist()
@@ -120,6 +123,7 @@ class ManagedRun:
             time = running.next_end()
             if position < n and (time is None or submit[position] < time):
                 time = submit[position]
+            time = self._later.earliest(time)
             if timed and (time is None or timed[-1][0] < time):
                 time = timed[-1][0]
             due = self._rounds.next()
@@ -130,7 +134,9 @@ class ManagedRun:
                 if wake <= now:
                     raise RuntimeError(f"the machine wants to be woken at {wake} µs, but it is {now} µs already")
                 time = wake
-            if time is None or (time > self._moved + PATIENCE and self._is_stuck(position < n)):
+            if time is None or (
+                time > self._moved + PATIENCE and self._is_stuck(position < n or self._later.next() is not None)
+            ):
                 break
             self._log.look(now, until=time)
             now = time
@@ -138,11 +144,12 @@ class ManagedRun:
             first = position
             while position < n and submit[position] == now:
                 position += 1
-            self.events += len(inputs) + position - first
-            self._step(now, inputs, first, position)
+            batch = self._on_time[first:position] + self._later.take(now)
+            self.events += len(inputs) + len(batch)
+            self._step(now, inputs, batch)
             begun = self._rounds.due(now)
             if begun:
-                self._step(now, [*begun], position, position)
+                self._step(now, [*begun], [])
             self._services.look(now)
             if self._devices is not None:
                 self._devices.look(now)
@@ -161,9 +168,8 @@ class ManagedRun:
             return False
         return all(self._keeps[self._running.job[position]] for position in self._running.place.values())
 
-    def _step(self, now: int, inputs: list[Input], first: int, last: int) -> None:
+    def _step(self, now: int, inputs: list[Input], batch: list[int]) -> None:
         """Handle all simultaneous inputs and submissions, and their immediate effects."""
-        batch = self._jobs[first:last]
         while True:
             submit = [self._submission(batch)] if batch else []
             step = self._machine.step(now, self._workload.utc + now, [*inputs, *submit])
@@ -248,6 +254,7 @@ class ManagedRun:
             self._refusals[i] = reply.what
             self._ends[i] = JobEnd.REFUSED
             self._over[self._ids[i]] = JobState.CANCELLED
+            self._later.ended(i, now)
             self._unfinished.discard(i)
         return [i for i in batch if i not in refused]
 
@@ -345,6 +352,7 @@ class ManagedRun:
         if end is JobEnd.FAILED and self._killed[i] and (self._fails is None or not self._fails[i]):
             end = JobEnd.FINISHED
         self._ends[i] = end
+        self._later.ended(i, now)
         self._unfinished.discard(i)
         self._moved = now
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from cress.model.options import Options
 from cress.model.times import SECOND
 from cress.simulator.attempts import AttemptHistory
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
-from cress.simulator.files import make_directory, whole_file
+from cress.simulator.files import make_directory, remove_earlier, whole_file
 from cress.simulator.frameworks import as_frameworks
 from cress.simulator.groups import (
     NOWHERE,
@@ -30,12 +31,14 @@ from cress.simulator.groups import (
     compared,
     configure,
     merged,
+    names_of,
     own_policy,
     parse_policy,
     place,
     with_policy,
 )
 from cress.simulator.jobs import Jobs
+from cress.simulator.load import overload
 from cress.simulator.measures import MeasuredRun, analyse
 from cress.simulator.paths import path_of
 from cress.simulator.report import plotly_script, write_report
@@ -53,14 +56,48 @@ def plan(request: Request, cluster: SimulatedCluster | None = None) -> Plan:
 
     Raise ``InputError``; write nothing.
     """
-    # Reported now, not after minutes of simulation.
+    options = _options(request)
+    return _in_groups(request, _workload(request, cluster), options)
+
+
+def plans(request: Request, groups: Sequence[Path]) -> list[Plan]:
+    """Return a plan for each of these files of groups, or one without a file; the names of the runs tell the files.
+
+    The trace is read once. Raise ``InputError``; write nothing.
+    """
+    if len(groups) < 2:
+        return [plan(dataclasses.replace(request, groups=groups[0] if groups else None))]
+    names = names_of(groups)
+    options = _options(request)
+    workload = _workload(request, None)
+    return [
+        _named(_in_groups(dataclasses.replace(request, groups=path), workload, options), name)
+        for path, name in zip(groups, names, strict=True)
+    ]
+
+
+def _named(plan: Plan, name: str) -> Plan:
+    """Return the plan with the name of its groups in the labels of its runs."""
+    choices = tuple(
+        dataclasses.replace(choice, label=f"{choice.label} {name}" if len(plan.choices) > 1 else name)
+        for choice in plan.choices
+    )
+    return dataclasses.replace(plan, choices=choices)
+
+
+def _options(request: Request) -> Options:
+    """Return the options of the scheduler, and check what would else fail after minutes of simulation."""
     if request.out.exists() and not request.out.is_dir():
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
     plotly_script()
     options = parse_assignments(request.options)
     if request.estimates == PREDICTED:
         options = parse_assignments([f"estimates={PREDICTED}"], options)
-    choices = tuple(parse_policy(text) for text in request.policies)
+    return options
+
+
+def _workload(request: Request, cluster: SimulatedCluster | None) -> Workload:
+    """Read the trace, and change it as the arguments say."""
     cluster = cluster or _cluster(request.cluster)
     workload = load_workload(request.trace, cluster, request.seed, request.load)
     if request.estimates == EXACT:
@@ -69,6 +106,14 @@ def plan(request: Request, cluster: SimulatedCluster | None = None) -> Plan:
         workload = with_deadlines(workload, parse_deadlines(request.deadlines), request.seed)
     if request.frameworks:
         workload = as_frameworks(workload, request.frameworks)
+    return workload
+
+
+def _in_groups(request: Request, workload: Workload, options: Options) -> Plan:
+    """Return the plan of a workload in the groups of the request."""
+    choices = tuple(parse_policy(text) for text in request.policies)
+    # Each file of groups has notes of its own.
+    workload = dataclasses.replace(workload, notes=workload.notes.copy())
     workload = configure(workload, request.groups, options.accounting)
     if workload.utc == UNDATED_START and any(group.windows for group in workload.groups):
         workload.notes.add("start time not in the header", count=1)
@@ -119,6 +164,8 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     notes.add("fits no node", workload.line[rejected].tolist())
     jobs = admitted[~rejected[admitted]]
     names = [name for name, out in zip(places, rejected[admitted].tolist(), strict=True) if not out]
+    if offered := overload(workload, jobs):
+        notes.add("offered load above 1", count=1, detail=f"{offered[1]:.2f} times the {offered[0]} of the cluster")
     expected = len(jobs) + int(workload.tasks[jobs].sum())
     if progress is not None:
         # The first decision loads the compiled loops, so the progress bar is shown before.
@@ -231,15 +278,23 @@ def _never_fit(
     return never
 
 
-def write_result(result: Result, plan: Plan) -> None:
-    """Write ``jobs.csv``, ``summary.json``, for dags ``dags.csv``, and on request ``attempts.csv`` of one run."""
-    write_jobs(result.directory / "jobs.csv", result.run, result.analysis)
+def write_result(result: Result, plan: Plan) -> set[Path]:
+    """Write ``jobs.csv``, ``summary.json``, for dags ``dags.csv``, and on request ``attempts.csv`` of one run.
+
+    Return the paths of the files.
+    """
+    folder = result.directory
+    written = {folder / "jobs.csv", folder / "summary.json"}
+    write_jobs(folder / "jobs.csv", result.run, result.analysis)
     if result.analysis.dags is not None:
-        write_dags(result.directory / "dags.csv", result.run, result.analysis.dags)
+        write_dags(folder / "dags.csv", result.run, result.analysis.dags)
+        written.add(folder / "dags.csv")
     if plan.request.attempts:
-        write_attempts(result.directory / "attempts.csv", result.run)
-    with whole_file(result.directory / "summary.json") as file:
+        write_attempts(folder / "attempts.csv", result.run)
+        written.add(folder / "attempts.csv")
+    with whole_file(folder / "summary.json") as file:
         file.write((json.dumps(summary(result, plan), indent=2) + "\n").encode())
+    return written
 
 
 def summary(result: Result, plan: Plan) -> dict[str, Any]:
@@ -288,13 +343,22 @@ def _workloads(result: Result) -> dict[str, Any]:
     return {"workloads": {name: workload.as_data() for name, workload in found.workloads.items()}}
 
 
-def run_all(plan: Plan, progress: Progress | None = None) -> list[Result]:
-    """Run every policy in turn, and write each as soon as it is done; then write the report that compares them."""
-    make_directory(plan.request.out)  # fails now, not after minutes of simulation
+def run_all(plans: Sequence[Plan], progress: Progress | None = None) -> list[tuple[Result, Plan]]:
+    """Run every policy of all plans in turn, and write each as soon as it is done; then write the report.
+
+    The report compares all of them. At last the runs of an earlier simulation in the same directory are removed, which
+    the report does not show.
+    """
+    first = plans[0]
+    out = first.request.out
+    make_directory(out)  # fails now, not after minutes of simulation
     results = []
-    for choice in plan.choices:
-        result = simulate(plan, choice, progress)
-        write_result(result, plan)
-        results.append(result)
-    write_report(plan.request.out / "report.html", plan.workload, results, plan.request)
+    written: set[Path] = set()
+    for plan in plans:
+        for choice in plan.choices:
+            result = simulate(plan, choice, progress)
+            written |= write_result(result, plan)
+            results.append((result, plan))
+    write_report(out / "report.html", first.workload, [result for result, _ in results], first.request)
+    remove_earlier(out, written)
     return results

@@ -17,15 +17,17 @@ TREATMENTS: dict[str, str] = {
     "unknown requested time": "run time taken as time limit",
     "no time limits in the trace": "run times taken as time limits",
     "run time above time limit": "run cut at the limit",
+    "soft deadline": "first of its times taken as deadline",
     "not started in the trace": "run taken as from its creation to its deletion",
     "no times in the trace": "one pod a second, in the order of the file; each stays for a year",
     "submitted before its predecessor": "submitted with it",
     "submit out of order": "sorted by submit time",
     "duplicate job id": "kept",
     "unknown predecessor": "not waited for",
-    "think time": "not added: the submit time is that of the log",
+    "think time": "not waited for: there is no preceding job after whose end it begins",
     "requested memory": "not asked for: a log has processors only",
-    "number of processors not in the header": "largest job taken",
+    "number of processors not in the header": "peak of the processors in use at once taken",
+    "offered load above 1": "the queue grows until the last submission, so waiting times depend on the trace's length",
     "start time not in the header": "second 0 taken as a Monday, 00:00",
     "note on the groups": "used as they are",
     "limit at submit": "does not hold: jobs of a trace were accepted",
@@ -36,6 +38,9 @@ TREATMENTS: dict[str, str] = {
     "dependency failed": "cancelled",
     "never finished": "waiting or running at the end",
 }
+
+# Kinds that make the figures misleading, and are warnings.
+LOUD = ("offered load above 1",)
 
 # Kinds of jobs that are missing from the figures: left out in reading, or not brought to their end by the run.
 LEFT_OUT = ("malformed line", "unknown submit time", "unknown run time", "zero processors")
@@ -116,16 +121,20 @@ class TraceNotes:
 
     def sentences(self) -> list[str]:
         """Return sentences such as ``3 × run time above time limit: run cut at the limit (lines 7, 9, 12)``."""
-        result = []
-        for kind, treatment in TREATMENTS.items():
-            if kind not in self._counts:
-                continue
-            count, lines = self._counts[kind], self._lines[kind]
-            text = f"{count:,} × {kind}: {treatment}"
-            if lines:
-                more = ", …" if count > len(lines) else ""
-                text += f" (line{'s' if count > 1 else ''} {', '.join(map(str, lines))}{more})"
-            if self._details[kind]:
-                text += f" [{'; '.join(self._details[kind])}]"
-            result.append(text)
-        return result
+        return [self._sentence(kind) for kind in TREATMENTS if kind in self._counts and kind not in LOUD]
+
+    def warnings(self, read: int) -> list[str]:
+        """Return sentences on what makes the figures misleading; the last one is ``warning``, if there is one."""
+        found = [f"{kind}: {TREATMENTS[kind]} ({'; '.join(self._details[kind])})" for kind in LOUD if self.count(kind)]
+        missing = self.warning(read)
+        return [*found, missing] if missing else found
+
+    def _sentence(self, kind: str) -> str:
+        count, lines = self._counts[kind], self._lines[kind]
+        text = f"{count:,} × {kind}: {TREATMENTS[kind]}"
+        if lines:
+            more = ", …" if count > len(lines) else ""
+            text += f" (line{'s' if count > 1 else ''} {', '.join(map(str, lines))}{more})"
+        if self._details[kind]:
+            text += f" [{'; '.join(self._details[kind])}]"
+        return text

@@ -133,6 +133,7 @@ class Workload:
     family_names: tuple[str, ...] = ("",)
     fails: Ints | None = None
     until: Ints | None = None
+    think: Ints | None = None
     deadline: Ints | None = None
     tightness_index: Ints | None = None
     tightness_names: tuple[str, ...] = ()
@@ -163,6 +164,7 @@ class Workload:
             family_index=None if self.family_index is None else self.family_index[positions],
             fails=None if self.fails is None else self.fails[positions],
             until=None if self.until is None else self.until[positions],
+            think=None if self.think is None else self.think[positions],
             deadline=None if self.deadline is None else self.deadline[positions],
             tightness_index=None if self.tightness_index is None else self.tightness_index[positions],
             after=self._after_of(positions.tolist()),

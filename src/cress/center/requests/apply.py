@@ -13,6 +13,7 @@ from enum import Enum
 import msgspec
 
 from cress.center.committing.committer import Committer, NotStored
+from cress.center.requests.differences import changes_of_keys, scaled_back
 from cress.center.requests.validation import placed
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.families import families
@@ -27,7 +28,7 @@ from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.reader import below
 from cress.model.records import JobState
 from cress.model.run import Run
-from cress.protocol.job_views import AppliedJob
+from cress.protocol.job_views import AppliedJob, KeyChange
 from cress.shell.center.runs import same_run
 
 KINDS = (JobType.SERVICE, JobType.DATABASE, JobType.CRON)
@@ -42,13 +43,18 @@ class What(Enum):
     UNCHANGED = "unchanged"
 
 
+# Changes that set the number of tasks of a running job.
+_COUNTED = (What.UPDATED, What.SCALED)
+
+
 class Change(msgspec.Struct, frozen=True):
-    """The change that one job needs; ``before`` is the existing job of that name."""
+    """The change that one job needs; ``before`` is the existing job of that name, and ``run`` its run."""
 
     what: What
     spec: JobSpec
     job: Job
     before: Job | None = None
+    run: Run | None = None
 
     @property
     def id(self) -> int:
@@ -100,11 +106,11 @@ def _change(committer: Committer, spec: JobSpec, job: Job, check_caller: Callabl
         raise NotAccepted(what, hint=f"`cress cancel {before.id}` first", field="type")
     run = committer.run(before.id)
     if run is None or not same_run(run, spec.run) or _what_counts(job) != _what_counts(before):
-        return Change(What.UPDATED, spec, job, before)
+        return Change(What.UPDATED, spec, job, before, run)
     # A timetable overrides the count in the file.
     timed = isinstance(job.plan, Service) and job.plan.timetable
     if job.tasks != before.tasks and not timed:
-        return Change(What.UPDATED if job.type is JobType.CRON else What.SCALED, spec, job, before)
+        return Change(What.UPDATED if job.type is JobType.CRON else What.SCALED, spec, job, before, run)
     return Change(What.UNCHANGED, spec, job, before)
 
 
@@ -204,16 +210,34 @@ def told(
 
 
 def _told(committer: Committer, change: Change, number: int, *, done: bool) -> AppliedJob:
-    view = AppliedJob(id=number, name=change.job.name, what=change.what.value, note=_note(committer, change))
+    view = AppliedJob(
+        id=number,
+        name=change.job.name,
+        what=change.what.value,
+        note=_note(committer, change),
+        changes=_changes(change),
+    )
     family = committer.machine.families.get(number)
     if not done or family is None or not isinstance(family.state, ReplicaState):
         return view
     return msgspec.structs.replace(view, version=family.version, updating=family.state.updating)
 
 
+def _changes(change: Change) -> tuple[KeyChange, ...]:
+    if change.before is None or change.what is What.UNCHANGED:
+        return ()
+    return changes_of_keys(change.before, change.run, change.job, change.spec)
+
+
 def _note(committer: Committer, change: Change) -> str:
-    if change.what is What.SCALED and change.before is not None:
-        return f"{change.before.tasks} to {change.job.tasks} tasks"
+    notes: list[str] = []
+    before = change.before
+    timed = isinstance(change.job.plan, Service) and change.job.plan.timetable
+    if before is not None and before.tasks != change.job.tasks and change.what in _COUNTED and not timed:
+        if scaled_back(before, change.run, change.job):
+            notes.append(f"back to {change.job.tasks} tasks from {before.tasks}, which was set by scaling")
+        else:
+            notes.append(f"{before.tasks} to {change.job.tasks} tasks")
     if change.what in (What.CREATED, What.UPDATED):
-        return "; ".join(remarks(committer.machine.core.books, change.job))
-    return ""
+        notes += remarks(committer.machine.core.books, change.job)
+    return "; ".join(notes)

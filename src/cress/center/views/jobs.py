@@ -426,7 +426,9 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
         maintained, why = say_on_node(committer.machine.core.books, node.node.name)
         state = "cordoned" if maintained else state
     if node.closed:
-        state, why = "cordoned", why_closed(committer.machine, node, committer.clock.now())
+        state = ("draining" if running else "drained") if node.draining else "cordoned"
+        why = why_closed(committer.machine, node, committer.clock.now())
+        why = why.replace("draining", "drained", 1) if state == "drained" else why
     if not is_up(committer, node):
         state, why = "away", AWAY
     settings, reported = set_here(node, dimensions)

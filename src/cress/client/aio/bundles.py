@@ -19,6 +19,9 @@ from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
 from cress.protocol.job_views import JobView
 
+# The least part of a core that tasks ask for, in thousandths, and the memory of a task that names no resource.
+CORE, LEAST_PART, MEMORY = 1000, 100, "512M"
+
 
 async def submit(bundle: ChunkBundle, job: Job, key: str, center: AsyncPatientHttp) -> None:
     """Submit the job of a bundle."""
@@ -37,6 +40,21 @@ async def places(resource: Any, center: AsyncPatientHttp) -> int:
         cpu = 1000  # custom dimensions, or a mistake that the center will report
     up = (node.capacity_amounts.get("cpu", 0) for node in nodes if node.state == "up")
     return max(1, sum(amount // max(cpu, 1) for amount in up))
+
+
+async def part_of_a_core(center: AsyncPatientHttp) -> str:
+    """Return a request of less than a core if no node has a whole one free, but some node has a part.
+
+    Empty: the usual request. A map whose tasks name no resource then runs beside services instead of waiting for them.
+    """
+    nodes = await operations.nodes("", "", center)
+    free = [
+        node.capacity_amounts.get("cpu", 0) - node.used_amounts.get("cpu", 0) for node in nodes if node.state == "up"
+    ]
+    most = max(free, default=0)
+    if not LEAST_PART <= most < CORE:
+        return ""
+    return f"<{most // LEAST_PART * LEAST_PART / CORE:g}, {MEMORY}>"
 
 
 async def parts(

@@ -44,6 +44,8 @@ async def start(
     try:
         await in_thread(packing.send, folder, worker.MAP, function, chunks)
         if chunks:
+            if keys.get("resource") is None and (part := await bundles.part_of_a_core(center)):
+                keys = {**keys, "resource": part}
             job = job_of(bundle, name_of(function), python, keys)
             await bundles.submit(bundle, job, "", center)
     except BaseException:

@@ -20,6 +20,9 @@ from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
 from cress.protocol.job_views import JobView
 
+# The least part of a core that tasks ask for, in thousandths, and the memory of a task that names no resource.
+CORE, LEAST_PART, MEMORY = 1000, 100, "512M"
+
 
 def submit(bundle: ChunkBundle, job: Job, key: str, center: PatientHttp) -> None:
     """Submit the job of a bundle."""
@@ -38,6 +41,21 @@ def places(resource: Any, center: PatientHttp) -> int:
         cpu = 1000  # custom dimensions, or a mistake that the center will report
     up = (node.capacity_amounts.get("cpu", 0) for node in nodes if node.state == "up")
     return max(1, sum(amount // max(cpu, 1) for amount in up))
+
+
+def part_of_a_core(center: PatientHttp) -> str:
+    """Return a request of less than a core if no node has a whole one free, but some node has a part.
+
+    Empty: the usual request. A map whose tasks name no resource then runs beside services instead of waiting for them.
+    """
+    nodes = operations.nodes("", "", center)
+    free = [
+        node.capacity_amounts.get("cpu", 0) - node.used_amounts.get("cpu", 0) for node in nodes if node.state == "up"
+    ]
+    most = max(free, default=0)
+    if not LEAST_PART <= most < CORE:
+        return ""
+    return f"<{most // LEAST_PART * LEAST_PART / CORE:g}, {MEMORY}>"
 
 
 def parts(

@@ -45,6 +45,8 @@ def start(
     try:
         in_thread(packing.send, folder, worker.MAP, function, chunks)
         if chunks:
+            if keys.get("resource") is None and (part := bundles.part_of_a_core(center)):
+                keys = {**keys, "resource": part}
             job = job_of(bundle, name_of(function), python, keys)
             bundles.submit(bundle, job, "", center)
     except BaseException:

@@ -41,6 +41,10 @@ FIELDS = {
     "day of the week": "0 to 7 or SUN to SAT (0 and 7 are Sunday), 5L (the last Friday), 1#2 (the second Monday)",
 }
 
+# The number of values of each field, and the cycle in which they come again. A longer step would never be taken.
+STEPS = {"minute": 60, "hour": 24, "day of the month": 31, "month": 12, "day of the week": 7}
+_CYCLES = {"minute": "hour", "hour": "day", "day of the month": "month", "month": "year", "day of the week": "week"}
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _SECOND, _MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 # Two changes of a zone's clocks that cancel each other never lie this close together.
@@ -56,8 +60,17 @@ def check(expression: str, zone: str = "UTC") -> None:
 
     The field of the error is ``zone``, or empty if the expression is wrong: the caller knows its name.
     """
-    _fields(expression)
+    fields = _fields(expression)
     zone_of(zone)
+    # Only new expressions are checked for this: stored ones keep their meaning.
+    for part, (name, most) in zip(fields.split(), STEPS.items(), strict=True):
+        for term in part.split(","):
+            step = term.partition("/")[2]
+            if step.isdecimal() and int(step) > most:
+                raise InputError(
+                    f"the step of {term!r} is longer than a whole {_CYCLES[name]} in {expression!r}",
+                    hint=f"at most {most} for the {name}; a step begins anew with each {_CYCLES[name]}",
+                )
 
 
 def next_after(expression: str, zone: str, utc: int) -> int | None:

@@ -23,7 +23,7 @@ from cress.model.jobfile.keys import ALIASES, CLAUSES, FAMILY, KEPT, KEYS, RANK,
 from cress.model.jobfile.parts import PartSpec, check_beside, parts
 from cress.model.jobfile.ports import UNNAMED, Ports, ports
 from cress.model.jobfile.reader import Reader, below
-from cress.model.jobfile.values import DEFAULT_RESOURCE, MAX_NAME_LENGTH, SHELL, raise_all
+from cress.model.jobfile.values import DEFAULT_RESOURCE, MAX_NAME_LENGTH, READS_AS_ID, SHELL, raise_all
 from cress.model.resources import Dimensions
 from cress.model.run import Check, Run
 from cress.model.vectors import parse_vector
@@ -281,4 +281,5 @@ def default_name(command: Sequence[str]) -> str:
         words = [word for word in words[2][:4096].split() if "=" not in word]
     program = words[0].rstrip("/").rpartition("/")[2] if words else ""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", program).lstrip("._-")[:MAX_NAME_LENGTH].rstrip("-")
-    return name or "job"
+    # A program such as ./12 must not look like the id of a job.
+    return f"run-{name}" if READS_AS_ID.fullmatch(name) else name or "job"

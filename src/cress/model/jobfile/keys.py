@@ -126,10 +126,13 @@ TABLE = (
     Key(
         "name",
         {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH},
-        values.name,
+        values.job_name,
         into=JOB_AND_RUN,
         step=False,
-        about="name: letters, digits, `.`, `_`, `-`, at most 128; several jobs may have the same name",
+        about=(
+            "name: letters, digits, `.`, `_`, `-`, at most 128; not an id such as `12` or `12.3`. "
+            "Several jobs may have the same name"
+        ),
         default="that of the program",
     ),
     Key(

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from cress.model.attributes import check_tolerances
 from cress.model.errors import MAX_ERRORS, InputError, InputErrors
+from cress.model.foreign_words import UNLIMITED
 from cress.model.group import MAX_GROUP_NAME_LENGTH
 from cress.model.job import Condition, JobType, OnPartition
 from cress.model.resources import Dimensions, Measure, ResourceVector
@@ -46,6 +47,8 @@ RUNTIMES = ("process", "container")
 COMMAND_HINT = 'a list such as ["python3", "train.py"], or one text for the shell'
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Commands take these for the job with that id, or a task of it.
+READS_AS_ID = re.compile(r"(job-)?[0-9]+(\.[0-9]+)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?")
 _T = TypeVar("_T", int, str, int | str)
@@ -81,8 +84,18 @@ def command(value: object) -> tuple[str, ...]:
     return tuple(words)
 
 
+def job_name(value: object) -> str:
+    """Parse the name of a job, which cannot be the id of another job or task."""
+    text = name(value)
+    if READS_AS_ID.fullmatch(text):
+        raise InputError(
+            f"{text!r} reads as the id of a {'task' if '.' in text else 'job'}", hint="a name with a letter: run-12"
+        )
+    return text
+
+
 def name(value: object) -> str:
-    """Parse the name of a job or application."""
+    """Parse the name of an application, workload, part or step."""
     text = as_text(value)
     if len(text) > MAX_NAME_LENGTH:
         raise InputError(f"a name of {len(text)} characters is too long", hint=f"at most {MAX_NAME_LENGTH}")
@@ -178,7 +191,10 @@ def priority(value: object) -> int:
 
 def time_limit(value: object) -> int | None:
     """Parse a time limit above 0; return µs."""
-    limit = parse_duration(as_number(value))
+    given = as_number(value)
+    if given.strip().lower() in UNLIMITED:
+        raise InputError(f"{shown(value)} is not a time limit", hint="leave it out for no limit")
+    limit = parse_duration(given)
     if not limit:
         raise InputError("a limit of 0 leaves no time to run", hint="leave it out for no limit")
     return limit

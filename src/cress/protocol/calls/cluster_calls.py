@@ -125,8 +125,9 @@ NODES = CallRow(
     NodesPage,
     query=NodesQuery,
     about=(
-        "nodes with their capacity, use and measured [load](load.md); `state` is `up`, `overloaded`, `cordoned` or "
-        "`away`; `next` of a page is `after` of the following one. With `where`, a requirement, or `rank` ([the "
+        "nodes with their capacity, use and measured [load](load.md); `state` is `up`, `overloaded`, "
+        "`cordoned`, `draining` (tasks still run there), `drained` or `away`; `next` of a page is "
+        "`after` of the following one. With `where`, a requirement, or `rank` ([the "
         "language](constraints.md)) each has a `match`: whether it is `satisfied`, the first `clause` that is not, "
         "the values that the node `has` for that clause, the `score`, and how the `rank` is calculated there; "
         "`notes` list unknown names in these texts"

@@ -88,9 +88,12 @@ APPLY = CallRow(
     needs=Action.SUBMIT,
     about=(
         'creates or updates services, databases and cron jobs, by group and name; the answer is `{"jobs": [{"id", '
-        '"name", "what", "note", "version", "updating"}]}`, where `what` is `created`, `updated`, `scaled` or '
-        "`unchanged`, and `updating` says that `version` of a service or database is not ready as a whole yet. All "
-        "jobs are checked before the first change; if one of them is changed by another request at the same time, "
+        '"name", "what", "note", "version", "updating", "changes"}]}`, where `what` is `created`, `updated`, '
+        "`scaled` or `unchanged`, and `updating` says that `version` of a service or database is not ready as a "
+        "whole yet. "
+        '`changes` are the keys that differ, each as `{"key", "before", "after"}` in the spelling of the files; `null` '
+        "means not given. All jobs are checked "
+        "before the first change; if one of them is changed by another request at the same time, "
         "the error 409 lists the changes that were made nevertheless"
     ),
 )

@@ -281,9 +281,11 @@ def group_shares(labels: Sequence[str], analyses: Sequence[Analysis], axis: Time
 
     Also return the number of groups left out.
     """
-    quotas = {
-        name: series.quota.mean(analyses[0].start, analyses[0].end) for name, series in analyses[0].groups.items()
-    }
+    # Runs with other files of groups may have other groups and quotas.
+    quotas: dict[str, float] = {}
+    for analysis in analyses:
+        for name, series in analysis.groups.items():
+            quotas.setdefault(name, series.quota.mean(analysis.start, analysis.end))
     names = sorted(quotas, key=lambda name: (-quotas[name], name))
     shown = names[:MOST_PANELS]
     columns = min(len(shown), PANELS_IN_ROW) or 1
@@ -299,31 +301,44 @@ def group_shares(labels: Sequence[str], analyses: Sequence[Analysis], axis: Time
     }  # fmt: skip
     gap_x, gap_y = 0.05, 52 / height
     width, tall = (1 - gap_x * (columns - 1)) / columns, (1 - gap_y * (rows - 1)) / rows
+    in_legend: set[str] = set()
     for panel, name in enumerate(shown):
         row, column = divmod(panel, columns)
         number = "" if panel == 0 else str(panel + 1)
         left, top = column * (width + gap_x), 1 - row * (tall + gap_y)
         highest = 0.0
-        for i, (label, analysis) in enumerate(zip(labels, analyses, strict=True)):
+        having = [
+            (i, label, analysis)
+            for i, (label, analysis) in enumerate(zip(labels, analyses, strict=True))
+            if name in analysis.groups
+        ]
+        for i, label, analysis in having:
             x, y = axis.sampled(analysis.groups[name].used, points, analysis.end)
             highest = max(highest, *y)
             traces.append(
                 {
-                    "x": x, "y": y, "policy": i, "name": label, "legendgroup": label, "showlegend": panel == 0,
+                    "x": x, "y": y, "policy": i, "name": label, "legendgroup": label,
+                    "showlegend": label not in in_legend,
                     "xaxis": f"x{number}", "yaxis": f"y{number}", "line": {"shape": "hv", "width": 1.3},
                     "hovertemplate": "%{y:.1%}",
                 }
             )  # fmt: skip
-        quota = analyses[0].groups[name].quota
-        x, y = _quota_line(quota, axis)
-        highest = max(highest, *y)
-        traces.append(
-            {
-                "x": x, "y": y, "policy": -1, "name": "quota", "legendgroup": "quota", "showlegend": panel == 0,
-                "xaxis": f"x{number}", "yaxis": f"y{number}", "line": {"shape": "hv", "width": 1.4, "dash": "dash"},
-                "hovertemplate": "%{y:.1%}",
-            }
-        )  # fmt: skip
+            in_legend.add(label)
+        drawn: list[tuple[list[float], list[float]]] = []
+        for _, _, analysis in having:
+            x, y = _quota_line(analysis.groups[name].quota, axis)
+            if (x, y) in drawn:
+                continue
+            drawn.append((x, y))
+            highest = max(highest, *y)
+            traces.append(
+                {
+                    "x": x, "y": y, "policy": -1, "name": "quota", "legendgroup": "quota",
+                    "showlegend": panel == 0 and len(drawn) == 1,
+                    "xaxis": f"x{number}", "yaxis": f"y{number}", "line": {"shape": "hv", "width": 1.4, "dash": "dash"},
+                    "hovertemplate": "%{y:.1%}",
+                }
+            )  # fmt: skip
         lowest_row = panel + columns >= len(shown)
         layout[f"xaxis{number}"] = {
             **axis.layout(), "domain": [round(left, 4), round(min(1.0, left + width), 4)], "anchor": f"y{number}",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from cress.model.errors import InputError
+from cress.model.group import Quota
 from cress.simulator.files import whole_file
 from cress.simulator.report import figures
 from cress.simulator.report.sections import Section, day_section, packing_section
@@ -325,7 +326,7 @@ def _plain(value: float, kind: str) -> str:
 
 
 def _group_table(results: Sequence[Result]) -> str:
-    names = list(results[0].analysis.group_summary)
+    names = list(dict.fromkeys(name for result in results for name in result.analysis.group_summary))
     if len(names) < 2:
         return ""
     columns = ["used", "mean wait", *(["missed"] if _has_deadlines(results) else [])]
@@ -338,12 +339,16 @@ def _group_table(results: Sequence[Result]) -> str:
         f'<table><thead><tr><th></th><th class="number"></th><th class="number"></th>{spans}</tr>',
         f'<tr><th>Group</th><th class="number">jobs</th><th class="number">quota</th>{heads}</tr></thead><tbody>',
     ]
+    summaries = [result.analysis.group_summary for result in results]
     for name in names:
-        first = results[0].analysis.group_summary[name]
+        first = next(summary[name] for summary in summaries if name in summary)
         cells = [f'<td>{escape(name)}</td><td class="number">{first["jobs"]:,.0f}</td>']
-        cells.append(f'<td class="number">{first["quota_share"]:.1%}</td>')
-        for result in results:
-            summary = result.analysis.group_summary[name]
+        cells.append(f'<td class="number">{", ".join(_quotas(results, name))}</td>')
+        for in_run in summaries:
+            if name not in in_run:
+                cells.append("<td></td>" * len(columns))
+                continue
+            summary = in_run[name]
             cells.append(f'<td class="number">{summary["used_share_mean"]:.1%}</td>')
             cells.append(f'<td class="number">{figures.duration(summary["wait_mean_s"])}</td>')
             if "missed" in columns:
@@ -352,11 +357,20 @@ def _group_table(results: Sequence[Result]) -> str:
     return "".join([*rows, "</tbody></table>"])
 
 
+def _quotas(results: Sequence[Result], name: str) -> Iterator[str]:
+    """Yield the shares of the quotas that a group has in the files of the runs, each once."""
+    seen: list[Quota] = []
+    for result in results:
+        for group in result.run.groups:
+            if group.name == name in result.analysis.group_summary and group.quota not in seen:
+                seen.append(group.quota)
+                yield f"{result.analysis.group_summary[name]['quota_share']:.1%}"
+
+
 def _notes(results: Sequence[Result]) -> str:
     by_run: dict[str, list[str]] = {}
     for result in results:
-        warning = result.notes.warning(len(result.run.workload))
-        for sentence in [*([warning] if warning else []), *result.notes.sentences()]:
+        for sentence in [*result.notes.warnings(len(result.run.workload)), *result.notes.sentences()]:
             by_run.setdefault(sentence, []).append(result.run.label)
     if not by_run:
         return ""

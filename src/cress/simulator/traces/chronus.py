@@ -1,17 +1,20 @@
 """Training jobs with deadlines, in the format of the Chronus simulator (SoCC'21) for Microsoft's Philly clusters.
 
 One job a row: ``job_id,user,num_gpu,submit_time,duration,expect_time_list,job_type,…``. Times are minutes. The user is
-a virtual cluster, which becomes a group with a quota by its demand. A job should have ended ``expect_time_list`` after
-its submission. The scheduler of that work knows how long jobs run, so run times are time limits. Without ``--cluster``
-there are nodes of eight GPUs, as many as the load requires.
+a virtual cluster, which becomes a group with a quota by its demand. A strict or soft job should have ended
+``expect_time_list`` after its submission. The scheduler of that work knows how long jobs run, so run times are time
+limits. Without ``--cluster`` there are nodes of eight GPUs, as many as the load requires.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import replace
 from math import ceil, gcd
 from pathlib import Path
+
+import numpy as np
 
 from cress.model.errors import InputError
 from cress.model.group import Group, Quota
@@ -25,7 +28,10 @@ from cress.simulator.workload import SimulatedCluster, Workload
 GPU = "gpu"
 GPUS_OF_NODE = 8
 CORE = 1000
-STRICT = "strict"
+# Types of jobs with a deadline. That of a soft one may be missed at a price, which later times of its list name.
+STRICT, SOFT = "strict", "soft"
+NOT_GIVEN = ("", "0", "-1")
+TIMES = re.compile(r"[-;|\s]+")
 
 
 def load(path: Path, cluster: SimulatedCluster | None, load: float | None = None) -> Workload:
@@ -40,11 +46,15 @@ def load(path: Path, cluster: SimulatedCluster | None, load: float | None = None
     notes = TraceNotes()
     jobs, lines = read_csv(path, notes)
     lines = _in_order(jobs, lines)
-    workload = workload_of(path, _columns(jobs, largest), lines, known, notes)
+    workload = workload_of(path, _columns(jobs, lines, largest, notes), lines, known, notes)
     notes.add("no time limits in the trace", count=1)
     if cluster is None:
         work = demand(workload)[index]
-        number = ceil(work / max(1, span(workload)) / (load or DEFAULT_LOAD) / (GPUS_OF_NODE * CORE))
+        # Jobs that are all submitted at once have no load: they get room for all of them.
+        asks = np.array([request[index] for request in workload.requests], dtype=np.float64)
+        at_once = float((asks[workload.request_index] * workload.tasks).sum())
+        cores = work / span(workload) / (load or DEFAULT_LOAD) if span(workload) else at_once
+        number = ceil(cores / (GPUS_OF_NODE * CORE))
         workload = replace(workload, cluster=_nodes(max(number, _most_nodes(workload))))
     return replace(workload, groups=_groups(workload, index))
 
@@ -62,7 +72,7 @@ def _number(cell: object) -> float:
     return float(text) if text.replace(".", "", 1).isdigit() else 0.0
 
 
-def _columns(jobs: Columns, largest: int) -> Columns:
+def _columns(jobs: Columns, lines: list[int], largest: int, notes: TraceNotes) -> Columns:
     """Return the rows of a table of jobs.
 
     A job with more GPUs than a node becomes a gang of equal tasks, as few as divide them.
@@ -71,9 +81,11 @@ def _columns(jobs: Columns, largest: int) -> Columns:
     tasks = [int(text) // gcd(int(text), largest) if text.isdigit() and int(text) > largest else 1 for text in gpus]
     per_task = [str(int(text) // k) if k > 1 else text for text, k in zip(gpus, tasks, strict=True)]
     run = _minutes(jobs, "duration")
+    kinds = [str(kind).strip().lower() for kind in jobs["job_type"]]
+    notes.add("soft deadline", [number for number, kind in zip(lines, kinds, strict=True) if kind == SOFT])
     due = [
-        text if str(kind).strip() == STRICT else ""
-        for text, kind in zip(_minutes(jobs, "expect_time_list"), jobs["job_type"], strict=True)
+        _first_time(times) if kind in (STRICT, SOFT) else ""
+        for times, kind in zip(jobs["expect_time_list"], kinds, strict=True)
     ]
     return {
         "job": jobs["job_id"],
@@ -87,6 +99,12 @@ def _columns(jobs: Columns, largest: int) -> Columns:
         GPU: per_task,
         "deadline": due,
     }
+
+
+def _first_time(times: object) -> str:
+    """Return the first of the times of a job, as in ``60-120``; empty if none is given."""
+    text = str(times).strip()
+    return "" if text in NOT_GIVEN else f"{TIMES.split(text)[0] or text}min"
 
 
 def _minutes(jobs: Columns, name: str) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import warnings
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -25,14 +26,14 @@ from cress.model.times import SECOND
 from cress.simulator.dependencies import in_order
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
-from cress.simulator.workload import UNDATED_START, After, Ints, SimulatedCluster, Workload
+from cress.simulator.workload import UNDATED_START, After, Bools, Ints, SimulatedCluster, Workload
 
 FIELDS = 18
-# Columns from 0: job, submit, run, allocated processors, requested processors, requested time, user
-JOB, SUBMIT, RUN, ALLOCATED, REQUESTED, LIMIT, USER = 0, 1, 3, 4, 7, 8, 11
+# Columns from 0: job, submit, wait, run, allocated processors, requested processors, requested time, user
+JOB, SUBMIT, WAIT, RUN, ALLOCATED, REQUESTED, LIMIT, USER = 0, 1, 2, 3, 4, 7, 8, 11
 MEMORY, PRECEDING, THINK = 9, 16, 17
 MOST = 1e12  # larger numbers are mistakes
-USED = (JOB, SUBMIT, RUN, ALLOCATED, REQUESTED, LIMIT, USER)
+USED = (JOB, SUBMIT, WAIT, RUN, ALLOCATED, REQUESTED, LIMIT, USER)
 
 Floats = npt.NDArray[np.float64]
 CORE = 1000
@@ -51,11 +52,12 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
 
 
 def _read(path: Path) -> bytes:
+    """Return the text, without the byte order mark that some editors write in front of it."""
     try:
-        if path.suffix == ".gz":
+        if path.suffix.lower() == ".gz":
             with gzip.open(path) as file:
-                return file.read()
-        return path.read_bytes()
+                return file.read().removeprefix(BOM_UTF8)
+        return path.read_bytes().removeprefix(BOM_UTF8)
     except (OSError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", file=str(path)) from error
@@ -80,7 +82,7 @@ def _split(text: bytes, notes: TraceNotes) -> tuple[dict[str, str], list[bytes],
 
 
 def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple[Floats, Ints]:
-    """Return the used columns ``[n, 7]`` of the fully numeric lines, and their line numbers."""
+    """Return the used columns ``[n, 8]`` of the fully numeric lines, and their line numbers."""
     line = np.array(numbers, dtype=np.int64)
     table: Floats
     try:
@@ -103,33 +105,34 @@ def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple
 class _Feedback:
     """The columns that few logs fill, by line.
 
-    These are the number of the preceding job, and the lines with a think time or with requested memory.
+    These are the number of the preceding job, the think time in seconds, and the lines with requested memory.
     """
 
     preceding: dict[int, int]
-    think: frozenset[int]
+    think: dict[int, float]
     memory: frozenset[int]
 
 
 def _feedback(lines: list[bytes], numbers: list[int]) -> _Feedback:
     """Return the columns 10, 17 and 18; text in them is ignored, as in every unused column."""
-    found: dict[int, dict[int, int]] = {MEMORY: {}, PRECEDING: {}, THINK: {}}
+    found: dict[int, dict[int, float]] = {MEMORY: {}, PRECEDING: {}, THINK: {}}
     for number, line in zip(numbers, lines, strict=True):
         cells = line.split()
         for column, values in found.items():
             # Most logs have nothing there.
             if cells[column] != b"-1" and (value := _positive(cells[column])):
                 values[number] = value
-    return _Feedback(found[PRECEDING], frozenset(found[THINK]), frozenset(found[MEMORY]))
+    preceding = {number: int(job) for number, job in found[PRECEDING].items() if int(job)}
+    return _Feedback(preceding, found[THINK], frozenset(found[MEMORY]))
 
 
-def _positive(cell: bytes) -> int:
-    """Return the whole part of a number above 0, otherwise 0; a part of a second of think time counts as one."""
+def _positive(cell: bytes) -> float:
+    """Return a number above 0, otherwise 0."""
     try:
         value = float(cell)
     except ValueError:
         return 0
-    return max(1, int(value)) if 0 < value < MOST else 0
+    return value if 0 < value < MOST else 0
 
 
 def _row(line: bytes) -> list[float] | None:
@@ -149,7 +152,7 @@ def _workload(
     notes: TraceNotes,
     feedback: _Feedback,
 ) -> Workload:
-    job, submit, run, allocated, requested, limit, user = table.T
+    job, submit, wait, run, allocated, requested, limit, user = table.T
     procs = np.where(requested > 0, requested, allocated)
     keep = np.ones(len(table), dtype=np.bool_)
     for kind, wrong in (
@@ -161,29 +164,36 @@ def _workload(
         keep &= ~wrong
     if not keep.any():
         raise InputError("no usable job in it", hint="; ".join(notes.sentences()), file=str(path))
-    job, submit, run, limit, user, procs, line = (
-        column[keep] for column in (job, submit, run, limit, user, procs, line)
+    job, submit, wait, run, allocated, limit, user, procs, line = (
+        column[keep] for column in (job, submit, wait, run, allocated, limit, user, procs, line)
     )
-    unlimited = limit < 0
+    # Logs write 0 as well as -1 for what was not given. No real system accepts a limit of 0 s.
+    unlimited = limit <= 0
     notes.add("unknown requested time", line[unlimited].tolist())
     run_us = np.rint(run * SECOND).astype(np.int64)
     limit_us = np.where(unlimited, run_us, np.rint(limit * SECOND).astype(np.int64))
     procs = procs.astype(np.int64)
-    if cluster is None:
-        cluster = _one_node(_processors(header, procs, notes))
-    spread = len(cluster.nodes) > 1
-    sizes, size_index = np.unique(np.ones_like(procs) if spread else procs, return_inverse=True)
-    users, user_index = np.unique(user.astype(np.int64), return_inverse=True)
     n = len(job)
     ids = [str(number) for number in job.astype(np.int64).tolist()]
     if len(set(ids)) < n:
         _note_duplicates(ids, line, notes)
     after = _after(ids, line, feedback, notes)
-    notes.add("requested memory", [number for number in line.tolist() if number in feedback.memory])
+    think = _think(line, after, feedback, notes)
     try:
-        in_order(after or (), ids)
+        order = in_order(after, ids) if after else []
     except InputError as error:
         raise error.at(file=str(path), field="preceding job (column 17)") from None
+    notes.add("requested memory", [number for number in line.tolist() if number in feedback.memory])
+    if cluster is None:
+        used = np.where(allocated > 0, allocated, procs).astype(np.int64)
+        first: Floats = np.asarray(submit + np.maximum(wait, 0), dtype=np.float64)
+        starts = _starts(first, wait >= 0, np.asarray(run, dtype=np.float64), after, think, order)
+        largest, peak = int(procs.max()), _peak(starts, starts + run, used)
+        known = bool((wait >= 0).all())
+        cluster = _one_node(_processors(header, max(largest, peak), known=known, notes=notes))
+    spread = len(cluster.nodes) > 1
+    sizes, size_index = np.unique(np.ones_like(procs) if spread else procs, return_inverse=True)
+    users, user_index = np.unique(user.astype(np.int64), return_inverse=True)
     utc, zone = _clock(header)
     return tidy(
         Workload(
@@ -206,6 +216,7 @@ def _workload(
             line=line,
             notes=notes,
             after=after,
+            think=think,
             utc=utc,
             zone=zone,
         )
@@ -219,18 +230,28 @@ def _after(ids: list[str], line: Ints, feedback: _Feedback, notes: TraceNotes) -
     # The first job, if a number occurs twice.
     place = {job: i for i, job in reversed(list(enumerate(ids)))}
     found: list[tuple[tuple[int, Condition], ...]] = []
-    unknown, think = [], []
+    unknown = []
     for number in line.tolist():
         named = feedback.preceding.get(number)
         first = place.get(str(named)) if named else None
         found.append(() if first is None else ((first, Condition.ANY),))
         if named and first is None:
             unknown.append(number)
-        if first is not None and number in feedback.think:
-            think.append(number)
     notes.add("unknown predecessor", unknown)
-    notes.add("think time", think)
     return tuple(found)
+
+
+def _think(line: Ints, after: After | None, feedback: _Feedback, notes: TraceNotes) -> Ints | None:
+    """Return the times between the end of the preceding job and the submission (column 18), in µs.
+
+    Those of jobs without a preceding job are noted and not used.
+    """
+    if not feedback.think:
+        return None
+    seconds = np.array([feedback.think.get(number, 0.0) for number in line.tolist()])
+    behind = np.array([bool(before) for before in after or [()] * len(line)], dtype=np.bool_)
+    notes.add("think time", line[(seconds > 0) & ~behind].tolist())
+    return np.where(behind, np.rint(seconds * SECOND), 0).astype(np.int64)
 
 
 def _note_duplicates(ids: list[str], line: Ints, notes: TraceNotes) -> None:
@@ -243,13 +264,48 @@ def _note_duplicates(ids: list[str], line: Ints, notes: TraceNotes) -> None:
     notes.add("duplicate job id", again)
 
 
-def _processors(header: dict[str, str], procs: Ints, notes: TraceNotes) -> int:
-    for key in ("MaxProcs", "MaxNodes"):
-        number = _integer(header.get(key, ""))
-        if number > 0:
-            return number
-    notes.add("number of processors not in the header", count=1)
-    return int(procs.max())
+def _processors(header: dict[str, str], peak: int, *, known: bool, notes: TraceNotes) -> int:
+    """Return the processors of the machine: those of the header, otherwise the peak of use.
+
+    ``MaxNodes`` counts nodes, which may have several processors: if the log knows all starts (``known``) and used
+    more, the peak is taken.
+    """
+    if (number := _integer(header.get("MaxProcs", ""))) > 0:
+        return number
+    if (number := _integer(header.get("MaxNodes", ""))) > 0 and (number >= peak or not known):
+        return number
+    notes.add("number of processors not in the header", count=1, detail=f"{peak:,}")
+    return peak
+
+
+def _starts(
+    first: Floats, known: Bools, run: Floats, after: After | None, think: Ints | None, order: list[int]
+) -> Floats:
+    """Return the starts of all jobs in the log, in seconds.
+
+    A job without a waiting time counts as started at its submission, or after its preceding job and its think time if
+    that is later.
+    """
+    if after is None or known.all():
+        return first
+    starts: list[float] = first.tolist()
+    runs: list[float] = run.tolist()
+    pauses: list[float] = [0.0] * len(starts) if think is None else (think / SECOND).tolist()
+    for i in order:
+        if not known[i]:
+            starts[i] = max([starts[i], *(starts[before] + runs[before] + pauses[i] for before, _ in after[i])])
+    return np.array(starts)
+
+
+def _peak(starts: Floats, ends: Floats, used: Ints) -> int:
+    """Return the most processors in use at any time; jobs that end at a moment make room for those that start then."""
+    times = np.concatenate([ends, starts])
+    changes = np.concatenate([-used, used])
+    # A stable sort keeps the ends of a moment before its starts. A job without run time occupies nothing.
+    lasting = np.concatenate([ends > starts, ends > starts])
+    order = np.argsort(times[lasting], kind="stable")
+    in_use = np.cumsum(changes[lasting][order])
+    return int(in_use.max()) if len(in_use) else 0
 
 
 def _integer(text: str) -> int:

@@ -192,7 +192,9 @@ def _parse(cell: Cell, parse: Callable[[str], int], default: int) -> int | str:
     try:
         return parse(text)
     except InputError as error:
-        return error.what
+        # Only the question of the hint: the rest of it says what is in the documentation, and many rows have a note.
+        question, mark, _ = error.hint.partition("?")
+        return f"{error.what} ({question}?)" if mark and question.startswith("did you mean") else error.what
 
 
 def _signed(text: str) -> int:
@@ -223,6 +225,11 @@ def _duration(text: str) -> int:
     return value
 
 
+def _given(text: str) -> int:
+    """Return microseconds; 0 and -1 mean "not given", as in logs: nothing is limited to 0 s."""
+    return _duration(text) or NO_LIMIT
+
+
 def workload_of(
     path: Path, columns: Columns, lines: list[int], cluster: SimulatedCluster, notes: TraceNotes
 ) -> Workload:
@@ -235,7 +242,7 @@ def workload_of(
     )
     submit = rows.integers("submit", _duration, NO_LIMIT)
     run = rows.integers("run", _duration, NO_LIMIT)
-    limit = rows.integers("time_limit", _duration, NO_LIMIT)
+    limit = rows.integers("time_limit", _given, NO_LIMIT)
     tasks = rows.integers("tasks", lambda text: parse_count(text, most=MOST_TASKS), 1)
     gang = rows.integers("gang", _truth, 0)
     priority = rows.integers("priority", _signed, 0)
@@ -249,7 +256,7 @@ def workload_of(
     rows.drop("unknown submit time", np.flatnonzero(submit < 0))
     fails = rows.integers("fails", lambda text: parse_count(text, most=MOST_TASKS), 0)
     until = rows.integers("until", _duration, NO_LIMIT)
-    within = rows.integers("deadline", _duration, NO_LIMIT)
+    within = rows.integers("deadline", _given, NO_LIMIT)
     early = np.flatnonzero((until != NO_LIMIT) & (until <= submit))
     rows.drop("malformed line", early, detail="until: not after submit")
     endless = np.array(
