@@ -198,7 +198,7 @@ class Cycle:
 
         Return True if one started.
         """
-        if self._books.advance_reservations:
+        if self._books.advance_reservations.by_name:
             for group in self._groups_in_order(current):
                 if group.asker and self._starter.start_inside(group, current):
                     return True

@@ -46,7 +46,7 @@ class ExpectedEnds:
             return
         self._count(attempt, -1)
         # The expected end of a stale entry may be days away.
-        if self.kept > 2 * len(self._running) + _SPARE:
+        if len(self._heap) > 2 * len(self._running) + _SPARE:
             self._heap = [entry for entry in self._heap if self._counts(*entry)]
             heapify(self._heap)
 
@@ -67,15 +67,18 @@ class ExpectedEnds:
         self._enter(attempt)
 
     def _enter(self, attempt: Attempt) -> None:
+        expected = attempt.expected
         self._count(attempt, 1)
-        if attempt.expected < attempt.last_end:
-            heappush(self._heap, (attempt.expected, attempt.id))
+        if expected < attempt.last_end:
+            heappush(self._heap, (expected, attempt.id))
 
     def _count(self, attempt: Attempt, sign: int) -> None:
-        if attempt.expected < NEVER:
-            cores = sign * attempt.job.job.request_of(attempt.task)[0]
+        expected = attempt.expected
+        if expected < NEVER:
+            job = attempt.job.job
+            cores = sign * (job.request_of(attempt.task) if job.parts else job.request)[0]
             self._cores += cores
-            self._ends += cores * attempt.expected
+            self._ends += cores * expected
 
     def work_left(self, now: int) -> int:
         """Return the work that running tasks are expected to do from now on (µs × millicores)."""

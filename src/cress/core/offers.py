@@ -124,7 +124,7 @@ class Offers:
         cluster = self._cluster
         if self._pool.leases and self._in_leases.start_in_own(job, due=due):
             return True
-        if not cluster.rows[job.shape.row, FITTING]:
+        if not cluster.rows.item(job.shape.row, FITTING):
             group.verdict = Verdict.NO_ROOM
             return False
         if self._rejoining and job.moving:

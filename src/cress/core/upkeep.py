@@ -30,12 +30,13 @@ class Upkeep:
     def begin(self, now: int) -> None:
         """Decide what is due."""
         books, decided = self._books, self._decided
-        for fact in self._proposed:
-            decided.do(fact)
-        self._proposed = []
+        if self._proposed:
+            for fact in self._proposed:
+                decided.do(fact)
+            self._proposed = []
         if books.to_stop:
             self.stop_attempts()
-        if books.advance_reservations:
+        if books.advance_reservations.by_name:
             self._keep_reservations()
         if books.claims:
             # A task may not start on a node that a clause excludes by now.
@@ -51,7 +52,8 @@ class Upkeep:
             books.units.in_doubt = False
         if now != self._expired_at:
             # Once for each time, because decisions must not depend on the number of calls.
-            books.reservations.expire(now)
+            if books.reservations.kept:
+                books.reservations.expire(now)
             self._expired_at = now
 
     def stop_attempts(self) -> None:

@@ -195,7 +195,8 @@ class DirectRun:
         core, ends = self._core, self._running.heap
         observe, fits_now, decide = core.observe, core.fits_now, self._decide
         requests, index, workload = self._workload.requests, self._request, self._workload
-        self._release_predicted(now)
+        if ends and ends[0][0] == now:
+            self._release_predicted(now)
         for position in range(first, last):
             events = self._submitted(position)
             observe(now, events)
@@ -206,7 +207,7 @@ class DirectRun:
             # The measures use the mean request of a gang with parts; its template has the request of a task.
             whole = not (self._in_parts and workload.template(i).parts)
             least = requests[index[i]] if whole else workload.template(i).request
-            if fits_now(least) and decide(now):
+            if fits_now(least) and decide(now) and ends and ends[0][0] == now:
                 self._release_predicted(now)
         while ends and ends[0][0] == now:
             attempt = heappop(ends)[1]
@@ -222,7 +223,7 @@ class DirectRun:
                 told += self._take_settled()
             if told:
                 observe(now, told)
-            if decide(now):
+            if decide(now) and ends and ends[0][0] == now:
                 self._release_predicted(now)
         outages = self._fail_and_return(now) if self._outages else []
         if outages:
@@ -247,14 +248,12 @@ class DirectRun:
         return events
 
     def _release_predicted(self, now: int) -> None:
-        """Report the end of tasks whose predicted end has come, before their completion is handled.
+        """Report the end of tasks whose predicted end has come, before their completion is handled; called if a task
+        ends now.
 
         No task outlives its limit, so a task whose predicted end has come ends now: it is at the front of the heap.
         """
         running = self._running
-        ends = running.heap
-        if not ends or ends[0][0] != now:
-            return
         limit, returned = self._limit, self._returned
         over = []
         for attempt, position in self._due(now):

@@ -84,8 +84,9 @@ class Reservations:
             self.forget()
             self.loosened = self.cluster.loosened
         kept = self.kept
-        for reservation in kept[len(ahead) :]:
-            self.timeline.enforce(reservation, False)
+        if len(kept) > len(ahead):
+            for reservation in kept[len(ahead) :]:
+                self.timeline.enforce(reservation, False)
         n = 0
         for job, reservation in zip(ahead, kept, strict=False):
             if reservation.job is not job or self._must_be_made_again(reservation, now):
@@ -116,9 +117,11 @@ class Reservations:
         """Drop the reservations whose start has passed without their unit, because a task outlived its predicted
         end.
         """
-        if any(kept.rows and kept.start <= now and not kept.lasting for kept in self.kept):
-            self.forget()
-            self.cluster.loosened += 1
+        for kept in self.kept:
+            if kept.rows and kept.start <= now and not kept.lasting:
+                self.forget()
+                self.cluster.loosened += 1
+                return
 
     def forget(self) -> None:
         """Drop all reservations; they are made again when needed."""

@@ -226,12 +226,10 @@ class Groups:
 
         Groups that share a limit on running jobs with it may enter or leave the order as well.
         """
-        self._place(group)
+        place = self.tree.place
+        place(group, group.order_key() if group.claims or may_start_more(group) else None)
         for other in group.count_alike:
-            self._place(other)
-
-    def _place(self, group: GroupState) -> None:
-        self.tree.place(group, group.order_key() if group.claims or may_start_more(group) else None)
+            place(other, other.order_key() if other.claims or may_start_more(other) else None)
 
     @property
     def are_in_order_of_need(self) -> bool:
@@ -300,7 +298,7 @@ class Groups:
 
     def leave_order(self, group: GroupState) -> None:
         """Remove the group from the order."""
-        self.tree.take_out(group)
+        self.tree.place(group, None)
 
     def priority_values(self) -> dict[str, Fraction]:
         """Return G's ``Priority`` by group: used × (LCM of all quotas / quota), smallest first; for a vector quota,
