@@ -78,20 +78,24 @@ class Cycle:
             gates.hold_cooling_groups()
         groups.tree.settle()
         order = groups.tree.order
-        several = current.several = bool(order) and groups.several_wait()
+        alone = groups.only_one()
+        several = current.several = bool(order) and alone is None
         gates.begin_pass(several=several)
         if self._start_before_others(current):
             return True
         if not order:
             return False
-        first = groups.first()
         # A single queue keeps the turn of its first unit anyway, unless other units of the queue may take its room, or
         # those of groups whose jobs all run at the moment.
-        others = several or len(books.jobs) > first.jobs
-        current.takes_turns = others or first.policy.overtakes or first.options.preempt_within != "off"
+        current.takes_turns = (
+            alone is None
+            or len(books.jobs) > alone.jobs
+            or alone.policy.overtakes
+            or alone.options.preempt_within != "off"
+        )
         if several and self._serve_owed(current):
             return True
-        for group in self._groups_in_order(current) if several else (first,):
+        for group in self._groups_in_order(current) if alone is None else (alone,):
             group.visited = books.pass_number
             if current.blocked and self._is_held_to_quota(group, current):
                 if self.others_may_be_below_quota():

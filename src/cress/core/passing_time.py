@@ -30,8 +30,10 @@ def advance(core: Books, now: int) -> None:
         loosens = group.policy.pass_time(now) or loosens
     if loosens:
         core.cluster.loosened += 1
-    for attempt in core.expected.outlived(now):
-        core.expected.expect_last_end(attempt)
+    heap = core.expected.heap
+    if heap and heap[0][0] <= now:
+        for attempt in core.expected.outlived(now):
+            core.expected.expect_last_end(attempt)
     while core.later and core.later[0][0] <= now:
         _, number, task = heappop(core.later)
         core.end_backoff(core.jobs[number], task)

@@ -236,22 +236,16 @@ class Groups:
         """True if in the order every group below its quota comes before every one that is not."""
         return not (self.tree.inner or self.kinds or self.timed)
 
-    def several_wait(self) -> bool:
-        """Return True if more than one group has waiting jobs; the tree must be settled."""
+    def only_one(self) -> GroupState | None:
+        """Return the only group with waiting jobs, ``None`` if there are several or none; the tree must be settled."""
         order = self.tree.order
         while len(order) == 1:
-            inner = self.tree.inner.get(order[0][-1])
+            name = order[0][-1]
+            inner = self.tree.inner.get(name)
             if inner is None:
-                return False
+                return self.by_name[name]
             order = inner.order
-        return True
-
-    def first(self) -> GroupState:
-        """Return the only group with waiting jobs, or one of those that may be first."""
-        order = self.tree.order
-        while (name := order[0][-1]) in self.tree.inner:
-            order = self.tree.inner[name].order
-        return self.by_name[name]
+        return None
 
     def in_order(self) -> Iterator[GroupState]:
         """Yield the groups with waiting jobs in order; ties go to the group whose next unit has waited longest."""
