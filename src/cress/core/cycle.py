@@ -19,7 +19,11 @@ from cress.core.starting.starter import Starter
 from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
-from cress.model.decisions import Claim, Decision, Start
+from cress.model.decisions import Claim, Start
+
+# The rights of groups that may take room, in the order in which they are served; the last ones exist in a tree only.
+_RIGHTS = (Rights.QUOTA, Rights.OWN)
+_RIGHTS_IN_TREE = (*_RIGHTS, Rights.ABOVE)
 
 
 class Cycle:
@@ -115,8 +119,7 @@ class Cycle:
             return False
         current.served = current.takes_turns = True
         groups = self._groups
-        inner = bool(groups.tree.inner)
-        for rights in (Rights.QUOTA, Rights.OWN, Rights.ABOVE) if inner else (Rights.QUOTA, Rights.OWN):
+        for rights in _RIGHTS_IN_TREE if groups.tree.inner else _RIGHTS:
             for group in self._groups_in_order(current):
                 if self._may_be_owed(group, rights, current):
                     group.visited, before = self._books.pass_number, group.held_to
@@ -125,8 +128,7 @@ class Cycle:
                     decided = self._offers.consider(group, current)
                     group.held_to = before
                     if decided:
-                        facts = self._decided.items[begun:]
-                        others_first = head is not None and head.queued and not _concern(head, facts)
+                        others_first = head is not None and head.queued and not self._has_started(head, begun)
                         if head is not None and others_first and may_be_within_quota(head, self._books.cluster):
                             # It would never be the first blocked unit of a pass.
                             current.wake_at(self._turns.note(head, current.now))
@@ -239,7 +241,12 @@ class Cycle:
             if job.moving and job.queued:
                 current.ahead.append(job)
 
-
-def _concern(job: JobEntry, decided: list[Decision]) -> bool:
-    """Return True if one of these decisions starts a task of a job, or claims room for one."""
-    return any(isinstance(fact, Start | Claim) and fact.job == job.job.id for fact in decided)
+    def _has_started(self, job: JobEntry, begun: int) -> bool:
+        """Return True if one of the decisions from number ``begun`` on starts a task of a job, or claims room for
+        one.
+        """
+        number = job.job.id
+        for fact in self._decided.items[begun:]:
+            if isinstance(fact, (Start, Claim)) and fact.job == number:
+                return True
+        return False

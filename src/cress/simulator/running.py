@@ -64,8 +64,8 @@ class Running:
         self.how[position] = how
         return position
 
-    def next_end(self) -> int | None:
-        """Return the earliest end; ``None`` if no running attempt has one."""
+    def next_end(self) -> int:
+        """Return the earliest end; NEVER if no running attempt has one."""
         heap, place, ends = self.heap, self.place, self.end
         while heap:
             end, attempt = heap[0]
@@ -73,7 +73,7 @@ class Running:
             if position is not None and ends[position] == end:
                 return end
             heappop(heap)
-        return None
+        return NEVER
 
     def is_valid(self, end: int, attempt: int) -> bool:
         """Return whether this entry of the heap is valid: its attempt runs and ends then."""

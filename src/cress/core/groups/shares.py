@@ -226,10 +226,9 @@ class Groups:
 
         Groups that share a limit on running jobs with it may enter or leave the order as well.
         """
-        place = self.tree.place
-        place(group, group.order_key() if group.claims or may_start_more(group) else None)
+        self.tree.place(group, group.order_key() if group.claims or may_start_more(group) else None)
         for other in group.count_alike:
-            place(other, other.order_key() if other.claims or may_start_more(other) else None)
+            self.tree.place(other, other.order_key() if other.claims or may_start_more(other) else None)
 
     @property
     def are_in_order_of_need(self) -> bool:
@@ -238,13 +237,13 @@ class Groups:
 
     def only_one(self) -> GroupState | None:
         """Return the only group with waiting jobs, ``None`` if there are several or none; the tree must be settled."""
-        order = self.tree.order
+        tree = self.tree
+        order = tree.order
         while len(order) == 1:
             name = order[0][-1]
-            inner = self.tree.inner.get(name)
-            if inner is None:
+            if name not in tree.inner:
                 return self.by_name[name]
-            order = inner.order
+            order = tree.inner[name].order
         return None
 
     def in_order(self) -> Iterator[GroupState]:
