@@ -246,7 +246,4 @@ class Cycle:
         one.
         """
         number = job.job.id
-        for fact in self._decided.items[begun:]:
-            if isinstance(fact, (Start, Claim)) and fact.job == number:
-                return True
-        return False
+        return any(isinstance(fact, (Start, Claim)) and fact.job == number for fact in self._decided.items[begun:])

@@ -143,9 +143,7 @@ class DirectRun:
         position, now, last_start = 0, -1, 0
         heap = self._running.heap
         while self._unfinished:
-            time = next_end()
-            if submit[position] < time:
-                time = submit[position]
+            time = min(next_end(), submit[position])
             if outages and outages[-1][0] < time:
                 time = outages[-1][0]
             wake = next_wakeup()

@@ -66,8 +66,7 @@ class BackfillPolicy(Policy[J]):
             # The generator goes on, so the job was not placed.
             if memo is not None and not self.spared:
                 row, duration = job.shape.row, job.duration
-                if duration < bound[row]:
-                    bound[row] = duration
+                bound[row] = min(int(bound[row]), duration)
             place += 1
 
     def _offered_in(

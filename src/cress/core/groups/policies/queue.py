@@ -115,8 +115,7 @@ class Queue(Generic[J]):
         else:
             self._insert(place, job)
         # Positions before the first job are gaps, and the new job may have taken one of them.
-        if place < self.first:
-            self.first = place
+        self.first = min(self.first, place)
         self.rows[place] = job.shape.row
         self.limits[place] = job.limit
         if place < self._horizon:
