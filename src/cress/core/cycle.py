@@ -19,7 +19,11 @@ from cress.core.starting.starter import Starter
 from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
-from cress.model.decisions import Claim, Decision, Start
+from cress.model.decisions import Claim, Start
+
+# The rights of groups that may take room, in the order in which they are served; the last ones exist in a tree only.
+_RIGHTS = (Rights.QUOTA, Rights.OWN)
+_RIGHTS_IN_TREE = (*_RIGHTS, Rights.ABOVE)
 
 
 class Cycle:
@@ -78,20 +82,24 @@ class Cycle:
             gates.hold_cooling_groups()
         groups.tree.settle()
         order = groups.tree.order
-        several = current.several = bool(order) and groups.several_wait()
+        alone = groups.only_one()
+        several = current.several = bool(order) and alone is None
         gates.begin_pass(several=several)
         if self._start_before_others(current):
             return True
         if not order:
             return False
-        first = groups.first()
         # A single queue keeps the turn of its first unit anyway, unless other units of the queue may take its room, or
         # those of groups whose jobs all run at the moment.
-        others = several or len(books.jobs) > first.jobs
-        current.takes_turns = others or first.policy.overtakes or first.options.preempt_within != "off"
+        current.takes_turns = (
+            alone is None
+            or len(books.jobs) > alone.jobs
+            or alone.policy.overtakes
+            or alone.options.preempt_within != "off"
+        )
         if several and self._serve_owed(current):
             return True
-        for group in self._groups_in_order(current) if several else (first,):
+        for group in self._groups_in_order(current) if alone is None else (alone,):
             group.visited = books.pass_number
             if current.blocked and self._is_held_to_quota(group, current):
                 if self.others_may_be_below_quota():
@@ -111,8 +119,7 @@ class Cycle:
             return False
         current.served = current.takes_turns = True
         groups = self._groups
-        inner = bool(groups.tree.inner)
-        for rights in (Rights.QUOTA, Rights.OWN, Rights.ABOVE) if inner else (Rights.QUOTA, Rights.OWN):
+        for rights in _RIGHTS_IN_TREE if groups.tree.inner else _RIGHTS:
             for group in self._groups_in_order(current):
                 if self._may_be_owed(group, rights, current):
                     group.visited, before = self._books.pass_number, group.held_to
@@ -121,8 +128,7 @@ class Cycle:
                     decided = self._offers.consider(group, current)
                     group.held_to = before
                     if decided:
-                        facts = self._decided.items[begun:]
-                        others_first = head is not None and head.queued and not _concern(head, facts)
+                        others_first = head is not None and head.queued and not self._has_started(head, begun)
                         if head is not None and others_first and may_be_within_quota(head, self._books.cluster):
                             # It would never be the first blocked unit of a pass.
                             current.wake_at(self._turns.note(head, current.now))
@@ -198,7 +204,7 @@ class Cycle:
 
         Return True if one started.
         """
-        if self._books.advance_reservations:
+        if self._books.advance_reservations.by_name:
             for group in self._groups_in_order(current):
                 if group.asker and self._starter.start_inside(group, current):
                     return True
@@ -235,7 +241,9 @@ class Cycle:
             if job.moving and job.queued:
                 current.ahead.append(job)
 
-
-def _concern(job: JobEntry, decided: list[Decision]) -> bool:
-    """Return True if one of these decisions starts a task of a job, or claims room for one."""
-    return any(isinstance(fact, Start | Claim) and fact.job == job.job.id for fact in decided)
+    def _has_started(self, job: JobEntry, begun: int) -> bool:
+        """Return True if one of the decisions from number ``begun`` on starts a task of a job, or claims room for
+        one.
+        """
+        number = job.job.id
+        return any(isinstance(fact, (Start, Claim)) and fact.job == number for fact in self._decided.items[begun:])

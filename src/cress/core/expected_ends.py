@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from cress.core.groups.shares import Groups
@@ -29,7 +29,7 @@ class ExpectedEnds:
         # True while the head of a group is overdue: then time limits count in place of estimates.
         self.limits_count = False
         # A heap of (expected end, attempt) of attempts that may go on after it; entries of ended attempts stay.
-        self._heap: list[tuple[int, int]] = []
+        self.heap: list[tuple[int, int]] = []
         self._running: dict[int, Attempt] = {}
         # Millicores of attempts with a known end, and the sum of millicores × end.
         self._cores = 0
@@ -46,14 +46,14 @@ class ExpectedEnds:
             return
         self._count(attempt, -1)
         # The expected end of a stale entry may be days away.
-        if self.kept > 2 * len(self._running) + _SPARE:
-            self._heap = [entry for entry in self._heap if self._counts(*entry)]
-            heapify(self._heap)
+        if len(self.heap) > 2 * len(self._running) + _SPARE:
+            self.heap = [entry for entry in self.heap if self._counts(*entry)]
+            heapify(self.heap)
 
     @property
     def kept(self) -> int:
         """The number of entries, including those of ended attempts."""
-        return len(self._heap)
+        return len(self.heap)
 
     def _counts(self, end: int, number: int) -> bool:
         """Return True if an entry belongs to a running attempt that is expected to end at this time."""
@@ -67,31 +67,31 @@ class ExpectedEnds:
         self._enter(attempt)
 
     def _enter(self, attempt: Attempt) -> None:
+        expected = attempt.expected
         self._count(attempt, 1)
-        if attempt.expected < attempt.last_end:
-            heappush(self._heap, (attempt.expected, attempt.id))
+        if expected < attempt.last_end:
+            heappush(self.heap, (expected, attempt.id))
 
     def _count(self, attempt: Attempt, sign: int) -> None:
-        if attempt.expected < NEVER:
-            cores = sign * attempt.job.job.request_of(attempt.task)[0]
+        expected = attempt.expected
+        if expected < NEVER:
+            job = attempt.job.job
+            cores = sign * (job.request_of(attempt.task) if job.parts else job.request)[0]
             self._cores += cores
-            self._ends += cores * attempt.expected
+            self._ends += cores * expected
 
     def work_left(self, now: int) -> int:
         """Return the work that running tasks are expected to do from now on (µs × millicores)."""
         return max(0, self._ends - self._cores * now)
 
-    def outlived(self, now: int) -> Iterable[Attempt]:
-        """Return the running attempts whose estimated end is past, each once."""
-        return self._outlived(now) if self._heap and self._heap[0][0] <= now else ()
-
-    def _outlived(self, now: int) -> Iterator[Attempt]:
+    def outlived(self, now: int) -> Iterator[Attempt]:
+        """Yield the running attempts whose estimated end is past, each once."""
         while self.next() <= now:
-            yield self._running[heappop(self._heap)[1]]
+            yield self._running[heappop(self.heap)[1]]
 
     def next(self) -> int:
         """Return the time (µs) at which the next attempt outlives its estimate; NEVER if none will."""
-        heap = self._heap
+        heap = self.heap
         while heap:
             if self._counts(*heap[0]):
                 return heap[0][0]

@@ -64,7 +64,8 @@ class Offers:
         current.blocked.append(offered)
         if self._room_maker.make_room(offered, current):
             return True
-        self._note_owed(offered, current)
+        if current.several:
+            self._note_owed(offered, current)
         if self._may_be_ahead(offered, current):
             current.ahead.append(offered)
             if self._books.leases.endless:
@@ -94,10 +95,11 @@ class Offers:
         due = ahead.jobs[0] if ahead.jobs else None
         if head is not due and self.try_unit(head, ahead, current):
             return True
-        if self._waits_for_no_room(head, current):
+        if self._gates.open_without_room and self._waits_for_no_room(head, current):
             if self._room_maker.make_room(head, current):
                 return True
-            self._note_owed(head, current)
+            if current.several:
+                self._note_owed(head, current)
             started, head = self._offer_behind(head, free or _free(group, head, current), due, current)
             if started or head is None:
                 return started
@@ -124,7 +126,7 @@ class Offers:
         cluster = self._cluster
         if self._pool.leases and self._in_leases.start_in_own(job, due=due):
             return True
-        if not cluster.rows[job.shape.row, FITTING]:
+        if not cluster.rows.item(job.shape.row, FITTING):
             group.verdict = Verdict.NO_ROOM
             return False
         if self._rejoining and job.moving:
@@ -158,7 +160,7 @@ class Offers:
         """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for
         it.
         """
-        if current.several and job not in current.owed and self._evictions.is_owed(job, current):
+        if job not in current.owed and self._evictions.is_owed(job, current):
             current.owed.append(job)
 
     def _may_be_ahead(self, blocked: JobEntry, current: Pass) -> bool:
@@ -208,8 +210,6 @@ class Offers:
         It waits for nodes to open, for the guarantees of others to shrink, or for advance reservations to end. In the
         last case its foreseen reservation binds others.
         """
-        if not self._gates.open_without_room:
-            return False
         gate = self._gates.refused_without_room(job)
         if gate is self._gates.reserved_nodes and self._may_be_ahead(job, current):
             current.ahead.append(job)

@@ -17,21 +17,24 @@ def advance(core: Books, now: int) -> None:
     if now < core.now:
         raise went_back(core.now, now)
     core.now = now
-    if core.groups.tree.clock is not None:
-        core.groups.advance(now)
-    loosens = now >= core.groups.next_quota_change
+    groups = core.groups
+    if groups.tree.clock is not None:
+        groups.advance(now)
+    loosens = now >= groups.next_quota_change
     if loosens:
         _follow_timetables(core, now)
     if now >= core.advance_reservations.next_change:
         ended = core.advance_reservations.over(now)
         end_reservations(core, ended)
         loosens = loosens or bool(ended)
-    for group in core.groups.timed:
+    for group in groups.timed:
         loosens = group.policy.pass_time(now) or loosens
     if loosens:
         core.cluster.loosened += 1
-    for attempt in core.expected.outlived(now):
-        core.expected.expect_last_end(attempt)
+    expected = core.expected.heap
+    if expected and expected[0][0] <= now:
+        for attempt in core.expected.outlived(now):
+            core.expected.expect_last_end(attempt)
     while core.later and core.later[0][0] <= now:
         _, number, task = heappop(core.later)
         core.end_backoff(core.jobs[number], task)

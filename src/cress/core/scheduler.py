@@ -157,17 +157,20 @@ class Scheduler:
         ``None`` if there is none.
         """
         books, groups = self.books, self.groups
-        retry = books.later[0][0] if books.later else NEVER
-        relaxes = books.relaxing.next() if books.relaxing.times else NEVER
-        wake = min(
-            self.cycle.last.wake, groups.next_quota_change, retry, relaxes, books.advance_reservations.next_change
-        )
+        wake = min(self.cycle.last.wake, groups.next_quota_change, books.advance_reservations.next_change)
+        if books.later:
+            wake = min(wake, books.later[0][0])
+        if books.relaxing.times:
+            wake = min(wake, books.relaxing.next())
         if books.pool.waiting:
             wake = min(wake, books.pool.next_return())
-        groups.tree.settle()
-        if groups.order:
+        tree = groups.tree
+        tree.settle()
+        if tree.order:
             # Expected ends and past borrowing matter only to waiting jobs.
-            wake = min(wake, books.expected.next(), groups.tree.next_tick(groups))
+            wake = min(wake, books.expected.next())
+            if tree.clock is not None:
+                wake = min(wake, tree.next_tick(groups))
         for group in groups.timed:
             wake = min(wake, group.policy.next_change())
         return None if wake >= NEVER else wake

@@ -29,12 +29,13 @@ class Upkeep:
     def begin(self, now: int) -> None:
         """Decide what is due."""
         books, decided = self._books, self._decided
-        for fact in self._proposed:
-            decided.do(fact)
-        self._proposed = []
+        if self._proposed:
+            for fact in self._proposed:
+                decided.do(fact)
+            self._proposed = []
         if books.to_stop:
             self.stop_attempts()
-        if books.advance_reservations:
+        if books.advance_reservations.by_name:
             self._keep_reservations()
         if books.claims:
             # A task may not start on a node that a clause excludes by now.

@@ -5,8 +5,6 @@ The pin is the fingerprint of the authority by which a node verifies its center.
 
 from __future__ import annotations
 
-import hashlib
-import ssl
 from typing import NamedTuple
 
 PREFIX = "cressjoin_"
@@ -36,4 +34,8 @@ def parsed_join_token(text: str) -> JoinTokenText | None:
 
 def fingerprint(pem: str) -> str:
     """Return the SHA-256 of a certificate, as hexadecimal digits. Raises ValueError."""
+    # Imported only by those who join: every command imports this module, and ssl takes some 20 ms.
+    import hashlib
+    import ssl
+
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()

@@ -112,7 +112,8 @@ class DirectRun:
         self._make = Jobs(workload, jobs, groups).make
         self._later = LaterSubmissions(workload, jobs)
         self._on_time = [i for i in jobs if i not in self._later] if self._later else jobs
-        self._submit = workload.submit[self._on_time].tolist()
+        # The end of the list needs no question: after the last job, none is submitted for ever.
+        self._submit = [*workload.submit[self._on_time].tolist(), NEVER]
         self._run: list[int] = workload.run.tolist()
         self._killed: list[bool] = workload.killed.tolist()
         self._limit: list[int] = workload.limit.tolist()
@@ -147,36 +148,34 @@ class DirectRun:
         step = {TOGETHER: self._together, ONE_BY_ONE: self._one_by_one}[order]
         submit, outages, log, devices = self._submit, self._outages, self._log, self._devices
         on_time, later = self._on_time, self._later
-        n = len(submit)
         next_wakeup, next_end = self._core.next_wakeup, self._running.next_end
         position, now, last_start = 0, -1, 0
+        heap = self._running.heap
         while self._unfinished:
-            time = next_end()
-            if position < n and (time is None or submit[position] < time):
-                time = submit[position]
-            time = later.earliest(time)
-            if outages and (time is None or outages[-1][0] < time):
+            time = min(next_end(), submit[position], later.next())
+            if outages and outages[-1][0] < time:
                 time = outages[-1][0]
             wake = next_wakeup()
-            if wake is not None and (time is None or wake < time):
+            woken = False
+            if wake is not None and wake <= time:
                 if wake <= now:
                     raise RuntimeError(f"the core wants to be woken at {wake} µs, but it is {now} µs already")
-                if time is None and wake > last_start + PATIENCE:
+                if time == NEVER and wake > last_start + PATIENCE:
                     break
-                time = wake
-            if time is None:
+                time, woken = wake, True
+            if time == NEVER:
                 break
             if log is not None:
                 log.look(now, until=time)
             now = time
             first = position
-            while position < n and submit[position] == now:
+            while submit[position] == now:
                 position += 1
             before = self._starts_seen
-            step(now, on_time[first:position] + later.take(now), wake is not None and wake <= now)
+            step(now, on_time[first:position] + later.take(now), woken)
             if devices is not None:
                 devices.look(now)
-            if self._starts_seen != before or self._running.heap:
+            if heap or self._starts_seen != before:
                 last_start = now
             if self._progress is not None and self.events >= self._next_report:
                 self._next_report = self.events + STRIDE
@@ -202,20 +201,16 @@ class DirectRun:
         self._decide(now)
 
     def _one_by_one(self, now: int, submitted: list[int], woken: bool) -> None:
-        core, ends = self._core, self._running.heap
-        observe, fits_now, decide = core.observe, core.fits_now, self._decide
-        requests, index, workload = self._workload.requests, self._request, self._workload
-        self._release_predicted(now)
+        core, ends, decide = self._core, self._running.heap, self._decide
+        if ends and ends[0][0] == now:
+            self._release_predicted(now)
         for i in submitted:
             events = self._submitted(i, now)
-            observe(now, events)
+            core.observe(now, events)
             self.events += 1
-            if len(events) == 1 and type(events[0]) is JobSubmitted and events[0].behind is not None:
+            if self._dependencies is not None and not self._is_free(events):
                 continue
-            # The measures use the mean request of a gang with parts; its template has the request of a task.
-            whole = not (self._in_parts and workload.template(i).parts)
-            least = requests[index[i]] if whole else workload.template(i).request
-            if fits_now(least) and decide(now):
+            if core.fits_now(self._least(i)) and decide(now) and ends and ends[0][0] == now:
                 self._release_predicted(now)
         while ends and ends[0][0] == now:
             attempt = heappop(ends)[1]
@@ -230,14 +225,29 @@ class DirectRun:
             if self._settled:
                 told += self._take_settled()
             if told:
-                observe(now, told)
-            if decide(now):
+                core.observe(now, told)
+            if decide(now) and ends and ends[0][0] == now:
                 self._release_predicted(now)
         outages = self._fail_and_return(now) if self._outages else []
         if outages:
-            observe(now, outages)
+            core.observe(now, outages)
         if outages or woken:
             decide(now)
+
+    def _least(self, i: int) -> ResourceVector:
+        """Return the request of one task of a job."""
+        if self._in_parts:
+            # The measures use the mean request of a gang with parts; its template has the request of a task.
+            known = self._workload.template(i)
+            if known.parts:
+                return known.request
+        return self._workload.requests[self._request[i]]
+
+    @staticmethod
+    def _is_free(events: list[Event]) -> bool:
+        """Return False if the only event is the submission of a job behind another one, which cannot start yet."""
+        submitted = events[0] if len(events) == 1 else None
+        return type(submitted) is not JobSubmitted or submitted.behind is None
 
     def _fail_and_return(self, now: int) -> list[Event]:
         """Return the events of nodes that fail or return now, in the form of a live center.
@@ -256,14 +266,12 @@ class DirectRun:
         return events
 
     def _release_predicted(self, now: int) -> None:
-        """Report the end of tasks whose predicted end has come, before their completion is handled.
+        """Report the end of tasks whose predicted end has come, before their completion is handled; called if a task
+        ends now.
 
         No task outlives its limit, so a task whose predicted end has come ends now: it is at the front of the heap.
         """
         running = self._running
-        ends = running.heap
-        if not ends or ends[0][0] != now:
-            return
         limit, returned = self._limit, self._returned
         over = []
         for attempt, position in self._due(now):

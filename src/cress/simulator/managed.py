@@ -121,21 +121,21 @@ class ManagedRun:
         n, position, now = len(submit), 0, -1
         while self._unfinished or position < n:
             time = running.next_end()
-            if position < n and (time is None or submit[position] < time):
+            if position < n and submit[position] < time:
                 time = submit[position]
-            time = self._later.earliest(time)
-            if timed and (time is None or timed[-1][0] < time):
+            time = min(time, self._later.next())
+            if timed and timed[-1][0] < time:
                 time = timed[-1][0]
             due = self._rounds.next()
-            if due is not None and (time is None or due < time):
+            if due is not None and due < time:
                 time = due
             wake = self._machine.next_wakeup()
-            if wake is not None and (time is None or wake < time):
+            if wake is not None and wake < time:
                 if wake <= now:
                     raise RuntimeError(f"the machine wants to be woken at {wake} µs, but it is {now} µs already")
                 time = wake
-            if time is None or (
-                time > self._moved + PATIENCE and self._is_stuck(position < n or self._later.next() is not None)
+            if time == NEVER or (
+                time > self._moved + PATIENCE and self._is_stuck(position < n or self._later.next() < NEVER)
             ):
                 break
             self._log.look(now, until=time)

@@ -64,12 +64,16 @@ class Running:
         self.how[position] = how
         return position
 
-    def next_end(self) -> int | None:
-        """Return the earliest end; ``None`` if no running attempt has one."""
-        heap = self.heap
-        while heap and not self.is_valid(*heap[0]):
+    def next_end(self) -> int:
+        """Return the earliest end; NEVER if no running attempt has one."""
+        heap, place, ends = self.heap, self.place, self.end
+        while heap:
+            end, attempt = heap[0]
+            position = place.get(attempt)
+            if position is not None and ends[position] == end:
+                return end
             heappop(heap)
-        return heap[0][0] if heap else None
+        return NEVER
 
     def is_valid(self, end: int, attempt: int) -> bool:
         """Return whether this entry of the heap is valid: its attempt runs and ends then."""

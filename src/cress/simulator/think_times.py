@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from cress.model.times import NEVER
 from cress.simulator.dependencies import in_order
 from cress.simulator.workload import Workload
 
@@ -43,16 +44,9 @@ class LaterSubmissions:
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def next(self) -> int | None:
-        """Return the time of the next of these submissions that is known; ``None`` if none is."""
-        return self._due[0][0] if self._due else None
-
-    def earliest(self, time: int | None) -> int | None:
-        """Return the earlier one of a time and of the next of these submissions; ``None``: never."""
-        if not self._due:
-            return time
-        due = self._due[0][0]
-        return due if time is None or due < time else time
+    def next(self) -> int:
+        """Return the time of the next of these submissions that is known; NEVER if none is."""
+        return self._due[0][0] if self._due else NEVER
 
     def ended(self, position: int, now: int) -> None:
         """Note that a job has ended, in any way; jobs behind it come to their think times."""

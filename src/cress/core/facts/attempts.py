@@ -52,8 +52,9 @@ class AttemptAppliers:
         group = job.group
         f = cluster.index[fact.node]
         assert fact.attempt not in self._attempts, f"attempt {fact.attempt} starts twice"
-        retried = bool(job.again)
-        take_parts(books, fact, f)
+        retried = job.again != []
+        if fact.parts:
+            take_parts(books, fact, f)
         if slot == NONE:
             slot = self._hold(fact, job, f)
         claim, leads = None, False
@@ -88,7 +89,8 @@ class AttemptAppliers:
         fixed = self._by_cpu and job.cpu_charge
         charge = fixed or group.charge(job.job.request_of(fact.task), self._cluster.specs[f].capacity, f)
         number = fact.attempt
-        books.next_attempt = max(books.next_attempt, number + 1)
+        if number >= books.next_attempt:
+            books.next_attempt = number + 1
         attempt = Attempt.of(
             job, id=number, task=fact.task, node=f, slot=slot, start=books.now, charge=charge,
             expected=expected_end(books, job), ports=fact.ports + fact.more_ports, due=fact.due,

@@ -94,7 +94,7 @@ class AdvanceReservations:
         self.by_name[spec.name] = kept
         for f, _ in kept.places:
             self.on.setdefault(f, []).append(kept)
-        self.timeline.count_nodes((f for f, _ in kept.places), 1)
+        self.timeline.count_nodes(kept.places, 1)
         self.timeline.prepare = self.refresh
         self._follow(kept, now)
         self._changed()
@@ -116,7 +116,7 @@ class AdvanceReservations:
             self._write_group(kept.spec.group, f, self._now())
             if not self.on[f]:
                 del self.on[f]
-        self.timeline.count_nodes((f for f, _ in kept.places), -1)
+        self.timeline.count_nodes(kept.places, -1)
 
     def set_clock(self, offset: int, now: int) -> list[tuple[Kept, int, int]]:
         """Set another wall clock; return the occurrences that are past by it."""

@@ -86,8 +86,9 @@ class Reservations:
             self.forget()
             self.loosened = self.cluster.loosened
         kept = self.kept
-        for reservation in kept[len(ahead) :]:
-            self.timeline.enforce(reservation, False)
+        if len(kept) > len(ahead):
+            for reservation in kept[len(ahead) :]:
+                self.timeline.enforce(reservation, False)
         n = 0
         for job, reservation in zip(ahead, kept, strict=False):
             if reservation.job is not job or self._must_be_made_again(reservation, now):
@@ -122,9 +123,11 @@ class Reservations:
             # Once for each time, because decisions must not depend on the number of calls.
             return
         self.expired_at = now
-        if any(kept.rows and kept.start <= now and not kept.lasting for kept in self.kept):
-            self.forget()
-            self.cluster.loosened += 1
+        for kept in self.kept:
+            if kept.rows and kept.start <= now and not kept.lasting:
+                self.forget()
+                self.cluster.loosened += 1
+                return
 
     def forget(self) -> None:
         """Drop all reservations; they are made again when needed."""

@@ -93,11 +93,13 @@ class Timeline:
         for row in reservation.rows:
             self.table[row, B_FORCE] = reservation.view if on else 0
         if reservation.view == ALL and reservation.rows:
-            self.count_nodes((f for f, _ in reservation.nodes), 1 if on else -1)
+            self.count_nodes(reservation.nodes, 1 if on else -1)
 
-    def count_nodes(self, nodes: Iterable[int], change: int) -> None:
-        """Change the number of bookings in force on each of these nodes, for bookings that count for all."""
-        for f in nodes:
+    def count_nodes(self, nodes: Iterable[tuple[int, int]], change: int) -> None:
+        """Change the number of bookings in force on each of these nodes, for bookings that count for all; how many
+        copies a booking has there makes no difference.
+        """
+        for f, _ in nodes:
             count = self._force_on.get(f, 0) + change
             assert count >= 0, f"node {f} has fewer bookings in force than none"
             if count:

@@ -55,7 +55,8 @@ class Gates:
         self.open_without_room: Row = self.without_room
         self._open_between: Row = (*self.lasting, *self.passing)
         self._open_alone: Row = self._open_between
-        self._opened_for: tuple[object, bool, bool] = (None, False, False)
+        self._configured: object = None
+        self._without_clauses = self._without_reservations = False
         self._open: Row = (*self.lasting, *self.passing)
 
     def begin_pass(self, *, several: bool) -> None:
@@ -63,10 +64,14 @@ class Gates:
         wait.
         """
         core = self._core
-        configured, live, reserved = core.groups.configured, bool(core.live), bool(core.advance_reservations.by_name)
-        before = self._opened_for
-        if configured is not before[0] or live is not before[1] or reserved is not before[2]:
-            self._opened_for = configured, live, reserved
+        # Compared by identity: the tuple of groups is replaced when it changes, and the others are truth values.
+        configured, free, open_ = core.groups.configured, not core.live, not core.advance_reservations.by_name
+        if (
+            configured is not self._configured
+            or free is not self._without_clauses
+            or open_ is not self._without_reservations
+        ):
+            self._configured, self._without_clauses, self._without_reservations = configured, free, open_
             self.open_without_room = _opened(self.without_room)
             self._open_between = _opened((*self.lasting, *self.passing))
             self._open_alone = tuple(gate for gate in self._open_between if not gate.between_groups)

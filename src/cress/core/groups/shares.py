@@ -226,34 +226,25 @@ class Groups:
 
         Groups that share a limit on running jobs with it may enter or leave the order as well.
         """
-        self._place(group)
-        for other in group.count_alike:
-            self._place(other)
-
-    def _place(self, group: GroupState) -> None:
         self.tree.place(group, group.order_key() if group.claims or may_start_more(group) else None)
+        for other in group.count_alike:
+            self.tree.place(other, other.order_key() if other.claims or may_start_more(other) else None)
 
     @property
     def are_in_order_of_need(self) -> bool:
         """True if in the order every group below its quota comes before every one that is not."""
         return not (self.tree.inner or self.kinds or self.timed)
 
-    def several_wait(self) -> bool:
-        """Return True if more than one group has waiting jobs; the tree must be settled."""
-        order = self.tree.order
+    def only_one(self) -> GroupState | None:
+        """Return the only group with waiting jobs, ``None`` if there are several or none; the tree must be settled."""
+        tree = self.tree
+        order = tree.order
         while len(order) == 1:
-            inner = self.tree.inner.get(order[0][-1])
-            if inner is None:
-                return False
-            order = inner.order
-        return True
-
-    def first(self) -> GroupState:
-        """Return the only group with waiting jobs, or one of those that may be first."""
-        order = self.tree.order
-        while (name := order[0][-1]) in self.tree.inner:
-            order = self.tree.inner[name].order
-        return self.by_name[name]
+            name = order[0][-1]
+            if name not in tree.inner:
+                return self.by_name[name]
+            order = tree.inner[name].order
+        return None
 
     def in_order(self) -> Iterator[GroupState]:
         """Yield the groups with waiting jobs in order; ties go to the group whose next unit has waited longest."""
@@ -300,7 +291,7 @@ class Groups:
 
     def leave_order(self, group: GroupState) -> None:
         """Remove the group from the order."""
-        self.tree.take_out(group)
+        self.tree.place(group, None)
 
     def priority_values(self) -> dict[str, Fraction]:
         """Return G's ``Priority`` by group: used × (LCM of all quotas / quota), smallest first; for a vector quota,

@@ -27,10 +27,23 @@ FILES = (
 )
 
 
+# Found once in a process: the stamps of all files in a folder, and the folders in which caches can be written. numba
+# asks for both anew for each of some 140 kernels, which took a quarter of the time of their import.
+_stamps: dict[str, tuple[Any, ...]] = {}
+_writable: set[str] = set()
+
+
 class _AllKernels:
     """A stamp made of the stamps of all kernel files."""
 
     _py_file: str
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder of the cache; raise ``OSError`` if it cannot be written."""
+        folder = self.get_cache_path()  # type: ignore[attr-defined]
+        if folder not in _writable:
+            super().ensure_cache_path()  # type: ignore[misc]
+            _writable.add(folder)
 
     def get_source_stamp(self) -> tuple[Any, ...]:
         """Return the stamp that the cached code must have to be valid."""
@@ -39,12 +52,14 @@ class _AllKernels:
         if name not in FILES:
             # A kernel of another room, alone in its file.
             return super().get_source_stamp()  # type: ignore[misc, no-any-return]
-        stamps = []
-        for name in FILES:
-            self._py_file = folder + slash + name
-            stamps.append(super().get_source_stamp())  # type: ignore[misc]
-        self._py_file = own
-        return tuple(stamps)
+        if folder not in _stamps:
+            stamps = []
+            for name in FILES:
+                self._py_file = folder + slash + name
+                stamps.append(super().get_source_stamp())  # type: ignore[misc]
+            self._py_file = own
+            _stamps[folder] = tuple(stamps)
+        return _stamps[folder]
 
 
 class InTree(_AllKernels, caching.InTreeCacheLocator):

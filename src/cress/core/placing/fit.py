@@ -217,7 +217,7 @@ class Fit:
 
     def fitting(self, shape: Shape) -> int:
         """Return the number of nodes whose free amounts hold one copy of ``shape``."""
-        return int(self.cluster.rows[shape.row, FITTING])
+        return self.cluster.rows.item(shape.row, FITTING)
 
     def lacking(self, shape: Shape) -> ResourceVector:
         """Return, per dimension, the number of usable nodes that have less free than ``shape`` requests."""
@@ -400,7 +400,7 @@ class Fit:
         """Return True if some usable node has free amounts for one copy of ``request``."""
         shape = self.shapes.get(_key(request, 1, NO_WANTS))
         if shape is not None and shape.row != NONE:
-            return self.fitting(shape) > 0
+            return self.cluster.rows.item(shape.row, FITTING) > 0
         return self.cluster.fits_now(request)
 
     def rematch(self) -> None:

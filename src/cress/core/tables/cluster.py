@@ -442,7 +442,7 @@ class Cluster:
     @property
     def stamp(self) -> int:
         """The stamp, which grows with every change on any node."""
-        return int(self.totals[TOTAL_STAMP])
+        return self.totals.item(TOTAL_STAMP)
 
     def node_stamp(self, f: int) -> int:
         """The stamp of the last change on node ``f``."""

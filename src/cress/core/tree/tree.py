@@ -93,26 +93,17 @@ class Tree:
 
     # --- order ---------------------------------------------------------------------------------------------
 
-    def order_of(self, node: Amounts) -> list[GroupKey]:
-        """Return the order that contains a group."""
-        return self.order if node.parent is None else node.parent.order
-
     def place(self, node: Amounts, key: GroupKey | None) -> None:
         """Move a group to its place among its siblings, or out of the order."""
         if key == node.key:
             return
-        self.take_out(node)
-        if key is not None:
-            insort(self.order_of(node), key)
-            node.key = key
-
-    def take_out(self, node: Amounts) -> None:
-        """Remove a group from the order."""
         parent = node.parent
+        order = self.order if parent is None else parent.order
         if node.key is not None:
-            order = self.order_of(node)
             del order[bisect_left(order, node.key)]
-            node.key = None
+        if key is not None:
+            insort(order, key)
+        node.key = key
         if parent is not None and not parent.stale:
             self._mark(parent)
 

@@ -49,23 +49,24 @@ class BackfillPolicy(Policy[J]):
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None, passed_over: PassedOver = nobody) -> Iterator[J]:
         self._refresh_bounds(memo)
-        if len(self.queue) == 1:
+        queue, bound = self.queue, self._bound
+        if queue.count == 1:
             return
         rows, durations = self._fit.cluster.rows, self._durations()
         last = self._last(passed_over)
-        place = self.queue.first + 1
+        place = queue.first + 1
         while True:
-            place = next_candidate(self.queue.rows, durations, place, last, self._bound, rows)
+            place = next_candidate(queue.rows, durations, place, last, bound, rows)
             if place < 0:
                 return
-            job = self.queue.at(place)
+            job = queue.at(place)
             assert job is not None
             self.spared = False
             yield job
             # The generator goes on, so the job was not placed.
             if memo is not None and not self.spared:
-                row = job.shape.row
-                self._bound[row] = min(int(self._bound[row]), job.duration)
+                row, duration = job.shape.row, job.duration
+                bound[row] = min(int(bound[row]), duration)
             place += 1
 
     def _offered_in(
@@ -90,25 +91,20 @@ class BackfillPolicy(Policy[J]):
 
     def _refresh_bounds(self, memo: tuple[int, tuple[int, ...]] | None) -> None:
         """Keep the bounds if the cluster has not changed since they were learned, else drop them."""
-        more = len(self._fit.rows) - len(self._bound)
+        more = len(self._fit.cluster.rows) - len(self._bound)
         if more:
             self._bound = np.concatenate([self._bound, np.full(more, _UNBOUNDED, np.int64)])
         if memo is None or memo != self._memo:
             self._bound.fill(_UNBOUNDED)
-        self._memo = memo
+            self._memo = memo
 
     def remove(self, job: J) -> None:
-        row = self._row(job)
-        super().remove(job)
-        self._forget_unless_waiting(row)
+        self._forget_unless_waiting(self.queue.remove(job))
 
     def reshaped(self, job: J) -> None:
-        row = self._row(job)
+        row = int(self.queue.rows[self.queue.position(job)])
         super().reshaped(job)
         self._forget_unless_waiting(row)
-
-    def _row(self, job: J) -> int:
-        return int(self.queue.rows[self.queue.position(job)])
 
     def _forget_unless_waiting(self, row: int) -> None:
         """Drop the bound of a row that no job of the queue has any more."""
@@ -145,7 +141,7 @@ class BackfillPolicy(Policy[J]):
             self.queue.count_lacking(fit, counts, self._last())
 
     def _covers_all(self) -> bool:
-        return not self._depth or len(self.queue) <= self._depth + 1
+        return not self._depth or self.queue.count <= self._depth + 1
 
     def _last(self, passed_over: PassedOver = nobody) -> int:
         """Return the position behind the last job that may be offered."""

@@ -69,7 +69,7 @@ class Policy(Generic[J]):
         return cls()
 
     def __len__(self) -> int:
-        return len(self.queue)
+        return self.queue.count
 
     def __iter__(self) -> Iterator[J]:
         """Yield the waiting jobs in their order."""

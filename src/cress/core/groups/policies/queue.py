@@ -79,32 +79,33 @@ class Queue(Generic[J]):
     """Jobs by ``key`` (unique). A removed job leaves a gap; gaps are closed when they fill half of the positions.
 
     The rows of the jobs' shapes and their limits are arrays by position. The first ``MOST_PENDING`` jobs, or all if
-    there are fewer, have positions before ``_horizon``; ``_near`` is their number.
+    there are fewer, have positions before ``_horizon``; ``_near`` is their number. ``first`` is the position of the
+    head, ``count`` the number of jobs.
     """
 
-    __slots__ = ("_count", "_first", "_horizon", "_jobs", "_keys", "_near", "limits", "rows")
+    __slots__ = ("_horizon", "_jobs", "_keys", "_near", "count", "first", "limits", "rows")
 
     def __init__(self) -> None:
         self._keys: list[tuple[int, int]] = []
         self._jobs: list[J | None] = []
-        self._first = 0
-        self._count = 0
+        self.first = 0
+        self.count = 0
         self._horizon = 0
         self._near = 0
         self.rows: Ints = np.zeros(_FEW, np.int64)
         self.limits: Ints = np.full(_FEW, GAP, np.int64)
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __iter__(self) -> Iterator[J]:
-        return (job for job in self._jobs[self._first :] if job is not None)
+        return (job for job in self._jobs[self.first :] if job is not None)
 
     def add(self, job: J) -> None:
         """Insert the job at its place."""
         key = job.key
         end = len(self._keys)
-        self._count += 1
+        self.count += 1
         if not end or key > self._keys[-1]:
             place = end
         else:
@@ -114,7 +115,7 @@ class Queue(Generic[J]):
         else:
             self._insert(place, job)
         # Positions before the first job are gaps, and the new job may have taken one of them.
-        self._first = min(self._first, place)
+        self.first = min(self.first, place)
         self.rows[place] = job.shape.row
         self.limits[place] = job.limit
         if place < self._horizon:
@@ -135,15 +136,15 @@ class Queue(Generic[J]):
     def fill(self, jobs: Iterable[J]) -> None:
         """Insert many jobs into an empty queue."""
         ordered = sorted(jobs, key=_key)
-        self._count = len(ordered)
+        self.count = len(ordered)
         self._keys = [job.key for job in ordered]
         self._jobs = list(ordered)
-        self._first = 0
-        self._horizon = self._near = min(self._count, MOST_PENDING)
-        room = max(_FEW, 2 * self._count)
-        self.rows = grown(np.fromiter((job.shape.row for job in ordered), np.int64, self._count), room)
+        self.first = 0
+        self._horizon = self._near = min(self.count, MOST_PENDING)
+        room = max(_FEW, 2 * self.count)
+        self.rows = grown(np.fromiter((job.shape.row for job in ordered), np.int64, self.count), room)
         self.limits = np.full(room, GAP, np.int64)
-        self.limits[: self._count] = [job.limit for job in ordered]
+        self.limits[: self.count] = [job.limit for job in ordered]
 
     def _insert(self, place: int, job: J) -> None:
         """Make room at a position and insert the job."""
@@ -167,21 +168,23 @@ class Queue(Generic[J]):
             self._horizon -= 1
         self._near -= 1
 
-    def remove(self, job: J) -> None:
-        """Remove the job."""
+    def remove(self, job: J) -> int:
+        """Remove the job; return the row that it had."""
         i = bisect_left(self._keys, job.key)
+        row: int = self.rows.item(i)
         self._leaves(i, job)
         self._jobs[i] = None
         self.limits[i] = GAP
-        self._count -= 1
+        self.count -= 1
         end = len(self._jobs)
-        while self._first < end and self._jobs[self._first] is None:
-            self._first += 1
+        while self.first < end and self._jobs[self.first] is None:
+            self.first += 1
         if i < self._horizon:
             self._near -= 1
             self._advance(end)
-        if end > 64 and self._count < end // 2:
+        if end > 64 and self.count < end // 2:
             self._close_gaps()
+        return row
 
     def _advance(self, end: int) -> None:
         """Move the horizon behind the next job."""
@@ -209,17 +212,12 @@ class Queue(Generic[J]):
         self.rows = grown(rows, max(_FEW, 2 * len(rows)))
         self.limits = np.full(len(self.rows), GAP, np.int64)
         self.limits[: len(limits)] = limits
-        self._first = 0
+        self.first = 0
         self._horizon = self._near
 
     def head(self) -> J | None:
         """Return the first job."""
-        return self._jobs[self._first] if self._count else None
-
-    @property
-    def first(self) -> int:
-        """Return the position of the head."""
-        return self._first
+        return self._jobs[self.first] if self.count else None
 
     @property
     def end(self) -> int:
@@ -236,4 +234,4 @@ class Queue(Generic[J]):
         These are the first ``MOST_PENDING`` jobs, or those before the position ``last``.
         """
         last = self._horizon if last < 0 else last
-        count_lacks(self.rows, self.limits, self._first, last, GAP, fit.rows, fit.cluster.usable_count, counts)
+        count_lacks(self.rows, self.limits, self.first, last, GAP, fit.rows, fit.cluster.usable_count, counts)
