@@ -100,12 +100,12 @@ def test_a_copy_that_is_killed_is_begun_anew(tmp_path: Path) -> None:
     copies = LogCopies(tmp_path, "n1", said.append)
     copies.left(set())
     for left in range(TRIES - 1, -1, -1):
-        ((pid, attempt),) = copies._working.items()
+        ((pid, attempt),) = copies.working.items()
         assert attempt == 7
         assert (tmp_path / "copies/7").exists()
         os.kill(pid, 9)
         assert copies.ended(pid, os.waitpid(pid, 0)[1])
-        assert bool(copies._working) == bool(left)
+        assert bool(copies.working) == bool(left)
     assert said == ["the copy of the log of attempt 7 was interrupted"]
     assert not (tmp_path / "copies/7").exists()
 
