@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import (
+    answers,
     bottleneck,
     bulk,
     centers,
@@ -44,6 +45,7 @@ from benchmarks.result import Result
 
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "core": core.results,
+    "answers": answers.results,
     "matching": matching.results,
     "constraints": constraints.results,
     "urgency": urgency.results,

@@ -65,7 +65,7 @@ def test_apply_makes_jobs_what_they_are_said_to_be(tmp_path: Path) -> None:
         assert (view["service"]["version"], view["service"]["wanted"], view["tasks"]["total"]) == (1, 3, 3)
         changed = {**WEB, "command": ["serve", "--fast"]}
         assert await apply(center, changed, {**NIGHTLY, "when": "@daily"}, dry_run=True) == [
-            (1, "web", "updated", ""),
+            (1, "web", "updated", "back to 2 tasks from 3, which was set by scaling"),
             (2, "nightly", "updated", ""),
         ]
         assert (await center.get("/v1/jobs/1"))["command"] == ["serve"]

@@ -9,7 +9,7 @@ from cress.center.committing.memory import WORTH, Memory, give_back
 
 def test_memory_is_given_back_when_half_of_a_peak_is_over() -> None:
     machine = SimpleNamespace(jobs={}, attempts={})
-    memory = Memory(SimpleNamespace(machine=machine))  # type: ignore[arg-type]
+    memory = Memory(SimpleNamespace(machine=machine, large_bytes=0))  # type: ignore[arg-type]
 
     def due(alive: int) -> bool:
         machine.jobs = range(alive)

@@ -72,6 +72,7 @@ def test_who_is_not_among_the_users_of_a_group_cannot_submit_to_it(own: Center) 
 # (method, path below /v1/jobs, body) of every call about a single job.
 ABOUT_A_JOB = [
     ("GET", "/{id}", None),
+    ("GET", "/{id}/explanation", None),
     ("GET", "/{id}/tasks", None),
     ("GET", "/{id}/tasks/0", None),
     ("GET", "/{id}/logs", None),

@@ -100,13 +100,13 @@ def test_a_submit_says_what_is_foreseen(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("command: true\nname: a\ntime_limit: 1h\ndeadline: 5h\n", encoding="utf-8")
     with Center(tmp_path / "data", forked=True) as center, center.executor() as executor:
-        ran(center, executor, 0.5, "a")
+        ran(center, executor, 0.15, "a")
         data = ["--data", str(center.data)]
         told = CliRunner().invoke(app, ["submit", str(file), *data])
         assert told.exit_code == 0
         assert "job 2 (a) submitted; deadline 20" in told.output
         assert told.output.endswith(": fine\n")
-        refused = CliRunner().invoke(app, ["submit", str(file), "--deadline", "10min", "--strict", *data])
+        refused = CliRunner().invoke(app, ["submit", str(file), "--deadline", "5min", "--strict", *data])
         assert refused.exit_code == 3
         assert "deadline: cannot be met: the job ends at 20" in refused.output
         late = CliRunner().invoke(app, ["submit", str(file), "--deadline", "10min", *data])

@@ -112,7 +112,7 @@ def test_leases_are_requested_used_and_released(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
     done = run_cress(["leases", *words], folder=tmp_path)
     assert done.returncode == 2
-    assert "Missing" in done.stderr
+    assert "is missing" in done.stderr
 
 
 def test_a_workload_is_named_on_the_command_line(tmp_path: Path) -> None:

@@ -240,6 +240,10 @@ class Replica:
         """See ``Replica``."""
         return self.store.number
 
+    def note(self, key: str) -> bytes | None:
+        """See ``Replica``."""
+        return self.store.note(key)
+
     @contextmanager
     def applied(self, commit: StoredCommit, chain: int, state: memoryview | None = None) -> Iterator[None]:
         """See ``Replica``."""

@@ -153,7 +153,7 @@ def test_the_default_group_has_two_percent_and_at_least_one(
     cpu: int, nodes: int, options: Options, scalar: int
 ) -> None:
     group = default_group(DIMENSIONS.vector(cpu=cpu), nodes, options, dimensions=DIMENSIONS)
-    assert group == Group(name="default", quota=Quota(scalar=scalar))
+    assert group == Group(name="default", quota=Quota(scalar=scalar), policy=SchedPolicy.CAPACITY)
     assert group.admits("anyone")
 
 

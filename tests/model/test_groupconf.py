@@ -155,7 +155,7 @@ Name: empty
         "Group.conf:9: Weight: 0 is too small (a whole number from 1 to 1000000)",
         (
             "Group.conf:10: Grace: '5 parsec' has an unknown unit 'parsec' "
-            "(did you mean sec? a duration such as 90s, 5min, 1h30m, 2h or 1d; a plain number is seconds)"
+            "(a duration such as 90s, 5min, 1h30m, 2h or 1d; a plain number is seconds)"
         ),
         "Group.conf:12: unknown keyword 'PreemtiveSchedPolicy' (did you mean PreemptiveSchedPolicy?)",
         (

@@ -78,6 +78,7 @@ def test_one_run_writes_a_table_a_summary_and_a_report(tmp_path: Path, log: Path
         ("malformed line", 1, [5]),
         ("unknown run time", 1, [8]),
         ("run time above time limit", 1, [6]),
+        ("offered load above 1", 1, []),
         ("fits no node", 1, [7]),
     ]
     assert "note: 1 × fits no node: rejected (line 7)" in result.stderr.splitlines()

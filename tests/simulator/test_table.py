@@ -303,7 +303,7 @@ def test_a_note_says_what_is_wrong_in_a_cell_and_what_a_column_could_mean(tmp_pa
     (tmp_path / "jobs.csv").write_text("job,submit,run,cpu,gpuu\na,0,25mn,1,\nb,0,5min,1,1\n")
     notes = load_workload(str(tmp_path / "jobs.csv"), load_cluster(tmp_path / "c.csv"), 1).notes
     assert notes.sentences() == [
-        "1 × malformed line: left out (line 2) [run: '25mn' has an unknown unit 'mn']",
+        "1 × malformed line: left out (line 2) [run: '25mn' has an unknown unit 'mn' (did you mean min?)]",
         "1 × unknown column: ignored [gpuu: did you mean gpu?]",
     ]
 

@@ -285,7 +285,10 @@ def test_jobs_and_job_show_what_happened(shared: Cluster) -> None:
             ("job", "x"),
             "cress job: there is no job 'x' (an id such as 12, or the name of a job; `cress jobs` lists them)",
         ),
-        (("logs", "1.x"), "cress logs: '1.x' is not an id of a task (JOB.TASK such as 12.0; tasks count from 0)"),
+        (
+            ("logs", "1.x"),
+            "cress logs: there is no job '1.x' (an id such as 12, or the name of a job; `cress jobs` lists them)",
+        ),
         (("nodes", "n9"), "cress nodes: there is no node 'n9' (one of n1)"),
         (("nodes", "cordon", "n9"), "cress nodes cordon: there is no node 'n9' (one of n1)"),
     ],

@@ -230,7 +230,7 @@ def test_a_port_that_is_taken_is_said(home: Cluster) -> None:
     [
         (("--node-resource", "<4, 8Q>"), "--node-resource: "),
         (("--option", "graze=3s"), "did you mean grace?"),
-        (("--executors", "0"), "'--executors': Input should be greater than or equal to 1"),
+        (("--executors", "0"), "--executors: is too small (at least 1)"),
         (("--dimension", "GPU"), "'GPU' is not a name for a dimension"),
         (("--data", "/proc/nothing"), "/proc/nothing"),
         (("--executors", "3", "--racks", "r1,r2"), "--racks: 2 racks for 3 executors (one name for each of them, or"),

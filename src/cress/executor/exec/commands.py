@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import signal
 import struct
 import termios
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from cress.executor.exec.helper_process import ExecError, ExecSession, HelperProcess, readable, set_once
+from cress.executor.processes import is_alive
 from cress.protocol.messages import EXEC_INPUT, EXEC_OUTPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize, FromAgent
 
 # Most simultaneous commands, not counting checks.
@@ -24,6 +26,8 @@ PART = 65_536
 # Seconds to wait for the rest of the output after a command has ended, since a process left behind may hold the pipe.
 LINGER = 1.0
 END_OF_INPUT = b"\x04"
+# Exit codes of a command that was stopped together with its task: then the reason is worth more than the code.
+STOPPED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 Send = Callable[[FromAgent], Awaitable[None]]
 
@@ -126,7 +130,9 @@ class _Command:
             _check(first, full=full)
             await (self._with_terminal(first) if self.order.terminal is not None else self._with_pipes(first))
             assert self._session is not None
-            over = ExecOver(id=self.order.id, code=await self._session.over)
+            code = await self._session.over
+            if code not in STOPPED or not await _ends(first):
+                over = ExecOver(id=self.order.id, code=code)
         except ExecError as error:
             over = ExecOver(id=self.order.id, code=error.code, why=str(error))
         except OSError as error:
@@ -251,6 +257,15 @@ class _Command:
         fd, self._stdin = self._stdin, -1
         if fd >= 0:
             os.close(fd)
+
+
+async def _ends(first: int) -> bool:
+    """Return whether the first process of a task ends within ``LINGER``."""
+    for _ in range(10):
+        if not is_alive(first):
+            return True
+        await asyncio.sleep(LINGER / 10)
+    return False
 
 
 def _check(first: int, *, full: bool) -> None:
