@@ -202,7 +202,7 @@ def test_an_operator_sees_all_jobs_and_changes_none_of_them(own: Center) -> None
         assert view["user"] == "ann"
         assert view["environment"] == {}
         assert ann.get(f"/v1/jobs/{number}").json()["environment"] == {"KEY": "value"}
-        for method, path, body in ABOUT_A_JOB[3:]:
+        for method, path, body in ABOUT_A_JOB[4:]:
             answer = ask(oda, method, path, body, number)
             assert answer.status_code == 403, (path, answer.text)
         assert "belongs to ann" in oda.post(f"/v1/jobs/{number}/cancel", json={}).json()["message"]

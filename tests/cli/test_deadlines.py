@@ -109,5 +109,5 @@ def test_a_submit_says_what_is_foreseen(tmp_path: Path) -> None:
         refused = CliRunner().invoke(app, ["submit", str(file), "--deadline", "5min", "--strict", *data])
         assert refused.exit_code == 3
         assert "deadline: cannot be met: the job ends at 20" in refused.output
-        late = CliRunner().invoke(app, ["submit", str(file), "--deadline", "10min", *data])
+        late = CliRunner().invoke(app, ["submit", str(file), "--deadline", "7min", *data])
         assert (late.exit_code, "cannot be met: earliest end 20" in late.output) == (0, True)
