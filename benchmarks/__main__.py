@@ -20,6 +20,7 @@ from benchmarks import (
     disks,
     executors,
     families,
+    forecasts,
     fragments,
     generated,
     groups,
@@ -46,6 +47,7 @@ from benchmarks.result import Result
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "core": core.results,
     "answers": answers.results,
+    "forecasts": forecasts.results,
     "matching": matching.results,
     "constraints": constraints.results,
     "urgency": urgency.results,

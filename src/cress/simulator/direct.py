@@ -172,7 +172,7 @@ class DirectRun:
             while submit[position] == now:
                 position += 1
             before = self._starts_seen
-            step(now, on_time[first:position] + later.take(now), woken)
+            step(now, later.among(on_time[first:position], now), woken)
             if devices is not None:
                 devices.look(now)
             if heap or self._starts_seen != before:

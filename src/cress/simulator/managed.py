@@ -144,7 +144,7 @@ class ManagedRun:
             first = position
             while position < n and submit[position] == now:
                 position += 1
-            batch = self._on_time[first:position] + self._later.take(now)
+            batch = self._later.among(self._on_time[first:position], now)
             self.events += len(inputs) + len(batch)
             self._step(now, inputs, batch)
             begun = self._rounds.due(now)

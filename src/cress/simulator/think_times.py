@@ -55,9 +55,11 @@ class LaterSubmissions:
             if not self._open[i]:
                 heappush(self._due, (max(self._submit[i], now + self._think[i]), i))
 
-    def take(self, now: int) -> list[int]:
-        """Return the jobs that are submitted now, in the order of the file."""
-        found: list[int] = []
+    def among(self, on_time: list[int], now: int) -> list[int]:
+        """Return all jobs that are submitted now, those ``on_time`` and these, in the order of the file."""
+        if not self._due or self._due[0][0] > now:
+            return on_time
+        found = [*on_time]
         while self._due and self._due[0][0] <= now:
             found.append(heappop(self._due)[1])
             del self._open[found[-1]]
