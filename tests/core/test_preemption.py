@@ -623,3 +623,15 @@ def test_free_room_that_is_reserved_for_another_unit_is_left_to_it_and_victims_a
     world.submit(job("head").group("first").cpu(8), job("due").group("second").cpu(3)).decide()
     assert world.nodes_of("due") == []
     assert world.victims() == ["borrows"] * 3
+
+
+def test_a_task_of_a_moment_starts_beside_what_is_claimed_and_not_in_it() -> None:
+    """Its limit is 1 µs, and a claim counts from the next microsecond: it seemed to end before."""
+    world = World(group("a", 6), group("b", 6), nodes=nodes(3, cpu=4))
+    world.run(job("gang").group("a").tasks(2).gang().limit("90s"), job("first").group("b").cpu(3).limit("10s"))
+    world.run(job("victim").group("a").cpu(2).tasks(3).limit("40s"))
+    world.submit(job("claims").group("b").tasks(3).gang().limit("10s"))
+    world.submit(job("moment").group("a").cpu(2).tasks(3).limit("0.000001")).decide()
+    assert world.victims() == ["victim"]
+    world.finish("first")
+    assert world.jobs_running().count("moment") == 1

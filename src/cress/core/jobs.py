@@ -46,7 +46,7 @@ MILLI = 1_000
 _SIZE_EXPONENT = 0.3
 _LEAST_MEAN = 10 * SECOND
 _MOST_MEAN = 1000 * DAY
-# The shortest estimate (µs). A booking made now counts from the next microsecond, so a task that ended then would seem
+# The shortest planned run (µs). A booking made now counts from the next microsecond, so a task that ended then would seem
 # to fit before it.
 _LEAST_RUN = 2
 
@@ -117,7 +117,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     def __post_init__(self) -> None:
         job = self.job
         # A reservation with duration 0 would hold nothing.
-        self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
+        self.limit = NEVER if job.time_limit is None else max(_LEAST_RUN, job.time_limit)
         self.most = job.max_running
         self.workload = job.workload or _BUILT_IN_OF[job.type]
         self.is_part = bool(job.workload)
