@@ -134,7 +134,8 @@ GOLDEN = {
     "with constants "
     "(such as f(x) = (Waittime > 15s) or f(x) = (ClusterLoad < 80% || Waittime > 5min))",
     "a && f(x) = (ClusterLoad < 200%)": "at character 28, `200%)`: ClusterLoad is between 0 and 1 (at most 100%)",
-    "a && f(x) = (ClusterLoad > 80)": "at character 28, `80)`: ClusterLoad is between 0 and 1 (80% or a share such as 0.8)",  # noqa: E501
+    "a && f(x) = (ClusterLoad > 80)": "at character 28, `80)`: ClusterLoad is between 0 and 1 "
+    "(80% or a share such as 0.8)",
     "a && f(x) = (Waittime > 15parsecs)": "at character 25, `15parsecs)`: '15parsecs' has an unknown unit 'parsecs' "
     "(a duration such as 90s, 5min, 1h30m, 2h or 1d; a plain number is seconds)",
     "a && f(x, weight=1.2.3) = True": "at character 6, `f(x, weight=1.2.3) = Tru…`: 1.2.3 is not a weight "
