@@ -48,11 +48,7 @@ Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).")]
 def explain(job: Job, as_json: Json = False, data: Data = None) -> None:
     """Explain why a job waits, when it will start, and what would change that."""
     with told("explain"):
-        with connect(data) as client:
-            from cress.client import calls
-
-            number = job_named(client, job)
-            view, found = client.job(number), client.ask(calls.explanation(number))
+        view, found = _asked(job, data)
         if as_json:
             print_json(found)
             return
@@ -73,17 +69,22 @@ def explain(job: Job, as_json: Json = False, data: Data = None) -> None:
 def why(job: Job, as_json: Json = False, data: Data = None) -> None:
     """Tell why a job waits, in three lines: reason, expected start, smallest change."""
     with told("why"):
-        with connect(data) as client:
-            from cress.client import calls
-
-            number = job_named(client, job)
-            view, found = client.job(number), client.ask(calls.explanation(number))
+        view, found = _asked(job, data)
         if as_json:
             print_json(found)
             return
         pairs = _facts(view, found, time.time())
         smallest = found.remedies[0].text if found.remedies else ""
         facts([*pairs, ("Starts now", smallest)])
+
+
+def _asked(job: str, data: Data) -> tuple[JobView, ExplanationView]:
+    """Return the view and the explanation of a job."""
+    from cress.client import calls
+
+    with connect(data) as client:
+        number = job_named(client, job)
+        return client.job(number), client.ask(calls.explanation(number))
 
 
 def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str, str]]:

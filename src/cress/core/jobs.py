@@ -46,8 +46,8 @@ MILLI = 1_000
 _SIZE_EXPONENT = 0.3
 _LEAST_MEAN = 10 * SECOND
 _MOST_MEAN = 1000 * DAY
-# The shortest planned run (µs). A booking made now counts from the next microsecond, so a task that ended then would seem
-# to fit before it.
+# The shortest planned run (µs). A booking made now counts from the next microsecond, so a task that ended then would
+# seem to fit before it.
 _LEAST_RUN = 2
 
 # The index of a device on its node; NO_DEVICE: a piece without a device.

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cress.core.answers.fewest import most_that_fits, room_for
+from cress.core.answers.fewest import most_that_fits
 from cress.core.books import Books
 from cress.core.diagnostics.amounts import say_amount
 from cress.core.groups.guarantees import charge_of_tasks
@@ -34,13 +34,15 @@ from cress.model.events import (
     NodeCordoned,
     TaskEnded,
 )
-from cress.model.group import EVERYONE, Quota
+from cress.model.group import Quota
 from cress.model.job import Job
+from cress.model.resources import Measure
 from cress.model.times import MINUTE, NEVER, SECOND
 from cress.model.units import format_amount, format_duration
 
 # The number of running jobs, and of closed nodes, of which each is tried.
 MOST_JOBS, MOST_NODES = 5, 3
+_MEBI = 2**20
 # Kinds of which the first change that helps makes the others needless.
 _SMALLEST_ONLY = frozenset({"time_limit", "node", "end"})
 
@@ -108,28 +110,20 @@ def _of_amounts(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
         return
     request, dimensions = job.job.request, core.dimensions
     for i, name in enumerate(dimensions.names):
-        least = most_that_fits(core, job, i)
-        if least is None:
+        most = most_that_fits(core, job, i)
+        if most is None:
             continue
-        # Written as people write amounts: at most a thousandth below what fits.
-        for value in dict.fromkeys((_rounded(least, dimensions.measure(name)), least)):
-            if 0 < value < request[i]:
-                changed = (*request[:i], value, *request[i + 1 :])
-                text = format_amount(value, dimensions.measure(name))
-                yield _anew(core, job, "amount", f"with {name} of at most {text}", request=changed)
-    room = room_for(core, job)
+        if dimensions.measure(name) is Measure.BYTES and most >= _MEBI:
+            # As people write it.
+            most = most // _MEBI * _MEBI
+        changed = (*request[:i], most, *request[i + 1 :])
+        text = format_amount(most, dimensions.measure(name))
+        yield _anew(core, job, "amount", f"with {name} of at most {text}", request=changed)
+    room = core.fit.copies_free(job.shape)
     if job.job.gang and 0 < room < job.shape.size:
         yield _anew(
             core, job, "tasks", f"with {room} task{'s' if room > 1 else ''} instead of {job.shape.size}", tasks=room
         )
-
-
-def _rounded(value: int, measure: Any) -> int:
-    """Return the amount rounded down to three digits."""
-    unit = 1
-    while value // unit >= 1000:
-        unit *= 1024 if "BYTE" in measure.name and value // unit >= 1024 * 1000 else 10
-    return value // unit * unit
 
 
 def _of_clauses(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
@@ -172,7 +166,7 @@ def _of_groups(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     """Yield other groups that the user may use, and more quota for its own."""
     own, user = job.group, job.job.user
     for group in core.groups:
-        if group is not own and not group.spec.closed and (EVERYONE in group.spec.users or user in group.spec.users):
+        if group is not own and not group.spec.closed and group.spec.admits(user):
             yield _anew(core, job, "group", f"in group {group.name}", group=group.name)
     spec = next((spec for spec in core.groups.configured if spec.name == own.name), None)
     if spec is None or spec.quota.amounts or spec.windows:
