@@ -29,6 +29,7 @@ from cress.center.api import (
     licences,
     login,
     logs,
+    metrics,
     node_settings,
     nodes,
     rebalance,
@@ -112,6 +113,7 @@ def make_app(
     for module in ROUTES:
         app.include_router(module.router)
     app.include_router(docs_page.router)
+    app.include_router(metrics.router)
     errors.install(app)
     _prepare(app)
     app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]

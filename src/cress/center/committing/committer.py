@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
+from cress.center.committing.counters import Counters
 from cress.center.committing.leader_election import LeaderElection
 from cress.center.connections.connection_table import Connections
 from cress.center.connections.start_materials import StartMaterials
@@ -107,6 +109,7 @@ class Committer:
         self._quarantine = Quarantine(settings.data / QUARANTINE)
         self.history = HistoryReader(settings.data, settings.history)
         self.watchdog = Watchdog()
+        self.counters = Counters()
         self.turns = LongRequests()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # set while there is nothing to do
@@ -388,13 +391,17 @@ class Committer:
     async def _work(self) -> None:
         while not self.stopping or self.loop.busy:
             now, utc = self.clock.now(), self.clock.utc()
+            begun = time.perf_counter()
             try:
                 work = await all_in_turns(self.loop.slices(now, utc, snapshot=self.log.is_old(utc)))
                 match work:
                     case Wait():
                         await self._pause(work.until, now)
                     case Commit():
+                        made = time.perf_counter()
+                        self.counters.steps.observe(made - begun)
                         await self.in_thread(partial(self._commit, work.batch, self.epoch))
+                        self.counters.commits.observe(time.perf_counter() - made)
                         self.carry_out(self.loop.committed())
                     case TakeSnapshot():
                         if self._snapshot is not None:
@@ -409,6 +416,7 @@ class Committer:
                 _log.error("%s", error)
                 self.carry_out(self.loop.fenced(str(error)))
             except StoreError as error:
+                self.counters.commits_failed += 1
                 self.carry_out(self.loop.commit_failed(str(error)))
             except Exception as error:  # noqa: BLE001 – a defect must not leave the machine ahead of the store
                 _log.exception("a step failed; the stored state is read again")
@@ -544,6 +552,7 @@ class Committer:
                     if self._watchers:
                         self._wake_watchers(effect)
                     self.names.stepped(effect.step.facts.rows)
+                    self.counters.stepped(self.machine, effect.step)
                     self.events.tell()
                 case SetAside():
                     place = self._quarantine.keep(effect.input, effect.why, self.clock.utc())

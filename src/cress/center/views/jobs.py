@@ -417,20 +417,28 @@ def used_of(committer: Committer, node: LiveNode) -> ResourceVector:
     return tuple(total - free for total, free in zip(cluster.capacity_of(f), cluster.free(f), strict=True))
 
 
+def node_state(committer: Committer, node: LiveNode, running: int) -> tuple[str, str]:
+    """Return the state of a node with ``running`` tasks, and its reason if there is one."""
+    if not is_up(committer, node):
+        return "away", AWAY
+    machine = committer.machine
+    if node.closed:
+        why = why_closed(machine, node, committer.clock.now())
+        if not node.draining:
+            return "cordoned", why
+        return ("draining", why) if running else ("drained", why.replace("draining", "drained", 1))
+    if why := overload(machine.core, node.node.name):
+        return "overloaded", why
+    if machine.core.advance_reservations:
+        maintained, why = say_on_node(machine.core.books, node.node.name)
+        return "cordoned" if maintained else "up", why
+    return "up", ""
+
+
 def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
     dimensions = committer.machine.core.dimensions
     used = used_of(committer, node)
-    why = overload(committer.machine.core, node.node.name)
-    state = "overloaded" if why else "up"
-    if not why and committer.machine.core.advance_reservations:
-        maintained, why = say_on_node(committer.machine.core.books, node.node.name)
-        state = "cordoned" if maintained else state
-    if node.closed:
-        state = ("draining" if running else "drained") if node.draining else "cordoned"
-        why = why_closed(committer.machine, node, committer.clock.now())
-        why = why.replace("draining", "drained", 1) if state == "drained" else why
-    if not is_up(committer, node):
-        state, why = "away", AWAY
+    state, why = node_state(committer, node, running)
     settings, reported = set_here(node, dimensions)
     return NodeView(
         name=node.node.name,

@@ -1,0 +1,32 @@
+"""``/metrics``: numbers about the cluster for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request, Response
+
+from cress.center.api.context import committer_of
+
+if TYPE_CHECKING:
+    from cress.center.views.metrics import Numbers
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Return the numbers of this center in the text format of Prometheus. Any token of a user opens them."""
+    # The library takes some 50 ms to load, and not every center is scraped.
+    from cress.center.views import metrics as view
+
+    state = request.app.state
+    if not hasattr(state, "numbers"):
+        state.numbers = view.Numbers(committer_of(request))
+    numbers: Numbers = state.numbers
+    families = await numbers.collected()
+    text = await asyncio.to_thread(view.written, families)
+    return Response(text, media_type=TEXT)
