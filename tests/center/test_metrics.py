@@ -139,7 +139,8 @@ def test_prometheus_scrapes_a_center(center: Center, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{port}"
     with (tmp_path / "said").open("w") as said:
         server = subprocess.Popen(
-            ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=tsdb", f"--web.listen-address={url[7:]}"],
+            ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=tsdb",
+             f"--web.listen-address=127.0.0.1:{port}"],
             cwd=tmp_path, stdout=said, stderr=said,
         )  # fmt: skip
 

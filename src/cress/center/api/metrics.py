@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from cress.center.api.context import committer_of
 
 if TYPE_CHECKING:
-    from cress.center.views.metrics import Numbers
+    from cress.center.views.metrics import Scrapes
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -25,8 +25,8 @@ async def metrics(request: Request) -> Response:
 
     state = request.app.state
     if not hasattr(state, "numbers"):
-        state.numbers = view.Numbers(committer_of(request))
-    numbers: Numbers = state.numbers
+        state.numbers = view.Scrapes(committer_of(request))
+    numbers: Scrapes = state.numbers
     families = await numbers.collected()
     text = await asyncio.to_thread(view.written, families)
     return Response(text, media_type=TEXT)

@@ -35,7 +35,7 @@ class Histogram:
 
 
 class Counters:
-    """What a center has done and seen since its start. Groups that are gone keep their counts."""
+    """Counts of what a center has done and seen since its start. Groups that are gone keep their counts."""
 
     def __init__(self) -> None:
         self.steps, self.commits = Histogram(WORK), Histogram(WORK)

@@ -34,7 +34,7 @@ _THOUSANDTHS = 1000.0
 Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
 
 
-class Numbers:
+class Scrapes:
     """Makes the families of a center. The reasons of waiting jobs are kept for ``REASONS_FRESH`` seconds."""
 
     def __init__(self, committer: Committer) -> None:
