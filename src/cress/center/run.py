@@ -54,6 +54,7 @@ from cress.center.process.compilation import Compilation
 from cress.center.process.core_dumps import forbid_core_dumps
 from cress.center.process.garbage import Collector
 from cress.center.process.local_zone import local_zone
+from cress.center.process.log_lines import begin_log
 from cress.center.secrets.delivery import SecretDelivery
 from cress.center.secrets.key_file import KeyFile, MissingKeyFile, default_path
 from cress.center.secrets.vault import Vault
@@ -96,7 +97,7 @@ MOST_MESSAGE = 2**20
 
 def run_center(settings: CenterSettings) -> int:
     """Run a center until it is told to stop; return the exit code. Errors are printed on standard error."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="cress center: %(message)s")
+    begin_log(settings.log_format)
     # A malformed request is a fault of its sender, not of the center.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     # Nor is the disconnection of a slow reader of events.
@@ -133,7 +134,7 @@ def run_center(settings: CenterSettings) -> int:
 
 
 def _say(error: Exception | str) -> None:
-    sys.stderr.write(f"cress center: {error}\n")
+    logging.getLogger("cress.center").error("%s", error)
 
 
 async def _run(

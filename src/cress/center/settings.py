@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cress.model.access import Role, Visibility
+from cress.model.log_format import LogFormat
 from cress.model.program_settings.center_settings import CENTER_SETTINGS
 from cress.model.program_settings.setting import Defaults
 from cress.model.resources import Dimensions
@@ -72,6 +73,7 @@ class CenterSettings:
     run_as: tuple[str, ...] = ()
     socket: Path | None = None
     visibility: Visibility = DEFAULT.visibility
+    log_format: LogFormat = DEFAULT.log_format
     oidc: Oidc | None = None
     user_jobs: int = DEFAULT.user_jobs
     user_tasks: int = DEFAULT.user_tasks

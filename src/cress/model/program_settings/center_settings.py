@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cress.model.access import ADDRESS_RATE, USER_JOBS, USER_RATE, USER_TASKS, Visibility
+from cress.model.log_format import LogFormat
 from cress.model.program_settings import readers
 from cress.model.program_settings.setting import CENTER, UP, Setting, ValueType
 
@@ -166,6 +167,13 @@ CENTER_SETTINGS = (
         programs=BOTH,
         default=Visibility.ALL,
         choices=Visibility,
+    ),
+    Setting(
+        name="log-format",
+        about="Form of the center's own log on standard error: text, or json with one object a line.",
+        programs=BOTH,
+        default=LogFormat.TEXT,
+        choices=LogFormat,
     ),
     Setting(
         name="user-jobs",
