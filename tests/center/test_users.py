@@ -231,6 +231,7 @@ LEAST = {
     ("GET", "/v1/centers"): "viewer",
     ("POST", "/v1/centers/hand-over"): "admin",
     ("GET", "/v1/usage"): "viewer",
+    ("GET", "/v1/efficiency"): "viewer",
     ("GET", "/v1/tokens"): "viewer",
     ("GET", "/v1/names/x"): "viewer",
     ("GET", "/v1/secrets"): "viewer",

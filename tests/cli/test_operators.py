@@ -13,7 +13,8 @@ import pytest
 
 from cress.cli import events, usage
 from cress.cli.tables import plain
-from cress.client import EventView, UsageView
+from cress.client import EfficiencyView, EventView, UsageView
+from cress.model.errors import InputError
 from tests.center.program import Center
 from tests.forked import run_cress
 
@@ -118,3 +119,22 @@ def test_jobs_and_nodes_by_the_operators_words(center: Center) -> None:
     (last,) = said("events", "--json", "--after", lines[-1].split()[0], "--group", "default").splitlines() or ["{}"]
     assert json.loads(last) == {}
     assert said("usage", "--group", "web") == "nothing was used\n"
+
+
+def test_users_and_their_costs_as_a_table() -> None:
+    def of(user: str, cores: float, **more: float) -> EfficiencyView:
+        held = {"cpu": cores * 3600, "memory": 2**30 * 7200.0, **{name: n * 3600 for name, n in more.items()}}
+        numbers = {"jobs": 2, "attempts": 1000, "run_seconds": 9.0, "memory_asked": 0, "memory_peak": 0}
+        return EfficiencyView(name="", user=user, group="", held=held, cpu_seconds=1800.0, **numbers)  # type: ignore[arg-type]
+
+    work = [of("bob", 10), of("ann", 30, gpu=0.5)]
+    assert plain(*usage.table_of_users(work, {})) == [
+        "USER  CORE-HOURS  GB-HOURS  CPU-HOURS  JOBS  TASKS  SHARE",
+        "ann        30.00      2.00       0.50     2  1,000    75%",
+        "bob        10.00      2.00       0.50     2  1,000    25%",
+    ]
+    assert [line.split()[6] for line in plain(*usage.table_of_users(work, {"cpu": 1, "memory": 0.5, "gpu": 20}))] == [
+        "COST", "41.00", "11.00",
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="'tpu' was used by nobody"):
+        usage.table_of_users(work, {"tpu": 1})

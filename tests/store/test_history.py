@@ -279,3 +279,31 @@ def test_a_cut_history_names_itself_and_its_own_way_out(tmp_path: Path) -> None:
     file.unlink()
     mark.unlink()
     check_history(file, mark, deep=True)
+
+
+def test_work_is_added_up_by_name_user_group_and_request(history: History) -> None:
+    """Attempts that never ran do not count, nor do jobs that ended at another time or are not seen."""
+    jobs = [
+        record(1, name="a", user="ann", request=(1000, 5), ended=10),
+        record(2, name="a", user="ann", request=(1000, 5), ended=20),
+        record(3, name="a", user="ann", request=(2000, 5), ended=20),
+        record(4, name="a", user="bob", group="web", request=(1000, 5), ended=20),
+        record(5, name="a", user="ann", request=(1000, 5), ended=30),
+    ]
+    made = [
+        msgspec.structs.replace(attempt(1, 1, 0), started=2, placed=1, ended=5, cpu=3, memory=70),
+        msgspec.structs.replace(attempt(2, 1, 0), started=2, placed=1, ended=6, cpu=1, memory=60),
+        msgspec.structs.replace(attempt(3, 2, 0), started=0, placed=1, ended=900),
+        msgspec.structs.replace(attempt(4, 2, 0), started=2, placed=2, ended=4, cpu=0, memory=0),
+        msgspec.structs.replace(attempt(5, 3, 0), started=1, placed=1, ended=2),
+        msgspec.structs.replace(attempt(6, 4, 0), started=1, placed=1, ended=2),
+        msgspec.structs.replace(attempt(7, 5, 0), started=1, placed=1, ended=2),
+    ]
+    history.add([(job, None) for job in jobs], made, {job.id: WEIGHT for job in jobs})
+    found = history.work_done(JobFilter(), since=10, until=30)
+    assert [(part.user, part.request, part.jobs, part.attempts, part.run) for part in found] == [
+        ("ann", (1000, 5), 2, 3, 11), ("ann", (2000, 5), 1, 1, 1), ("bob", (1000, 5), 1, 1, 1),
+    ]  # fmt: skip
+    assert (found[0].cpu, found[0].peak) == (4, 70)
+    assert [part.user for part in history.work_done(JobFilter(user="bob"), since=0, until=99)] == ["bob"]
+    assert [part.user for part in history.work_done(JobFilter(seen=("zoe", ("web",))), since=0, until=99)] == ["bob"]

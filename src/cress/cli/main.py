@@ -16,6 +16,7 @@ from cress.cli import (
     cancel,
     config,
     demo,
+    efficiency,
     events,
     execution,
     explain,
@@ -61,8 +62,8 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "rebalance reserve reservations leases licences status events usage login logout whoami token secret "
-        "users audit config up center executor join tls store demo "
+        "rebalance reserve reservations leases licences status events usage efficiency login logout whoami token "
+        "secret users audit config up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is missing here comes last
 
@@ -155,6 +156,7 @@ app.command(epilog=licences.EPILOG)(licences.licences)
 app.command(epilog=status.EPILOG)(status.status)
 app.command(epilog=events.EPILOG)(events.events)
 app.command(epilog=usage.EPILOG)(usage.usage)
+app.command(epilog=efficiency.EPILOG)(efficiency.efficiency)
 app.command(epilog=login.LOGIN)(login.login)
 app.command(epilog=login.LOGOUT)(login.logout)
 app.command(epilog=users.WHOAMI)(users.whoami)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +13,12 @@ import typer
 from cress.cli.common import Columns, Data, Json, Wide, connect, duration_of, print_json, selection_of
 from cress.cli.errors import told
 from cress.cli.tables import Cell, TableColumn, bar, show, terminal
+from cress.model.errors import InputError
+from cress.model.units import one_of
 
 if TYPE_CHECKING:
-    from cress.client import Client, UsagePage, UsageView
+    from cress.client import Client, EfficiencyPage, EfficiencyView, UsagePage, UsageView
+    from cress.client.calls import PreparedCall
 
 EPILOG = """\
 \b
@@ -23,12 +26,15 @@ Examples:
   cress usage                            the last day, each group in one line
   cress usage --last 30d --by day        each day and group in one line
   cress usage --group web --by hour
+  cress usage --by user --last 30d --weights cpu=1,memory=0.1
+                                         finished jobs of each user; COST counts core-hours and GB-hours
 
 \b
 CORE-HOURS and GB-HOURS are the requested resources of tasks times their run time. CPU-HOURS is the processor time that
-they used. MET and MISSED count jobs with deadlines. SHARE is the share of all core hours shown, on a terminal as a bar.
-Columns: time, group, core-hours, gb-hours, cpu-hours, tasks, failed, met, missed, share; a narrow terminal leaves some
-out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
+they used. With --by user, jobs count that ended in the time span; running ones do not. MET and MISSED count jobs with
+deadlines. SHARE is the share of all core hours shown, on a terminal as a bar.
+Columns: time, group or user, core-hours, gb-hours, cpu-hours, tasks, failed, met, missed, cost, share; a narrow
+terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (
@@ -44,20 +50,36 @@ COLUMNS = (
 DEADLINES = (TableColumn("MET", right=True), TableColumn("MISSED", right=True))
 
 
+OF_USERS = (
+    TableColumn("USER", gives=True),
+    TableColumn("CORE-HOURS", right=True),
+    TableColumn("GB-HOURS", right=True, hides=2),
+    TableColumn("CPU-HOURS", right=True, hides=3),
+    TableColumn("JOBS", right=True),
+    TableColumn("TASKS", right=True),
+)
+COST = TableColumn("COST", right=True)
+
+
 class UsageSpan(StrEnum):
-    """Spans of time."""
+    """Spans of time; ``user`` is the whole time span, added up by user instead of group."""
 
     ALL = "all"
     DAY = "day"
     HOUR = "hour"
+    USER = "user"
 
 
 def usage(
     last: Annotated[str, typer.Option(metavar="DURATION", help="Time span until now, such as 12h or 30d.")] = "24h",
     by: Annotated[
-        UsageSpan, typer.Option(help="One line for the whole time span, each day, or each hour (UTC).")
+        UsageSpan, typer.Option(help="One line for the whole time span, each day or hour (UTC), or each user.")
     ] = UsageSpan.ALL,
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only this group.")] = "",
+    weights: Annotated[
+        str,
+        typer.Option(metavar="NAME=N,…", help="With --by user: a column COST, such as cpu=1,memory=0.1,gpu=20."),
+    ] = "",
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,
@@ -67,6 +89,19 @@ def usage(
     with told("usage"):
         back = duration_of(last, "--last") / 1e6
         now = time.time()
+        prices = _weights(weights)
+        if by is UsageSpan.USER:
+            with connect(data) as client:
+                page_of_users = client.ask(_of_users(group, max(0.0, now - back)))
+            if as_json:
+                print_json(page_of_users)
+            elif page_of_users.work:
+                show(*table_of_users(page_of_users.work, prices), selection_of(columns, wide=wide))
+            else:
+                typer.echo("no job ended in this time", err=True)
+            return
+        if prices:
+            raise InputError("weights count with --by user only", hint="cress usage --by user", field="--weights")
         # Usage older than a month is read in whole days, which are fewer.
         span = "day" if by is UsageSpan.DAY or (by is UsageSpan.ALL and back > 30 * 86_400) else "hour"
         with connect(data) as client:
@@ -80,6 +115,56 @@ def usage(
             show(*table(page.usage, by, due=bool({"met", "missed"} & {*selection.names})), selection)
         else:
             typer.echo("nothing was used", err=True)
+
+
+def _of_users(group: str, since: float) -> PreparedCall[EfficiencyPage]:
+    from cress.client import calls
+    from cress.protocol.queries import EfficiencyQuery
+
+    return calls.efficiency(EfficiencyQuery(by="user", group=group, since=since))
+
+
+def _weights(text: str) -> dict[str, float]:
+    """Return the cost of an hour of each dimension: of a core, a GB of memory, a GPU and so on."""
+    found: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = part.partition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            hint = "such as cpu=1,memory=0.1,gpu=20"
+            raise InputError(f"{part!r} is not NAME=NUMBER", hint=hint, field="--weights") from None
+    return found
+
+
+def table_of_users(
+    work: Sequence[EfficiencyView], weights: Mapping[str, float]
+) -> tuple[Sequence[TableColumn], list[list[Cell]]]:
+    """Return columns and rows of users, the largest share first; with their costs if there are weights.
+
+    Raises InputError for a weight of a dimension that nobody has held.
+    """
+    known = sorted({name for view in work for name in view.held})
+    for name in weights:
+        if name not in known:
+            raise InputError(f"{name!r} was used by nobody", hint=one_of(name, known), field="--weights")
+    whole = sum(view.held["cpu"] for view in work)
+    rows: list[list[Cell]] = []
+    for view in sorted(work, key=lambda view: (-view.held["cpu"], view.user)):
+        share = view.held["cpu"] / whole if whole else 0.0
+        cost = sum(weights[name] * view.held.get(name, 0.0) / (2**30 if name == "memory" else 1) for name in weights)
+        cells: list[Cell] = [
+            view.user,
+            f"{view.held['cpu'] / 3600:,.2f}",
+            f"{view.held['memory'] / 3600 / 2**30:,.2f}",
+            f"{view.cpu_seconds / 3600:,.2f}",
+            f"{view.jobs:,}",
+            f"{view.attempts:,}",
+            *((f"{cost / 3600:,.2f}",) if weights else ()),
+            bar(share) if terminal() else f"{share:.0%}",
+        ]
+        rows.append(cells)
+    return (*OF_USERS, *((COST,) if weights else ()), COLUMNS[-1]), rows
 
 
 def _all(client: Client, group: str, since: float, until: float, by: str) -> UsagePage:

@@ -37,6 +37,7 @@ from cress.protocol.cluster_views import (
     Applied,
     ConfiguredView,
     ConfigView,
+    EfficiencyPage,
     EventView,
     GroupsPage,
     HistoryView,
@@ -72,6 +73,7 @@ from cress.protocol.lease_views import (
 from cress.protocol.queries import (
     AuditQuery,
     DryRunQuery,
+    EfficiencyQuery,
     EventsQuery,
     JobQuery,
     JobsQuery,
@@ -263,6 +265,11 @@ def licences() -> PreparedCall[LicencesPage]:
 def usage(query: UsageQuery) -> PreparedCall[UsagePage]:
     """Read the usage of groups."""
     return call_of(cluster_calls.USAGE, query=query)
+
+
+def efficiency(query: EfficiencyQuery) -> PreparedCall[EfficiencyPage]:
+    """Read what finished jobs asked for and used."""
+    return call_of(cluster_calls.EFFICIENCY, query=query)
 
 
 def state() -> PreparedCall[StateView]:

@@ -367,6 +367,35 @@ class UsagePage(View, frozen=True):
     next: float | None = None
 
 
+class EfficiencyView(View, frozen=True):
+    """Requests and use of finished work; ``name``, ``user`` and ``group`` are empty if added up.
+
+    ``held`` are the amounts held over time by dimension: core-seconds, byte-seconds and so on. ``cpu_seconds`` is the
+    measured processor time. ``memory_asked`` is the largest request of a task in bytes, ``memory_peak`` the largest use
+    of one, 0 if it was not measured. ``hint`` says what smaller request would do, empty if none is known.
+    """
+
+    name: str
+    user: str
+    group: str
+    jobs: int
+    attempts: int
+    run_seconds: float
+    held: dict[str, float]
+    cpu_seconds: float
+    memory_asked: int
+    memory_peak: int
+    hint: str = ""
+
+
+class EfficiencyPage(View, frozen=True):
+    """Work with the largest unused core-seconds first; ``since`` and ``until`` are seconds since the epoch."""
+
+    work: tuple[EfficiencyView, ...]
+    since: float
+    until: float
+
+
 class RevisionView(View, frozen=True):
     """A revision: its start (seconds since the epoch), the user (empty: the center itself) and the action.
 

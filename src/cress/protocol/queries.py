@@ -123,6 +123,17 @@ class UsageQuery(Query, frozen=True):
     by: str = "hour"
 
 
+class EfficiencyQuery(Query, frozen=True):
+    """Work of the jobs that ended in a span of time, by ``name``, ``user`` or ``group``; times as in ``UsageQuery``."""
+
+    by: str = "name"
+    user: str = ""
+    group: str = ""
+    name: str = ""
+    since: Moment | None = None
+    until: Moment | None = None
+
+
 class EventsQuery(Query, frozen=True):
     """Events after a number, of one job or group. Without ``follow`` the stream ends with the latest event."""
 

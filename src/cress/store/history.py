@@ -24,6 +24,7 @@ from cress.model.times import HOUR, SECOND
 from cress.store.base import EVERY_JOB, JobFilter, StoreError
 from cress.store.history_mark import ADDITIONS, ATTEMPTS, IDENTITY, JOBS, SEAL, Mark, seal_of
 from cress.store.usage import Usage, Used, Weight, add_usage
+from cress.store.work_done import WorkDone
 
 # Maximum number of jobs whose attempts are removed together.
 PRUNED = 200
@@ -275,6 +276,46 @@ class History:
             counted = row["failed"]
             found[key].failed = found[key].attempts - found[key].succeeded if counted is None else counted
         return found
+
+    def work_done(self, filters: JobFilter, *, since: int, until: int) -> list[WorkDone]:
+        """Return the work of the jobs that pass and ended in ``since`` … ``until`` (µs since the epoch; excluded).
+
+        Of ``filters``, ``values`` and ``seen`` count.
+        """
+        key = (_jobs.c.name, _jobs.c.user, _jobs.c.group, _jobs.c.request)
+        query = (
+            sql.select(
+                *key,
+                sql.func.count(sql.distinct(_jobs.c.id)).label("jobs"),
+                sql.func.count().label("attempts"),
+                sql.func.sum(_attempts.c.ended - _attempts.c.placed).label("run"),
+                sql.func.sum(_attempts.c.cpu).label("cpu"),
+                sql.func.max(_attempts.c.memory).label("peak"),
+            )
+            .join(_attempts, _attempts.c.job == _jobs.c.id)
+            .where(_jobs.c.ended >= since, _jobs.c.ended < until, _attempts.c.started > 0)
+            .group_by(*key)
+            .order_by(*key)
+        )
+        query = query.where(*(_jobs.c[name] == value for name, value in filters.values.items()))
+        if filters.seen is not None:
+            user, groups = filters.seen
+            query = query.where((_jobs.c.user == user) | _jobs.c.group.in_(groups))
+        return [
+            WorkDone(
+                name=row["name"],
+                user=row["user"],
+                group=row["group"],
+                request=tuple(msgspec.json.decode(row["request"])),
+                jobs=row["jobs"],
+                attempts=row["attempts"],
+                # PostgreSQL adds up big integers as decimals.
+                run=int(row["run"]),
+                cpu=int(row["cpu"] or 0),
+                peak=row["peak"] or 0,
+            )
+            for row in self._select(query)
+        ]
 
     def _select(self, query: sql.Select[Any]) -> Sequence[sql.RowMapping]:
         with self._told("cannot be read"), self._engine.connect() as connection:

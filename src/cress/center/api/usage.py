@@ -1,28 +1,34 @@
-"""Calls about the usage of groups over time."""
+"""Calls about the usage of groups over time, and about what work asked for and used."""
 
 from __future__ import annotations
+
+import asyncio
 
 import msgspec
 from fastapi import Request, Response
 
 from cress.center.api.bodies import reply
-from cress.center.api.context import committer_of
+from cress.center.api.context import committer_of, sight_of
 from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import group_of
 from cress.center.process.turns import chunks, in_turns
+from cress.center.views.efficiency import efficiency_views
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.protocol.calls import cluster_calls
-from cress.protocol.cluster_views import UsagePage, UsageView
-from cress.protocol.queries import UsageQuery
+from cress.protocol.cluster_views import EfficiencyPage, UsagePage, UsageView
+from cress.protocol.queries import EfficiencyQuery, UsageQuery
+from cress.store.base import JobFilter
 from cress.store.usage import Usage, Used, Weight, add_usage
 
 # Seconds of a span, and the number of spans without ``since``.
 SPANS = {"hour": 3600, "day": 86_400}
 DEFAULT_SPANS = {"hour": 24, "day": 30}
+# The ways in which work is added up.
+WAYS = ("name", "user", "group")
 # Most hours of one answer; later ones are on the next page.
 MOST_HOURS = 24 * 62
 
@@ -58,6 +64,31 @@ async def usage(request: Request) -> Response:
         for start, name in sorted(total)
     )
     return reply(UsagePage(usage=tuple(views), span=float(span), next=float(page) if page < last else None))
+
+
+@router.answers(cluster_calls.EFFICIENCY)
+async def efficiency(request: Request) -> Response:
+    """Return what finished jobs asked for and used, those with the most unused core-seconds first.
+
+    Times are seconds since the epoch; the default is the last 30 days. Of jobs that the caller does not see nothing is
+    told.
+    """
+    query = query_of(request, EfficiencyQuery)
+    if query.by not in WAYS:
+        raise InputError(f"{query.by[:40]!r} is no way to add up", hint=one_of(query.by, WAYS), field="by")
+    committer, sight = committer_of(request), sight_of(request)
+    until = committer.clock.utc() / SECOND if query.until is None else query.until
+    since = until - DEFAULT_SPANS["day"] * SPANS["day"] if query.since is None else query.since
+    filters = JobFilter(
+        user=query.user,
+        group=query.group,
+        name=query.name,
+        seen=None if sight.everything else (sight.user, sight.groups),
+    )
+    work = await committer.history.work_done(filters, since=round(since * SECOND), until=round(until * SECOND))
+    dimensions = committer.machine.core.dimensions
+    views = await asyncio.to_thread(efficiency_views, work, query.by, dimensions)
+    return reply(EfficiencyPage(work=tuple(views), since=since, until=until))
 
 
 async def running(committer: Committer, group: str) -> Usage:

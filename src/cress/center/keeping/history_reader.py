@@ -21,6 +21,7 @@ from cress.store.history_mark import Mark, check_history, read_mark, write_mark
 if TYPE_CHECKING:
     from cress.store.history import History
     from cress.store.usage import Usage, Weight
+    from cress.store.work_done import WorkDone
 
 FILE = "history.db"
 # Concurrent queries; further ones wait.
@@ -106,6 +107,12 @@ class HistoryReader:
         if self.is_empty:
             return {}
         return await self._ask(lambda history: history.usage(since=since, until=until, group=group))
+
+    async def work_done(self, filters: JobFilter, *, since: int, until: int) -> list[WorkDone]:
+        """Return the work of jobs that ended in a span of time; see ``History.work_done``."""
+        if self.is_empty:
+            return []
+        return await self._ask(lambda history: history.work_done(filters, since=since, until=until))
 
     async def add(
         self,

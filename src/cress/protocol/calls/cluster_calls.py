@@ -11,6 +11,7 @@ from cress.protocol.cluster_views import (
     Applied,
     ConfiguredView,
     ConfigView,
+    EfficiencyPage,
     EventView,
     GroupsPage,
     HistoryView,
@@ -23,7 +24,15 @@ from cress.protocol.cluster_views import (
     StateView,
     UsagePage,
 )
-from cress.protocol.queries import DryRunQuery, EventsQuery, NodesQuery, PlacesQuery, PlacesStreamQuery, UsageQuery
+from cress.protocol.queries import (
+    DryRunQuery,
+    EfficiencyQuery,
+    EventsQuery,
+    NodesQuery,
+    PlacesQuery,
+    PlacesStreamQuery,
+    UsageQuery,
+)
 from cress.protocol.rights import Action
 
 GROUPS = CallRow(
@@ -227,6 +236,16 @@ USAGE = CallRow(
     about=(
         "the usage of groups, by `hour` or `day` (UTC): [history.md](history.md). `next` of a page is `since` of "
         "the following one"
+    ),
+)
+EFFICIENCY = CallRow(
+    "GET",
+    "/v1/efficiency",
+    EfficiencyPage,
+    query=EfficiencyQuery,
+    about=(
+        "what finished jobs asked for and used, by `name`, `user` or `group`: [history.md](history.md#efficiency). "
+        "The default is the last 30 days; the first 1,000 rows are given"
     ),
 )
 EVENTS = CallRow(
