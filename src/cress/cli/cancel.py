@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from cress.cli.chosen_jobs import (
+    HELP,
+    Before,
+    DryRun,
+    InState,
+    JobChoice,
+    OfGroup,
+    OfUser,
+    WithName,
+    Words,
+    list_only,
+)
 from cress.cli.common import Data, Json, connect, print_json
 from cress.cli.errors import told
-from cress.cli.job_names import jobs_named
 from cress.cli.tables import clean
 
-EPILOG = """\
+EPILOG = f"""\
 \b
-Example:
+Examples:
   cress cancel 12 13
+  cress cancel 12-40
+  cress cancel --state waiting --name 'train-*' --dry-run
 
 \b
+{HELP}
 Running tasks get SIGTERM, and SIGKILL after the job's stop_grace. A job that has ended stays as it is.
 All jobs are checked before the first one is cancelled. If the center fails in between, repeat the command.
 Exit codes: 0 done, 2 bad input (an unknown job: none was cancelled), 3 not accepted, or no center reachable.
@@ -24,13 +34,23 @@ Exit codes: 0 done, 2 bad input (an unknown job: none was cancelled), 3 not acce
 
 
 def cancel(
-    jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="Jobs to cancel (ids or names).")],
+    jobs: Words = None,
+    user: OfUser = "",
+    group: OfGroup = "",
+    state: InState = "",
+    name: WithName = "",
+    before: Before = "",
+    dry_run: DryRun = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
     """Cancel jobs."""
     with told("cancel"), connect(data) as client:
-        ids = jobs_named(client, jobs)
+        choice = JobChoice(words=jobs or [], user=user, group=group, state=state, name=name, before=before)
+        ids = choice.ids(client)
+        if dry_run:
+            list_only(client, ids, "cancelled")
+            return
         cancelled = client.cancel_jobs(ids)
         if as_json:
             print_json(cancelled)

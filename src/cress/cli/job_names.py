@@ -45,11 +45,6 @@ def task_named(client: Client, text: str) -> tuple[int, int | None]:
     return job_named(client, head), task_id(f"1.{tail}")[1]
 
 
-def jobs_named(client: Client, texts: list[str]) -> list[int]:
-    """Return the jobs with these ids or names, each once."""
-    return list(dict.fromkeys(job_named(client, text) for text in texts))
-
-
 def _find(client: Client, text: str) -> int | None:
     group, slash, name = text.rpartition("/")
     alive: list[JobView] = []
