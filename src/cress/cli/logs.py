@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cress.cli.chosen_lines import ChosenLines, pattern_of
 from cress.cli.common import Data, connect, count
 from cress.cli.errors import Interrupted, told
 from cress.cli.job_names import task_named
@@ -13,6 +16,7 @@ from cress.cli.tables import clean
 from cress.model.errors import InputError, NotAccepted
 
 if TYPE_CHECKING:
+    from cress.cli.relay import TaskOutput
     from cress.client import Client, JobView, TaskView
 
 EPILOG = """\
@@ -21,6 +25,8 @@ Examples:
   cress logs 12              all tasks, one after the other
   cress logs 12.3 --stderr   standard error of task 3
   cress logs 12 --follow     new output until the job ends
+  cress logs 12 --tail 20    the last 20 lines of each task
+  cress logs 12 --grep 'error|warn'
   cress logs web.0           output of task 0 of the service web
   cress logs web --previous  output of the version that was rolled back; for other tasks, of the last but one attempt
   cress logs nightly         output of the last run of a cron job
@@ -39,46 +45,76 @@ def logs(
         bool,
         typer.Option("--previous", "-p", help="Show the version that was rolled back, else the last but one attempt."),
     ] = False,
+    tail: Annotated[
+        int | None, typer.Option("--tail", metavar="N", min=1, help="Show only the last N lines of each task.")
+    ] = None,
+    grep: Annotated[
+        str, typer.Option("--grep", metavar="REGEX", help="Show only lines that match this regular expression.")
+    ] = "",
     data: Data = None,
 ) -> None:
     """Show the output of the tasks of a job."""
-    with told("logs"), connect(data) as client:
-        if previous and follow:
+    with told("logs"):
+        how = Reading("stderr" if stderr else "stdout", follow, pattern_of(grep), tail)
+        if tail is not None and follow:
+            raise InputError("--tail and --follow exclude each other", hint="the last line is not known yet")
+        _logs(job, how, previous, data)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read: a stream, also its new output (``follow``), the lines that match, the last ``most`` of them."""
+
+    stream: str
+    follow: bool
+    pattern: re.Pattern[bytes] | None
+    most: int | None
+
+    def output(self, prefixed: bool) -> TaskOutput:
+        """Return the destination of the output; ``prefixed``: with the task at the beginning of each line."""
+        from cress.cli.relay import standard
+
+        output = standard(prefixed, merged=True)
+        return output if self.pattern is None and self.most is None else ChosenLines(output, self.pattern, self.most)
+
+
+def _logs(job: str, how: Reading, previous: bool, data: Data) -> None:
+    with connect(data) as client:
+        if previous and how.follow:
             raise InputError(
                 "--previous and --follow exclude each other", hint="the output of an ended attempt does not grow"
             )
         id, task = task_named(client, job)
         view = client.job(id)
-        stream = "stderr" if stderr else "stdout"
         try:
             if previous:
-                _previous(client, view, task, stream)
+                _previous(client, view, task, how)
             elif task is None and view.type == "dag":
-                _steps(client, view, stream, follow=follow)
+                _steps(client, view, how)
             elif task is None and view.type == "cron":
-                _show(client, _last_run(client, view), None, stream, follow=follow)
+                _show(client, _last_run(client, view), None, how)
             else:
                 _hint(view)
-                _show(client, view, task, stream, follow=follow)
+                _show(client, view, task, how)
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; job {id} is not touched") from None
 
 
-def _show(client: Client, view: JobView, task: int | None, stream: str, *, follow: bool) -> None:
+def _show(client: Client, view: JobView, task: int | None, how: Reading) -> None:
     """Write the output of a job or of one of its tasks."""
-    from cress.cli.relay import MOST_TASKS, Relay, Waits, copy, standard
+    from cress.cli.relay import MOST_TASKS, Relay, Waits, copy
 
     total = _checked(view, task)
     if task is None and total > MOST_TASKS:
         raise InputError(f"job {view.id} has {count(total, 'task')}", hint=f"name one, such as cress logs {view.id}.0")
-    output = standard(task is None and total > 1, merged=True)
-    relay = Relay(client, view.id, output, (stream,), 0 if total == 1 else task, "logs")
-    if follow:
+    output = how.output(task is None and total > 1)
+    relay = Relay(client, view.id, output, (how.stream,), 0 if total == 1 else task, "logs")
+    if how.follow:
         relay.follow(Waits(client, view.id, "logs").tell)
         return
     for found in relay.look():
         if found.attempts:
-            copy(client, view.id, found.index, stream, output, follow=False)
+            copy(client, view.id, found.index, how.stream, output, follow=False)
 
 
 def _checked(view: JobView, task: int | None) -> int:
@@ -99,15 +135,15 @@ def _last_run(client: Client, view: JobView) -> JobView:
     return runs[0]
 
 
-def _steps(client: Client, view: JobView, stream: str, *, follow: bool) -> None:
+def _steps(client: Client, view: JobView, how: Reading) -> None:
     """Write the output of the steps of a dag one after the other, with a heading for each that ran."""
     steps = view.dag.steps if view.dag is not None else ()
     for step in steps:
         job = client.job(step.id)
-        if job.started is None and not follow:
+        if job.started is None and not how.follow:
             continue
         typer.echo(f"==> {clean(step.name)} (job {step.id}, {job.state}) <==")
-        _show(client, job, None, stream, follow=follow)
+        _show(client, job, None, how)
 
 
 def _hint(view: JobView) -> None:
@@ -118,9 +154,9 @@ def _hint(view: JobView) -> None:
         typer.echo(f"cress logs: {clean(service.returned_because)}; {hint}", err=True)
 
 
-def _previous(client: Client, view: JobView, task: int | None, stream: str) -> None:
+def _previous(client: Client, view: JobView, task: int | None, how: Reading) -> None:
     """Write the output of the rolled back version, or of the last but one attempt of a task."""
-    from cress.cli.relay import copy, standard
+    from cress.cli.relay import copy
 
     service = view.service
     if task is None and service is not None and service.returned_job is not None:
@@ -129,7 +165,7 @@ def _previous(client: Client, view: JobView, task: int | None, stream: str) -> N
             "which failed before the rollback",
             err=True,
         )
-        copy(client, service.returned_job, 0, stream, standard(False, merged=True), follow=False)
+        copy(client, service.returned_job, 0, how.stream, how.output(False), follow=False)
         return
     total = _checked(view, task)
     if task is None and total != 1:
@@ -138,7 +174,7 @@ def _previous(client: Client, view: JobView, task: int | None, stream: str) -> N
         )
     found = client.task(view.id, task or 0)
     attempt = _attempt_before(view, found)
-    copy(client, view.id, task or 0, stream, standard(False, merged=True), follow=False, attempt=attempt)
+    copy(client, view.id, task or 0, how.stream, how.output(False), follow=False, attempt=attempt)
 
 
 def _attempt_before(view: JobView, task: TaskView) -> int:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import typer
 
@@ -47,6 +47,16 @@ class Bell:
         """Wait until the bell is rung, or ``seconds`` have passed."""
         if select.select([self._reader], [], [], seconds)[0]:
             os.read(self._reader, 4096)
+
+
+class TaskOutput(Protocol):
+    """A destination of the output of tasks, called from several threads, for each task from one at a time."""
+
+    def write(self, task: int, stream: str, data: bytes) -> None:
+        """Take output of a task."""
+
+    def end(self, task: int, stream: str) -> None:
+        """Take note that a stream of a task has ended."""
 
 
 class Output:
@@ -112,7 +122,7 @@ class Relay:
         self,
         client: Client,
         job: int,
-        output: Output,
+        output: TaskOutput,
         streams: Sequence[str],
         task: int | None = None,
         verb: str = "run",
@@ -187,7 +197,7 @@ class Relay:
 
 
 def copy(
-    client: Client, job: int, task: int, stream: str, output: Output, *, follow: bool, attempt: int | None = None
+    client: Client, job: int, task: int, stream: str, output: TaskOutput, *, follow: bool, attempt: int | None = None
 ) -> None:
     """Write the output of one task, or of one ``attempt`` of it; a connection that breaks off is resumed."""
     from cress.client import Unavailable, Unreachable
