@@ -105,6 +105,12 @@ def test_jobs_and_nodes_by_the_operators_words(center: Center) -> None:
     assert "only waiting or running jobs can be held" in said("hold", "1", code=3)
     assert "there is no job 9" in said("hold", "9", code=2)
     assert "there is no node 'n9'" in said("nodes", "drain", "n9", "--deadline", "1m", code=2)
+    assert said("nodes", "uncordon", "n1", "gpu-*", code=2) == (
+        "cress nodes uncordon: there is no node 'gpu-*' (one of n1)\n"
+    )
+    assert center.get("/v1/nodes/n1")["reason"] != ""
+    assert said("nodes", "uncordon", "n?", "n1") == "node n1 takes tasks (its executor is not connected)\n"
+    assert said("nodes", "cordon", "n*", "--reason", "new disk").startswith("node n1 takes no new tasks")
     lines = said("events", "--job", "1").splitlines()
     kinds = [line.split()[2] for line in lines]
     assert kinds == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,7 @@ from cress.cli.resolve import ports
 from cress.cli.tables import Cell, Selection, TableColumn, clean, facts, show, state
 from cress.model.errors import InputError
 from cress.model.resources import BASE_DIMENSIONS
+from cress.model.units import one_of
 
 if TYPE_CHECKING:
     from cress.client import Client, NodesPage, NodeTask, NodeView
@@ -29,7 +31,7 @@ Examples:
   cress nodes --where 'GCC >= 4.5 && Memory >= 8G' --rank 'CPU + 2 * (SSD = True)'
                                                 nodes that such a job could get, and why not the others
   cress nodes cordon node1 --reason 'new disk'  start no new tasks there
-  cress nodes uncordon node1
+  cress nodes uncordon node1 node2 'gpu-*'      let tasks start again on several nodes
   cress nodes forget node1                      declare it dead; its tasks run elsewhere
   cress nodes drain node1 --deadline 10m        cordon it; tasks that still run in ten minutes run elsewhere
   cress nodes label node1 zone=eu ssd=true old- set the labels zone and ssd, remove the label old
@@ -59,6 +61,7 @@ ALWAYS = ("cpu", "memory")
 MOST_TASKS = 100
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of nodes, or patterns such as 'gpu-*'.")]
 
 app = typer.Typer(
     cls=WithDefaultOf,
@@ -139,25 +142,38 @@ def _as_counted(node: NodeView) -> list[tuple[bool, int, str]]:
 
 @app.command()
 def cordon(
-    name: Name,
+    names: Names,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, shown to other users. Default: none.")] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Exclude a node from new tasks; running tasks go on."""
-    with told("nodes cordon"):
-        with connect(data) as client:
-            node = client.cordon(name, reason)
-        _told(node, "takes no new tasks", as_json)
+    """Exclude nodes from new tasks; running tasks go on."""
+    with told("nodes cordon"), connect(data) as client:
+        for name in nodes_named(client, names):
+            _told(client.cordon(name, reason), "takes no new tasks", as_json)
 
 
 @app.command()
-def uncordon(name: Name, as_json: Json = False, data: Data = None) -> None:
-    """Let tasks start on a node again."""
-    with told("nodes uncordon"):
-        with connect(data) as client:
-            node = client.uncordon(name)
-        _told(node, "takes tasks", as_json)
+def uncordon(names: Names, as_json: Json = False, data: Data = None) -> None:
+    """Let tasks start on nodes again."""
+    with told("nodes uncordon"), connect(data) as client:
+        for name in nodes_named(client, names):
+            _told(client.uncordon(name), "takes tasks", as_json)
+
+
+def nodes_named(client: Client, texts: Sequence[str]) -> list[str]:
+    """Return the nodes with these names, or with names of these patterns, each once.
+
+    Raises InputError if there is none for a text, so that nothing is changed then.
+    """
+    known = [node.name for node in client.nodes()]
+    found: list[str] = []
+    for text in texts:
+        here = [name for name in known if name == text] or [name for name in known if fnmatchcase(name, text)]
+        if not here:
+            raise InputError(f"there is no node {text!r}", hint=one_of(text, known) if known else "no node has joined")
+        found += here
+    return list(dict.fromkeys(found))
 
 
 @app.command()
