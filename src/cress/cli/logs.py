@@ -55,14 +55,14 @@ def logs(
 ) -> None:
     """Show the output of the tasks of a job."""
     with told("logs"):
-        how = Reading("stderr" if stderr else "stdout", follow, pattern_of(grep), tail)
+        how = LogReading("stderr" if stderr else "stdout", follow, pattern_of(grep), tail)
         if tail is not None and follow:
             raise InputError("--tail and --follow exclude each other", hint="the last line is not known yet")
         _logs(job, how, previous, data)
 
 
 @dataclass(frozen=True)
-class Reading:
+class LogReading:
     """What is read: a stream, also its new output (``follow``), the lines that match, the last ``most`` of them."""
 
     stream: str
@@ -78,7 +78,7 @@ class Reading:
         return output if self.pattern is None and self.most is None else ChosenLines(output, self.pattern, self.most)
 
 
-def _logs(job: str, how: Reading, previous: bool, data: Data) -> None:
+def _logs(job: str, how: LogReading, previous: bool, data: Data) -> None:
     with connect(data) as client:
         if previous and how.follow:
             raise InputError(
@@ -100,7 +100,7 @@ def _logs(job: str, how: Reading, previous: bool, data: Data) -> None:
             raise Interrupted(f"interrupted; job {id} is not touched") from None
 
 
-def _show(client: Client, view: JobView, task: int | None, how: Reading) -> None:
+def _show(client: Client, view: JobView, task: int | None, how: LogReading) -> None:
     """Write the output of a job or of one of its tasks."""
     from cress.cli.relay import MOST_TASKS, Relay, Waits, copy
 
@@ -135,7 +135,7 @@ def _last_run(client: Client, view: JobView) -> JobView:
     return runs[0]
 
 
-def _steps(client: Client, view: JobView, how: Reading) -> None:
+def _steps(client: Client, view: JobView, how: LogReading) -> None:
     """Write the output of the steps of a dag one after the other, with a heading for each that ran."""
     steps = view.dag.steps if view.dag is not None else ()
     for step in steps:
@@ -154,7 +154,7 @@ def _hint(view: JobView) -> None:
         typer.echo(f"cress logs: {clean(service.returned_because)}; {hint}", err=True)
 
 
-def _previous(client: Client, view: JobView, task: int | None, how: Reading) -> None:
+def _previous(client: Client, view: JobView, task: int | None, how: LogReading) -> None:
     """Write the output of the rolled back version, or of the last but one attempt of a task."""
     from cress.cli.relay import copy
 
