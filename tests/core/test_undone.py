@@ -70,23 +70,6 @@ def test_a_wide_unit_of_the_group_with_the_smallest_share_comes_after_who_is_owe
     assert world.victims() == []
 
 
-def test_a_claim_is_not_made_whose_room_a_victim_would_take_back() -> None:
-    """On the small node a task costs its group four times what it costs on a large one, which it would wait for."""
-    world = World(
-        group("a", 1), group("b", 1, "Urgency"), group("c", 2),
-        nodes=[node("small").cpu(6), node("large").cpu(24), node("other").cpu(24)], accounting="dominant",
-    )  # fmt: skip
-    full = [("a", 18, "large"), ("b", 6, "large"), ("b", 7, "other"), ("c", 17, "other"), ("b", 2, "small")]
-    world.run(*(
-        job(f"{name}{i}").cpu(cpu).group(name).requires(f'Name == "{place}"')
-        for i, (name, cpu, place) in enumerate(full)
-    ))  # fmt: skip
-    play = Play(world)
-    play.submit(0, job("dear").cpu(4).group("a").limit(60), job("taker").group("b").limit(300)).play()
-    assert play.preempted == [], "group b would be above its quota, and group a below: it would take the room back"
-    assert world.now == 360 * SECOND, "one after the other"
-
-
 # --- cooling-off -----------------------------------------------------------------------------------------------------
 
 

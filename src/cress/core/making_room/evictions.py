@@ -23,7 +23,7 @@ from cress.core.preemption import (
     yields_to,
 )
 from cress.core.starting.claims import Claims
-from cress.core.tree.amounts import add_amounts, take_amounts
+from cress.core.tree.amounts import add_amounts
 from cress.model.group import SchedPolicy
 from cress.model.times import NEVER, SECOND
 
@@ -211,9 +211,8 @@ class Evictions:
         return current.taken_back[1]
 
     def is_undone(self, job: JobEntry, eviction: Eviction, current: Pass) -> bool:
-        """Return True if another group would take the room back once ``job`` has taken that of its victims.
-
-        It is a blocked unit that would find victims then, or a victim itself, which waits again.
+        """Return True if a blocked unit of another group would find victims once ``job`` has taken the room of its
+        own.
         """
         group = job.group
         charge = list(charge_of(self._cluster, job, eviction.nodes))
@@ -222,25 +221,8 @@ class Evictions:
                 add_amounts(charge, [-amount for amount in charge_ending_with(self._pool, victim)])
         if not group.above_with(charge):
             return False
-        if self._is_taken_back_by_victims(group, eviction, tuple(charge)):
-            return True
-        owed = (other for other in current.owed if other.group is not group) if current.several else ()
+        owed = (other for other in current.owed if other.group is not group)
         return any(self._would_find_victims(other, group, tuple(charge), later=False) for other in owed)
-
-    def _is_taken_back_by_victims(self, group: GroupState, eviction: Eviction, charge: tuple[int, ...]) -> bool:
-        """Return True if a victim may take its room back, once all victims have ended and the use of ``group`` has
-        grown by ``charge``.
-
-        The start of the claimed unit asks the same (``taken_back_by``). A victim may ask for less than it had: it waits
-        for any node, and what a task is charged depends on its node.
-        """
-        victims = [victim for victim in eviction.attempts if victim.job.group is not group]
-        growth = [(group, charge)]
-        for victim in victims:
-            less = charge_ending_with(self._pool, victim)
-            growth.append((victim.job.group, tuple(-amount for amount in less)))
-        jobs = dict.fromkeys(victim.job for victim in victims)
-        return _with_growth(growth, lambda: any(self._yields_to(waits, group) for waits in jobs))
 
     def _has_room(self, owed: JobEntry) -> bool:
         """Return True if a unit has room, but reservations for other units keep it out: without it, it would look for
@@ -257,7 +239,7 @@ class Evictions:
         """Return True if a unit has room where another one has a claim, and if the group of the claim would yield to it
         once its use has grown by ``charge``.
         """
-        return self._has_room(owed) and _with_growth([(group, charge)], lambda: self._yields_to(owed, group))
+        return self._has_room(owed) and self._with_growth(group, charge, lambda: self._yields_to(owed, group))
 
     def _yields_to(self, owed: JobEntry, group: GroupState) -> bool:
         return any(
@@ -274,7 +256,7 @@ class Evictions:
         The room of that use is still counted as free.
         """
         foreseen = later and self.in_others(owed, foreseen=True) is None
-        return _with_growth([(group, charge)], lambda: self._finds_victims(owed, foreseen=foreseen))
+        return self._with_growth(group, charge, lambda: self._finds_victims(owed, foreseen=foreseen))
 
     def _finds_victims(self, owed: JobEntry, *, foreseen: bool) -> bool:
         found = self.in_others(owed, foreseen=foreseen)
@@ -283,17 +265,16 @@ class Evictions:
             found = find_eviction_by_urgency(self._books, owed, beside)
         return found is not None
 
-
-def _with_growth(growth: list[tuple[GroupState, tuple[int, ...]]], question: Callable[[], bool]) -> bool:
-    """Return the answer to a question as if the use of each of these groups had grown by its charge."""
-    changes = [(node, charge) for group, charge in growth for node in group.path()]
-    for node, charge in changes:
-        add_amounts(node.used, charge)
-    try:
-        return question()
-    finally:
-        for node, charge in changes:
-            take_amounts(node.used, charge)
+    def _with_growth(self, group: GroupState, charge: tuple[int, ...], question: Callable[[], bool]) -> bool:
+        """Return the answer to a question as if the use of a group had grown by ``charge``."""
+        nodes = list(group.path())
+        for node in nodes:
+            add_amounts(node.used, charge)
+        try:
+            return question()
+        finally:
+            for node in nodes:
+                add_amounts(node.used, tuple(-amount for amount in charge))
 
 
 def _is_urgent(job: JobEntry, now: int) -> bool:

@@ -104,7 +104,7 @@ class RoomMaker:
             if leaving:
                 return self._in_leases.have_leave(job, leaving)
             eviction = self._evictions.in_own(job, current, entitled)
-        undone = eviction is not None and self._evictions.is_undone(job, eviction, current)
+        undone = eviction is not None and current.several and self._evictions.is_undone(job, eviction, current)
         if eviction is None or undone or not self._within_round(len(eviction.attempts)):
             again = now + LOOK_AGAIN if urgent or undone else NEVER
             tried.note(state, min(self._next_victim_at(group, now), again))
