@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from cress.core.charges import MILLION, core_share
+from cress.core.charges import MILLION, core_share, dominant_share
 from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry
@@ -162,6 +162,12 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
             job.shape.least_cores = cluster.usable_changes, least
         return (least * tasks,)
     return sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))
+
+
+def most_charge_of(job: JobEntry, cluster: Cluster) -> tuple[int, ...]:
+    """Return the charge of one task on the dearest node, in a group with one base measure."""
+    share = core_share if job.group.options.accounting == "cpu" else dominant_share
+    return (cluster.most_charge(job.job.request, share), *charge_of_tasks(job, 1, cluster)[1:])
 
 
 def sum_of(
