@@ -8,7 +8,7 @@ from itertools import chain
 from cress.core.books import Books
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.gates.gates import Gates
-from cress.core.gates.rights import too_dear_on
+from cress.core.groups.guarantees import too_dear_on
 from cress.core.groups.running_limits import head_of, within
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
@@ -172,10 +172,12 @@ class Offers:
         rights = job.group.held_to
         if rights is Rights.ANY and not current.owed:
             return None
-        dear = too_dear_on(self._books, job, to_quota=rights is not Rights.OWN)
-        if dear is None or rights in (Rights.QUOTA, Rights.OWN):
-            return dear
-        return dear if self._evictions.taken_back_by(job, current, dear=True) is not None else None
+        beyond_quota = too_dear_on(job, self._cluster)
+        if beyond_quota is None or rights is Rights.QUOTA:
+            return beyond_quota
+        if self._evictions.taken_back_by(job, current, dear=True) is not None:
+            return beyond_quota
+        return too_dear_on(job, self._cluster, to_quota=False) if rights is Rights.OWN else None
 
     def _note_owed(self, job: JobEntry, current: Pass) -> None:
         """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for

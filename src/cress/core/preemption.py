@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cress.core.advance.covering import covering
 from cress.core.books import Books
 from cress.core.charging import charge_of
-from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.guarantees import charge_of_tasks, too_dear_on
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
 from cress.core.jobs import Attempt, GroupState, JobEntry, WorkloadLease
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
@@ -312,6 +312,8 @@ class _VictimSearch:
         self.to_quota = to_quota
         self.by_urgency = by_urgency
         self.job = job
+        # The nodes on which the groups that yield would not yield to the unit, as it is charged too much there.
+        self.dear = None if own or job.group.parent is not None else too_dear_on(job, cluster, to_quota=to_quota)
         self.cluster = cluster
         self.fit = core.fit
         self.relations = core.relations
@@ -628,12 +630,18 @@ class _VictimSearch:
         shape = self.job.shape
         rules = rules_of_unit(shape) if shape.kinds or by_domains(shape) else NO_RULES
         if not rules.hard:
-            yield [self.fit.caps(kind) for kind in shape.every_kind], None
+            yield [self._without_dear(self.fit.caps(kind)) for kind in shape.every_kind], None
             return
         room = self.fit.when_empty(shape)
         room.rules = GangRules(rules.hard) if shape.kinds else rules
         for rooms in rooms_in(room):
             yield [room.open_copies() for room in rooms], rooms
+
+    def _without_dear(self, caps: Ints) -> Ints:
+        if self.dear is None:
+            return caps
+        open_to = np.where(self.dear, 0, self.job.shape.size)
+        return np.minimum(caps[: len(open_to)], open_to) if len(caps) else open_to
 
     def _plan_within(self, among: list[Ints], beyond: bool, rooms: list[GangRoom] | None) -> Eviction | None:
         """Place one copy after the other at the smallest cost, then spare the victims that are not needed."""

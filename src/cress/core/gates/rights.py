@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
-import numpy as np
 
 from cress.core.books import Books
-from cress.core.charges import core_share, dominant_share
 from cress.core.fragments.search import may_use, own_room
 from cress.core.gates.gate import Gate
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, takers_of
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.placing.vetoes import Verdict, Veto
-from cress.core.tables.arrays import Bools
 from cress.core.tree.kinds import is_guaranteed
 from cress.core.victims_by_kind import rights_of
 from cress.model.times import NEVER
@@ -45,31 +42,6 @@ def is_within_quota(core: Books, job: JobEntry) -> bool:
         # Asked for each unit that is offered while several groups wait.
         return group.used[0] + group.claimed[0] + charge[0] <= group.quota[0]
     return group.may_take(charge, to_quota=True)
-
-
-def too_dear_on(core: Books, job: JobEntry, *, to_quota: bool = True) -> Bools | None:
-    """Return the nodes ``[n]`` on which the next task of a job would take its group above its quota (or quota × B),
-    although it would not on others.
-
-    What a task is charged depends on its node: it is a share of the node, or of its memory. ``None`` if this makes no
-    difference, for gangs, and for a quota of several dimensions.
-    """
-    group, cluster = job.group, core.cluster
-    if group.vector or job.shape.size > 1 or job.companions:
-        return None
-    by_cpu = group.options.accounting == "cpu"
-    if by_cpu and job.cpu_charge:
-        return None
-    share, request = core_share if by_cpu else dominant_share, job.job.request
-    if group.may_take_of(0, cluster.most_charge(request, share), to_quota=to_quota):
-        return None
-    if not group.may_take_of(0, cluster.least_charge(request, share), to_quota=to_quota):
-        return None
-    capacities = [spec.capacity for spec in cluster.specs]
-    dear = {
-        capacity: not group.may_take_of(0, share(request, capacity), to_quota=to_quota) for capacity in set(capacities)
-    }
-    return np.array([dear[capacity] for capacity in capacities], np.bool_)
 
 
 def is_within_rights(core: Books, job: JobEntry, rights: Rights) -> bool:

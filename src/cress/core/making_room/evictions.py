@@ -8,8 +8,8 @@ from itertools import takewhile
 from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
 from cress.core.charging import charge_ending_with, charge_of
-from cress.core.gates.rights import is_within_quota, takers_for, too_dear_on
-from cress.core.groups.guarantees import charge_of_tasks, most_charge_of
+from cress.core.gates.rights import is_within_quota, takers_for
+from cress.core.groups.guarantees import charge_of_tasks, most_charge_of, too_dear_on
 from cress.core.groups.lenders import Taker
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.passes import Pass
@@ -239,7 +239,7 @@ class Evictions:
         would take its group above quota × B is not owed to it.
         """
         books = self._books
-        dear = too_dear_on(books, owed, to_quota=False)
+        dear = None if owed.group.parent is not None else too_dear_on(owed, self._cluster, to_quota=False)
         if dear is not None and not (books.fit.free_copies(owed.shape)[~dear] > 0).any():
             return False
         if books.fit.copies_free(owed.shape) < owed.shape.size:
