@@ -18,6 +18,7 @@ from cress.model.decisions import Decision, Preempt, Start
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import Outcome
 from cress.model.group import SchedPolicy
+from cress.model.job import JobType
 from cress.model.times import HOUR, NEVER, SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 from tests.core.test_advance_reservations import NOON, at, keep, reservation
@@ -68,6 +69,64 @@ def test_a_wide_unit_of_the_group_with_the_smallest_share_comes_after_who_is_owe
     world.submit(job("more").cpu(4).group("wide"), job("small").group("owed")).decide()
     assert world.jobs_running() == ["has", "has too", "small"]
     assert world.victims() == []
+
+
+FULL = {
+    "it is owed up to quota x B": [("a", 18, "large"), ("c", 6, "large"), ("b", 13, "other"), ("c", 11, "other")],
+    "it is owed its quota": [
+        ("a", 12, "large"),
+        ("c", 6, "large"),
+        ("b", 6, "large"),
+        ("b", 3, "other"),
+        ("c", 21, "other"),
+    ],
+}
+
+
+@pytest.mark.parametrize("full", FULL.values(), ids=FULL)
+def test_a_unit_is_owed_no_room_where_it_costs_more_than_its_group_may_take(full: list[tuple[str, int, str]]) -> None:
+    """On the small node a task costs its group four times as much as on the large one, where it would be in the quota.
+
+    It was started there first, stopped for the other group, and took the room back: for ever, every 20 s.
+    """
+    world = World(
+        group("a", 1), group("b", 1, "Urgency"), group("c", 2),
+        nodes=[node("small").cpu(6), node("large").cpu(24), node("other").cpu(24)], accounting="dominant",
+    )  # fmt: skip
+    world.run(*(
+        job(f"{name}{i}").cpu(cpu).group(name).requires(f'Name == "{place}"')
+        for i, (name, cpu, place) in enumerate([*full, ("b", 2, "small")])
+    ))  # fmt: skip
+    play = Play(world)
+    play.submit(0, job("dear").cpu(4).group("a").limit(60), job("owed").group("b").limit(300)).play()
+    assert play.preempted == []
+    assert world.started()[-2:] == ["owed", "dear"]
+    assert world.now == 360 * SECOND, "one after the other"
+
+
+def test_a_start_keeps_its_grace_against_a_group_that_lacks_its_quota_once_its_own_victim_has_ended() -> None:
+    assert random_play(236).play().undone == Counter()
+
+
+def test_a_task_in_the_grace_of_its_start_yields_to_no_unit_that_waited_before() -> None:
+    world = World(group("a", 2), group("b", 6), nodes=nodes(1, cpu=8))
+    world.run(
+        job("stays").cpu(2).group("a"),
+        job("too").cpu(4).group("b").type(JobType.DATABASE),
+        job("ends").cpu(2).group("b"),
+    )
+    world.submit(job("waits").cpu(2).group("a"), job("new").cpu(2).group("b")).wait(10).finish("ends")
+    assert world.jobs_running() == ["new", "stays", "too"]
+    world.wait(2).apply(group("a", 6), group("b", 2)).decide()
+    assert world.victims() == []
+    assert world.wake() == 15 * SECOND, "5 s after its start"
+    assert world.victims() == ["new"]
+
+
+def test_a_task_yields_at_once_to_a_unit_that_came_after_its_start() -> None:
+    world = World(group("a", 4), group("b", 4), nodes=nodes(1, cpu=8)).wait(10)
+    world.run(job("new").cpu(2).tasks(4).group("b")).wait(1).submit(job("comes").cpu(2).group("a")).decide()
+    assert world.victims() == ["new"]
 
 
 # --- cooling-off -----------------------------------------------------------------------------------------------------
@@ -275,6 +334,37 @@ def any_play(seed: int) -> Play:
     return play
 
 
+def unequal_play(seed: int) -> Play:
+    """Nodes of different sizes, so that a task costs its group more on some than on others."""
+    random = Random(f"unequal {seed}")
+    number, accounting = random.choice([2, 2, 3]), random.choice(["dominant", "cpu"])
+    sizes = [random.choice([4, 8, 16, 24]) for _ in range(random.choice([2, 3, 4]))]
+    total, unit = (len(sizes) * 1000, 1000) if accounting == "dominant" else (sum(sizes) * 1000, 1)
+    cuts = sorted(random.sample(range(1, total), number - 1))
+    quotas = [(end - begin) * unit for begin, end in zip([0, *cuts], [*cuts, total], strict=True)]
+    groups = [
+        group(name, 1, random.choice(POLICIES)).exactly(quota) for name, quota in zip("abc", quotas, strict=False)
+    ]
+    world = World(
+        *groups,
+        nodes=[node(f"n{i}").cpu(size).memory(f"{random.choice([1, 2, 4]) * size}G") for i, size in enumerate(sizes)],
+        check=False,
+        accounting=accounting,
+        drain_after=random.choice([1, 60, 600]) * SECOND,
+        behind_blocked=random.choice(["reserve", "reserve", "quota_only"]),
+    ).set_clock(NOON)
+    play = Play(world)
+    for name in "abc"[:number]:
+        for k in range(random.choice([1, 1, 2, 3])):
+            width, memory = random.choice([1, 2, 3, 4]), random.choice([1, 2, 4, 8, 12])
+            run, come = random.choice([60, 600, 1800, 7200]), random.choice([0, 1, 60, 300])
+            asked = job(f"{name}{k}").cpu(width).memory(f"{memory}G").tasks(random.randint(2, 12)).group(name)
+            if random.random() < 0.2:
+                asked = asked.tasks(random.randint(2, 3)).gang()
+            play.submit(come, asked.limit(run).priority(random.choice([0, 0, 5])))
+    return play
+
+
 def undone(seeds: range, made: Callable[[int], Play] = random_play) -> tuple[int, dict[int, Counter[str]]]:
     """Return the number of preemptions in random worlds, and those that undo a decision, by seed."""
     plays = {seed: made(seed).play() for seed in seeds}
@@ -283,15 +373,15 @@ def undone(seeds: range, made: Callable[[int], Play] = random_play) -> tuple[int
     }
 
 
-@pytest.mark.parametrize("made", [random_play, any_play])
-def test_nothing_is_started_that_the_next_decision_stops(made: Callable[[int], Play]) -> None:
-    preempted, found = undone(range(100, 140), made)
+@pytest.mark.parametrize(("made", "first"), [(random_play, 100), (any_play, 100), (unequal_play, 20)])
+def test_nothing_is_started_that_the_next_decision_stops(made: Callable[[int], Play], first: int) -> None:
+    preempted, found = undone(range(first, first + 40), made)
     assert found == {}
     assert preempted > 40, "worlds in which groups take room from each other"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("made", [random_play, any_play])
+@pytest.mark.parametrize("made", [random_play, any_play, unequal_play])
 def test_nothing_is_started_in_vain_in_a_thousand_worlds(made: Callable[[int], Play]) -> None:
     """Known to be left: in a tree a start up to quota × B may be taken back on behalf of a group above; a group that
     comes below its quota when its own victims end may take what others started on free room a moment before.

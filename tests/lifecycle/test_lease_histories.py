@@ -132,3 +132,8 @@ def test_some_histories_come_by_loans_that_are_recalled() -> None:
         history(each, 30, LENDING, Holders)
     missing = {"lent", "recalled", "views"} - (+seen).keys()
     assert not missing, f"no history came by {missing}"
+
+
+def test_a_restored_machine_repeats_no_search_in_leases_that_was_in_vain() -> None:
+    """Such a search puts reservations in force, so a repeated one left another state (found by a random seed)."""
+    history(38311, 49, LENDING, Holders)

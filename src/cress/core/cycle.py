@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cress.core.books import Books
 from cress.core.gates.gates import Gates
 from cress.core.gates.rights import is_within_quota
-from cress.core.groups.guarantees import may_be_within_quota
+from cress.core.groups.guarantees import may_be_within_quota, too_dear_on
 from cress.core.groups.running_limits import head_of, may_run
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import GroupState, JobEntry, Rights
@@ -224,7 +224,8 @@ class Cycle:
             others = any(may_run(other) for other in self._groups if other is not group)
             if others and group.kinds is None and may_be_within_quota(job, books.cluster):
                 gates.keep_quota_for(job)
-            if current.several and not is_within_quota(books, job) and self._serve_owed(current):
+            keeps_quota = is_within_quota(books, job) and too_dear_on(job, books.cluster) is None
+            if current.several and not keeps_quota and self._serve_owed(current):
                 return True
             # The due unit comes before them, so they hold no group to its quota.
             current.blocked.clear()

@@ -418,6 +418,16 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
         """
         return self.keeps or (not self.yields and (lease.is_held or not self.stopping))
 
+    def spared_until(self, by: JobEntry) -> int:
+        """Return the time (µs) until which it is no victim of a unit that waited already when it started.
+
+        It is spared for the grace of its start: as long as it would get to end. A unit submitted later was not known
+        then.
+        """
+        return (
+            self.start + min(self.job.job.stop_grace, self.job.group.options.grace) if by.submitted < self.start else 0
+        )
+
     def grace(self, options: Options) -> int:
         """Return the time (µs) that it gets after its signal as a victim.
 

@@ -8,6 +8,7 @@ from itertools import chain
 from cress.core.books import Books
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.gates.gates import Gates
+from cress.core.groups.guarantees import too_dear_on
 from cress.core.groups.running_limits import head_of, within
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
@@ -18,6 +19,7 @@ from cress.core.passes import Pass
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.claims import Claims
 from cress.core.starting.starter import Starter
+from cress.core.tables.arrays import Bools
 
 
 class Offers:
@@ -66,7 +68,7 @@ class Offers:
             return True
         if current.several:
             self._note_owed(offered, current)
-        if self._may_be_ahead(offered, current):
+        if self._may_be_ahead(offered, current) and offered not in current.too_dear:
             current.ahead.append(offered)
             if self._books.leases.endless:
                 self._maybe_drain(offered, current)
@@ -146,15 +148,36 @@ class Offers:
             group.policy.spared = True
             return False
         if job.shape.size == 1:
-            if self._starter.start_one(job, now, due=due):
+            dear = self._too_dear_on(job, current)
+            if self._starter.start_one(job, now, due=due, but=dear):
                 return True
             group.verdict = Verdict.RESERVED
+            if dear is not None:
+                # It may start there in a later round, so nothing is remembered, and it delays nobody meanwhile.
+                group.verdict = Verdict.OWED
+                current.too_dear.append(job)
+                return False
         else:
             if self._starter.start_gang(job, now, due=due):
                 return True
             group.verdict = Verdict.NO_ROOM_TOGETHER
         group.tried.start.note(situation)
         return False
+
+    def _too_dear_on(self, job: JobEntry, current: Pass) -> Bools | None:
+        """Return the nodes on which a unit may not start now, as it would take its group beyond its rights there.
+
+        The group is held to its rights, or a blocked unit of another group could take the room back.
+        """
+        rights = job.group.held_to
+        if rights is Rights.ANY and not current.owed:
+            return None
+        beyond_quota = too_dear_on(job, self._cluster)
+        if beyond_quota is None or rights is Rights.QUOTA:
+            return beyond_quota
+        if self._evictions.taken_back_by(job, current, dear=True) is not None:
+            return beyond_quota
+        return too_dear_on(job, self._cluster, to_quota=False) if rights is Rights.OWN else None
 
     def _note_owed(self, job: JobEntry, current: Pass) -> None:
         """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for

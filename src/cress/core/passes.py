@@ -25,6 +25,8 @@ class Pass(msgspec.Struct, eq=False):
     ahead: Ahead = msgspec.field(default_factory=Ahead)
     blocked: list[JobEntry] = []
     owed: list[JobEntry] = []
+    # The units that would be beyond the rights of their groups on the nodes on which they fit.
+    too_dear: list[JobEntry] = []
     # The unit that ended the pass (``quota_only``), or that held other groups to their quota.
     last_blocked: JobEntry | None = None
     # True if several groups have waiting jobs.

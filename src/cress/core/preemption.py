@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cress.core.advance.covering import covering
 from cress.core.books import Books
 from cress.core.charging import charge_of
-from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.guarantees import charge_of_tasks, too_dear_on
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
 from cress.core.jobs import Attempt, GroupState, JobEntry, WorkloadLease
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
@@ -90,12 +90,18 @@ class Eviction:
 
 
 def find_eviction(
-    core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False, foreseen: bool = False
+    core: Books,
+    job: JobEntry,
+    takers: list[Taker],
+    *,
+    to_quota: bool = False,
+    foreseen: bool = False,
+    spares_new: bool = False,
 ) -> Eviction | None:
     """Return the victims for one unit of ``job`` on behalf of ``takers``, or ``None`` if no allowed set makes it fit.
 
     Victims belong to groups above quota × B, or with ``to_quota`` to any group above its quota. ``foreseen``: as if all
-    tasks had run for ``min_runtime``.
+    tasks had run for ``min_runtime``. ``spares_new``: not tasks in the grace of their start (``Attempt.spared_until``).
     """
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
     # Victims of groups with a higher priority are considered only if the others do not suffice.
@@ -106,7 +112,9 @@ def find_eviction(
         for i, priority in enumerate(priorities):
             if i == len(searches):
                 asked = [each for each in yielding if each.group.spec.preempt_priority <= priority]
-                searches.append(_VictimSearch(core, job, asked, to_quota=to_quota, foreseen=foreseen))
+                searches.append(
+                    _VictimSearch(core, job, asked, to_quota=to_quota, foreseen=foreseen, spares_new=spares_new)
+                )
             found = searches[i].plan(beyond=beyond)
             if found is None and searches[i].has_room:
                 # All free room is kept for other units, so it does not count.
@@ -281,6 +289,7 @@ class _VictimSearch:
     ``yielding`` are the groups that may be preempted, in their order, followed by the group of ``job`` if ``own``.
     ``only`` restricts victims to the tasks in these slots. ``to_quota`` allows groups above their quota but within
     quota × B; then victims of the first group come first on all nodes. ``foreseen``: no task is too young.
+    ``spares_new``: tasks stay that are in the grace of their start.
     """
 
     def __init__(
@@ -294,6 +303,7 @@ class _VictimSearch:
         only: set[int] | None = None,
         to_quota: bool = False,
         foreseen: bool = False,
+        spares_new: bool = False,
     ) -> None:
         cluster = core.cluster
         groups = [*(each.group for each in yielding), *([job.group] if own else ())]
@@ -302,6 +312,8 @@ class _VictimSearch:
         self.to_quota = to_quota
         self.by_urgency = by_urgency
         self.job = job
+        # The nodes on which the groups that yield would not yield to the unit, as it is charged too much there.
+        self.dear = None if own or job.group.parent is not None else too_dear_on(job, cluster, to_quota=to_quota)
         self.cluster = cluster
         self.fit = core.fit
         self.relations = core.relations
@@ -358,6 +370,7 @@ class _VictimSearch:
             worth = self._worth(core, kind)
             if to_quota:
                 worth = self._by_group(worth, rank_of)
+        stay = self._and_not_new(stay, core, spares_new)
         if core.advance_reservations:
             sheltered = core.advance_reservations.sheltered_from(job.group)
             stay = stay | np.isin(cluster.leases[:, NODE], sheltered)
@@ -381,6 +394,20 @@ class _VictimSearch:
         )
         if core.groups.kinds:
             keep_to_kinds(core, job, yielding, self.victims, by_urgency=by_urgency, to_quota=to_quota)
+
+    def _and_not_new(self, stay: Bools, core: Books, spares_new: bool) -> Bools:
+        """Return ``stay``, with ``spares_new`` also the tasks that are in the grace of their start."""
+        if not spares_new:
+            return stay
+        starts = self.table[:, R_START]
+        longest = max(group.options.grace for group in core.groups)
+        recent = np.flatnonzero((starts > core.now - longest) & (starts > self.job.submitted)).tolist()
+        holders = ((slot, self.holders[slot]) for slot in recent)
+        new = [slot for slot, each in holders if isinstance(each, Attempt) and core.now < each.spared_until(self.job)]
+        if new:
+            stay = stay.copy()
+            stay[new] = True
+        return stay
 
     def leave_reserved(self, core: Books) -> None:
         """Count free room that is reserved for other units as taken."""
@@ -603,12 +630,18 @@ class _VictimSearch:
         shape = self.job.shape
         rules = rules_of_unit(shape) if shape.kinds or by_domains(shape) else NO_RULES
         if not rules.hard:
-            yield [self.fit.caps(kind) for kind in shape.every_kind], None
+            yield [self._without_dear(self.fit.caps(kind)) for kind in shape.every_kind], None
             return
         room = self.fit.when_empty(shape)
         room.rules = GangRules(rules.hard) if shape.kinds else rules
         for rooms in rooms_in(room):
             yield [room.open_copies() for room in rooms], rooms
+
+    def _without_dear(self, caps: Ints) -> Ints:
+        if self.dear is None:
+            return caps
+        open_to = np.where(self.dear, 0, self.job.shape.size)
+        return np.minimum(caps[: len(open_to)], open_to) if len(caps) else open_to
 
     def _plan_within(self, among: list[Ints], beyond: bool, rooms: list[GangRoom] | None) -> Eviction | None:
         """Place one copy after the other at the smallest cost, then spare the victims that are not needed."""

@@ -15,6 +15,7 @@ from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.gates.advance import reserved_ahead
 from cress.core.gates.gates import Gates
 from cress.core.gates.room import bound_of_gang, closed_nodes, later_start, missing_names, no_room
+from cress.core.groups.guarantees import too_dear_on
 from cress.core.groups.running_limits import head_of, that_may_start
 from cress.core.jobs import JobEntry
 from cress.core.making_room.evictions import Evictions
@@ -138,7 +139,10 @@ class Reasons:
 
     def _owed(self, job: JobEntry) -> Veto | None:
         """Return the veto of a unit that has room which another group would take back at once."""
-        owed = self._evictions.taken_back_by(job, self._cycle.last)
+        last = self._cycle.last
+        owed = self._evictions.taken_back_by(job, last)
+        if owed is None and last.owed and too_dear_on(job, self._books.cluster) is not None:
+            owed = self._evictions.taken_back_by(job, last, dear=True)
         if owed is None or self._books.fit.copies_free(job.shape) < job.shape.size:
             return None
         return _veto(job, Verdict.OWED, owed)

@@ -463,6 +463,10 @@ def _tried(core: Books, group: GroupState) -> Tried:
     if victims is not None and victims[1] == core.cluster.stamp:
         # A copy has a different stamp.
         tried.victims, tried.victims_again = (victims[0], *victims[2:]), group.tried.victims.until
+    fragments = group.tried.fragments.state
+    if fragments is not None and fragments[1:3] == (core.arrivals, core.pool.stamp):
+        # As above. A try that a copy repeats would also put reservations in force.
+        tried.fragments, tried.fragments_again = (fragments[0], *fragments[3:]), group.tried.fragments.until
     if isinstance(policy, RankedBackfill):
         tried.order_at = policy.order_time()
     if isinstance(policy, BackfillPolicy):
@@ -489,6 +493,9 @@ def _restore_tried(core: Books, group: GroupState, tried: Tried) -> None:
     if tried.victims is not None:
         job, loosened, beside = tried.victims
         group.tried.victims.note((job, core.cluster.stamp, loosened, beside), tried.victims_again)
+    if tried.fragments is not None:
+        job, loosened, beside = tried.fragments
+        group.tried.fragments.note((job, core.arrivals, core.pool.stamp, loosened, beside), tried.fragments_again)
     if isinstance(policy, RankedBackfill) and tried.order_at is not None:
         policy.order_as_at(tried.order_at)
     if isinstance(policy, BackfillPolicy) and tried.bounds is not None:

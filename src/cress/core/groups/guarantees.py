@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import msgspec
+import numpy as np
 
-from cress.core.charges import MILLION, core_share
+from cress.core.charges import MILLION, core_share, dominant_share
 from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.placing.constraints import Wants
+from cress.core.tables.arrays import Bools
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, InnerGroup
 from cress.model.resources import ResourceVector
@@ -162,6 +164,37 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
             job.shape.least_cores = cluster.usable_changes, least
         return (least * tasks,)
     return sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))
+
+
+def most_charge_of(job: JobEntry, cluster: Cluster) -> tuple[int, ...]:
+    """Return the charge of one task on the dearest node, in a group with one base measure."""
+    share = core_share if job.group.options.accounting == "cpu" else dominant_share
+    return (cluster.most_charge(job.job.request, share), *charge_of_tasks(job, 1, cluster)[1:])
+
+
+def too_dear_on(job: JobEntry, cluster: Cluster, *, to_quota: bool = True) -> Bools | None:
+    """Return the nodes ``[n]`` on which the next task of a job costs more than on others and would take its group above
+    its quota (or quota × B).
+
+    What a task is charged depends on its node: it is a share of the node, or of its memory. ``None`` if this makes no
+    difference, for gangs, and for a quota of several dimensions.
+    """
+    group = job.group
+    if group.vector or job.shape.size > 1 or job.companions:
+        return None
+    by_cpu = group.options.accounting == "cpu"
+    if by_cpu and job.cpu_charge:
+        return None
+    share, request = core_share if by_cpu else dominant_share, job.job.request
+    least, most = cluster.least_charge(request, share), cluster.most_charge(request, share)
+    if least == most or group.may_take_of(0, most, to_quota=to_quota):
+        return None
+    capacities = [spec.capacity for spec in cluster.specs]
+    dear = {
+        capacity: (charge := share(request, capacity)) > least and not group.may_take_of(0, charge, to_quota=to_quota)
+        for capacity in set(capacities)
+    }
+    return np.array([dear[capacity] for capacity in capacities], np.bool_)
 
 
 def sum_of(

@@ -9,7 +9,7 @@ from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
 from cress.core.charging import charge_ending_with, charge_of
 from cress.core.gates.rights import is_within_quota, takers_for
-from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.guarantees import charge_of_tasks, most_charge_of, too_dear_on
 from cress.core.groups.lenders import Taker
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.passes import Pass
@@ -86,11 +86,14 @@ class Evictions:
 
     # --- victims -----------------------------------------------------------------------------------------------
 
-    def in_others(self, job: JobEntry, *, foreseen: bool = False) -> Eviction | None:
-        """Return victims in other groups; ``foreseen``: as if all tasks had run for ``min_runtime``."""
+    def in_others(self, job: JobEntry, *, foreseen: bool = False, spares_new: bool = False) -> Eviction | None:
+        """Return victims in other groups; ``foreseen``: as if all tasks had run for ``min_runtime``.
+
+        ``spares_new``: none that started a moment ago, while the unit waited already.
+        """
 
         def in_groups(takers: list[Taker], to_quota: bool) -> Eviction | None:
-            return find_eviction(self._books, job, takers, to_quota=to_quota, foreseen=foreseen)
+            return find_eviction(self._books, job, takers, to_quota=to_quota, foreseen=foreseen, spares_new=spares_new)
 
         return self._for_takers(job, in_groups)
 
@@ -185,17 +188,21 @@ class Evictions:
 
     # --- starts that would be taken back -----------------------------------------------------------------------
 
-    def taken_back_by(self, job: JobEntry, current: Pass, *, claimed: bool = False) -> JobEntry | None:
+    def taken_back_by(
+        self, job: JobEntry, current: Pass, *, claimed: bool = False, dear: bool = False
+    ) -> JobEntry | None:
         """Return a blocked unit of this pass that would find victims once ``job`` has started above the quota of its
         group.
 
         Either this start or an older task would then be stopped at once. ``None`` if there is no such unit.
-        ``claimed``: the claims of the group already count the unit.
+        ``claimed``: the claims of the group already count the unit. ``dear``: on the nodes where it is charged most.
         """
         cluster, group = self._books.cluster, job.group
-        if not current.owed or (not group.claims_above_quota if claimed else is_within_quota(self._books, job)):
+        if not current.owed:
             return None
-        charge = charge_of_tasks(job, job.shape.size, cluster)
+        charge = most_charge_of(job, cluster) if dear else charge_of_tasks(job, job.shape.size, cluster)
+        if not (dear or (group.claims_above_quota if claimed else not is_within_quota(self._books, job))):
+            return None
         owed = [other for other in current.owed if other.group is not group]
         # A task that ends within ``min_runtime`` is never taken back.
         outlives = 0 < group.options.min_runtime < job.duration
@@ -228,9 +235,13 @@ class Evictions:
         """Return True if a unit has room, but reservations for other units keep it out: without it, it would look for
         victims.
 
-        A unit that waits for an advance reservation does not need its room before that ends.
+        A unit that waits for an advance reservation does not need its room before that ends. Room on nodes on which it
+        would take its group above quota × B is not owed to it.
         """
         books = self._books
+        dear = None if owed.group.parent is not None else too_dear_on(owed, self._cluster, to_quota=False)
+        if dear is not None and not (books.fit.free_copies(owed.shape)[~dear] > 0).any():
+            return False
         if books.fit.copies_free(owed.shape) < owed.shape.size:
             return False
         return not (books.advance_reservations and is_kept_off(books, owed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cress.core.books import Books
 from cress.core.gates.rights import takers_for
-from cress.core.jobs import Attempt, GroupState, JobEntry
+from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room.apart import Apart
 from cress.core.making_room.evictions import Evictions
@@ -66,7 +66,7 @@ class RoomMaker:
             return False
         eviction = find()
         if eviction is None or not self._within_round(len(eviction.attempts)):
-            tried.note(state, self._next_victim_at(group, now))
+            tried.note(state, self._next_victim_at(job, now))
             current.wake_at(tried.until)
             return False
         self._claims.make(job, eviction)
@@ -98,7 +98,7 @@ class RoomMaker:
         if eviction is None and entitled:
             if fits:
                 self._reservations.heed_for(group, current.ahead, now)
-            eviction = self._evictions.in_others(job)
+            eviction = self._evictions.in_others(job, spares_new=True)
         if eviction is None and within:
             leaving = self._leaving_by_priority(job, current) if mode == "on" else []
             if leaving:
@@ -107,7 +107,7 @@ class RoomMaker:
         undone = eviction is not None and current.several and self._evictions.is_undone(job, eviction, current)
         if eviction is None or undone or not self._within_round(len(eviction.attempts)):
             again = now + LOOK_AGAIN if urgent or undone else NEVER
-            tried.note(state, min(self._next_victim_at(group, now), again))
+            tried.note(state, min(self._next_victim_at(job, now), again))
             current.wake_at(tried.until)
             return False
         if mode == "observe":
@@ -147,11 +147,14 @@ class RoomMaker:
         under_way = sum(not attempt.job.cancelled for attempt in books.leaving.values())
         return not under_way or under_way + number <= books.options.max_per_round * len(books.attempts)
 
-    def _next_victim_at(self, own: GroupState, now: int) -> int:
-        """Return the time (µs) at which the next running task has run long enough to be a victim for a unit of group
-        ``own``.
+    def _next_victim_at(self, job: JobEntry, now: int) -> int:
+        """Return the time (µs) at which the next running task has run long enough to be a victim for a unit of a
+        job.
         """
-        times = [
+        own, longest = job.group, max(group.options.grace for group in self._books.groups)
+        recent = (attempt for attempt in self._books.attempts.values() if attempt.start + longest > now)
+        times = [attempt.spared_until(job) for attempt in recent if attempt.job.group is not own]
+        times += [
             attempt.start + group.options.min_runtime
             for group in self._books.groups
             if group.options.min_runtime

@@ -145,6 +145,8 @@ class Tried(msgspec.Struct, kw_only=True, omit_defaults=True):
     start: tuple[int, int, tuple[int, ...]] | None = None
     victims: tuple[int, int, tuple[int, ...]] | None = None
     victims_again: int = NEVER
+    fragments: tuple[int, int, tuple[int, ...]] | None = None
+    fragments_again: int = NEVER
     order_at: int | None = None
     memo: tuple[int, tuple[int, ...]] | None = None
     bounds: list[tuple[int, int]] | None = None
