@@ -43,6 +43,8 @@ class _Start:
 
 
 def _be(start: _Start) -> None:
+    # What `ps` shows: the process from which all are forked has another command line.
+    Path("/proc/self/comm").write_text(" ".join(start.arguments[:2] if start.program == _COMMAND else ["center"])[-15:])
     for number, path, flags in (
         (0, start.input or Path(os.devnull), os.O_RDONLY),
         (1, start.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT),

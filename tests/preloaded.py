@@ -11,13 +11,14 @@ import yaml  # noqa: F401
 import cress.center.run
 import cress.cli.main
 import cress.client  # noqa: F401
-from cress.core.warm import KERNELS, warm_up
+from cress.center.process.compilation import load_kernels
+from cress.core.warm import KERNELS
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 
 # None is compiled here; a program that is forked may.
 KERNELS.interpret()
-warm_up(Dimensions(), Options(), lambda: KERNELS.missing)
+load_kernels(Dimensions(), Options())
 KERNELS.compile()
 # What is loaded stays for ever: no forked program looks through it for garbage.
 gc.collect()
