@@ -42,9 +42,27 @@ class _Start:
     session: bool = False
 
 
+def _tell_proc(start: _Start) -> None:
+    """Show the command line and the first environment in /proc, as far as there is room: tests look for the folder of
+    their cluster there, and find what is left of it.
+    """
+    words = [sys.executable, "-m", "cress", *start.arguments] if start.program == _COMMAND else ["center"]
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    # Fields 48 to 51 of proc(5), of which the first that is left is the third.
+    first, last, first_of_environment, last_of_environment = map(int, fields[45:49])
+    areas = [(first, last, words)]
+    if start.environment is not None:
+        # Nothing in this process points there after all variables have been set anew.
+        told = sorted(start.environment.items(), key=lambda item: not item[0].startswith("CRESS_"))
+        areas.append((first_of_environment, last_of_environment, [f"{name}={value}" for name, value in told]))
+    with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+        for begin, end, texts in areas:
+            text = b"".join(os.fsencode(each) + b"\0" for each in texts)[: end - begin - 1]
+            memory.seek(begin)
+            memory.write(text.ljust(end - begin, b"\0"))
+
+
 def _be(start: _Start) -> None:
-    # What `ps` shows: the process from which all are forked has another command line.
-    Path("/proc/self/comm").write_text(" ".join(start.arguments[:2] if start.program == _COMMAND else ["center"])[-15:])
     for number, path, flags in (
         (0, start.input or Path(os.devnull), os.O_RDONLY),
         (1, start.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT),
@@ -60,6 +78,7 @@ def _be(start: _Start) -> None:
         os.environ.clear()
         os.environ.update(start.environment)
         time.tzset()
+    _tell_proc(start)
     if start.folder is not None:
         os.chdir(start.folder)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 – as long as the program
@@ -113,10 +132,7 @@ class Forked:
 
 
 class ForkedCress(Forked):
-    """The ``cress`` command with an environment and a session of its own; what it says goes to the file ``said``.
-
-    Its command line and first environment in ``/proc`` are those of the process that it is forked from.
-    """
+    """The ``cress`` command with an environment and a session of its own; what it says goes to the file ``said``."""
 
     def __init__(self, arguments: Sequence[str], said: Path, environment: Mapping[str, str]) -> None:
         start = _Start(_COMMAND, [*arguments], said, output=said, environment=dict(environment), session=True)

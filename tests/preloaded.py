@@ -6,11 +6,15 @@ import gc
 
 import httpx  # noqa: F401
 import rich.table  # noqa: F401
+import typer._adapters  # noqa: F401 – imported at the first option of a command
 import yaml  # noqa: F401
 
 import cress.center.run
 import cress.cli.main
-import cress.client  # noqa: F401
+import cress.client.aio.client
+import cress.client.blocking.client
+import cress.executor.agent
+import cress.executor.supervisor  # noqa: F401
 from cress.center.process.compilation import load_kernels
 from cress.core.warm import KERNELS
 from cress.model.options import Options
