@@ -140,6 +140,7 @@ class Cluster:
         """
         if "LD_PRELOAD" in self.environment:
             return self.start_alone(*arguments, log=log)
+        (self.folder / log).touch()
         program = ForkedCress([*arguments], self.folder / log, self.environment)
         self._programs.append(program)
         return program
