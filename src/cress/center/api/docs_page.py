@@ -1,4 +1,4 @@
-"""``/openapi.json``, and ``/docs``: the calls of the API as one page for a browser, without scripts and external content."""
+"""``/openapi.json``, and ``/docs``: the calls as a page for a browser, without scripts and external content."""
 
 from __future__ import annotations
 
