@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from tests.budget import Budget
+from tests.budget import Budget, exceptions
 from tests.examples import LONGER, USUAL, seed
+from tests.longest_first import longest_first
 from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
 
@@ -59,6 +60,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Budget(), "budget")
     if config.getoption("--hypothesis-seed") is None and config.getoption("--hypothesis-profile") != "long":
         config.option.hypothesis_seed = str(seed())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let each process of a run with several begin with its part of the longest tests."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        names = [item.nodeid for item in items]
+        items[:] = [items[place] for place in longest_first(names, exceptions(), processes)]
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -4,6 +4,7 @@ is most of a start.
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import os
 import signal
@@ -11,10 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import Any, NoReturn
 
 _COMMAND = "from cress.cli.main import main; main()"
 
@@ -42,6 +45,26 @@ class _Start:
     session: bool = False
 
 
+def _tell_proc(start: _Start) -> None:
+    """Show the command line and the first environment in /proc, as far as there is room: tests look for the folder of
+    their cluster there, and find what is left of it.
+    """
+    words = [sys.executable, "-m", "cress", *start.arguments] if start.program == _COMMAND else ["center"]
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    # Fields 48 to 51 of proc(5), of which the first that is left is the third.
+    first, last, first_of_environment, last_of_environment = map(int, fields[45:49])
+    areas = [(first, last, words)]
+    if start.environment is not None:
+        # Nothing in this process points there after all variables have been set anew.
+        told = sorted(start.environment.items(), key=lambda item: not item[0].startswith("CRESS_"))
+        areas.append((first_of_environment, last_of_environment, [f"{name}={value}" for name, value in told]))
+    with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+        for begin, end, texts in areas:
+            text = b"".join(os.fsencode(each) + b"\0" for each in texts)[: end - begin - 1]
+            memory.seek(begin)
+            memory.write(text.ljust(end - begin, b"\0"))
+
+
 def _be(start: _Start) -> None:
     for number, path, flags in (
         (0, start.input or Path(os.devnull), os.O_RDONLY),
@@ -58,11 +81,59 @@ def _be(start: _Start) -> None:
         os.environ.clear()
         os.environ.update(start.environment)
         time.tzset()
+    _tell_proc(start)
     if start.folder is not None:
         os.chdir(start.folder)
+    if start.program == _COMMAND:
+        subprocess.Popen = _ForkedChild  # type: ignore[misc]
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 – as long as the program
     sys.argv = ["-c", *start.arguments]
     exec(start.program, {"__name__": "__main__"})
+
+
+class _ForkedChild(subprocess.Popen[Any]):
+    """A ``cress`` that a forked program starts: forked as well, with all that its parent has imported."""
+
+    def _execute_child(self, *given: Any) -> None:
+        told = inspect.signature(super()._execute_child).bind(*given).arguments  # type: ignore[misc]
+        words = told["args"]
+        if not isinstance(words, list) or words[:3] != [sys.executable, "-m", "cress"]:
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            _be_child(_Start(_COMMAND, words[3:], Path(os.devnull)), told)
+        self._child_created = True
+        ends = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(told[end] for end in ends))  # type: ignore[attr-defined]
+
+
+def _be_child(start: _Start, told: Mapping[str, Any]) -> NoReturn:
+    code = 1
+    try:
+        for number, end in enumerate(("p2cread", "c2pwrite", "errwrite")):
+            if told[end] != -1:
+                os.dup2(told[end], number)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        if told["start_new_session"]:
+            os.setsid()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _tell_proc(start)
+        sys.argv = ["-c", *start.arguments]
+        exec(start.program, {"__name__": "__main__"})
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 – told as the interpreter tells it
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 class Forked:
@@ -111,10 +182,7 @@ class Forked:
 
 
 class ForkedCress(Forked):
-    """The ``cress`` command with an environment and a session of its own; what it says goes to the file ``said``.
-
-    Its command line and first environment in ``/proc`` are those of the process that it is forked from.
-    """
+    """The ``cress`` command with an environment and a session of its own; what it says goes to the file ``said``."""
 
     def __init__(self, arguments: Sequence[str], said: Path, environment: Mapping[str, str]) -> None:
         start = _Start(_COMMAND, [*arguments], said, output=said, environment=dict(environment), session=True)

@@ -6,18 +6,23 @@ import gc
 
 import httpx  # noqa: F401
 import rich.table  # noqa: F401
+import typer._adapters  # noqa: F401 – imported at the first option of a command
 import yaml  # noqa: F401
 
 import cress.center.run
 import cress.cli.main
-import cress.client  # noqa: F401
-from cress.core.warm import KERNELS, warm_up
+import cress.client.aio.client
+import cress.client.blocking.client
+import cress.executor.agent
+import cress.executor.supervisor  # noqa: F401
+from cress.center.process.compilation import load_kernels
+from cress.core.warm import KERNELS
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 
 # None is compiled here; a program that is forked may.
 KERNELS.interpret()
-warm_up(Dimensions(), Options(), lambda: KERNELS.missing)
+load_kernels(Dimensions(), Options())
 KERNELS.compile()
 # What is loaded stays for ever: no forked program looks through it for garbage.
 gc.collect()

@@ -10,8 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cress.center.process.compilation import WantedKernels
+from cress.center.process import compilation
+from cress.center.process.compilation import WantedKernels, load_kernels
+from cress.core.warm import KERNELS
 from cress.model.options import Options
+from cress.model.resources import Dimensions
 from tests.center.program import Center, eventually
 
 
@@ -35,6 +38,26 @@ def test_what_is_compiled_already_is_not_said_to_be_compiled(tmp_path: Path) -> 
     with Center(tmp_path / "data") as center:
         center.process.send_signal(signal.SIGTERM)
         assert center.process.communicate(timeout=60)[1] == ""
+
+
+def test_kernels_are_loaded_once_for_each_kind_of_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[tuple[Dimensions, Options]] = []
+    monkeypatch.setattr(compilation, "_COMPLETE", set())
+    monkeypatch.setattr(compilation, "warm_up", lambda dimensions, options, _: played.append((dimensions, options)))
+    plain, other = (Dimensions(), Options()), (Dimensions(("gpu",)), Options())
+    for kind in (plain, other, plain, other):
+        load_kernels(*kind)
+    assert played == [plain, other]
+
+
+def test_kernels_that_the_cache_lacks_are_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[Options] = []
+    monkeypatch.setattr(compilation, "_COMPLETE", set())
+    monkeypatch.setattr(compilation, "warm_up", lambda _, options, __: played.append(options))
+    monkeypatch.setattr(KERNELS, "_missing", {"victims"})
+    for _ in range(2):
+        load_kernels(Dimensions(), Options())
+    assert len(played) == 2
 
 
 @pytest.mark.parametrize("center_is_there", [True, False])

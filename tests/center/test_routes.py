@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fastapi.routing import APIRoute, APIWebSocketRoute
+from starlette.routing import WebSocketRoute
 
 from cress.center.api.app import ROUTES
-from cress.center.api.routes import Routes
+from cress.center.api.routes import CallRoute, Routes
 from cress.protocol.calls import CALLS
 from cress.protocol.calls.row import WEBSOCKET
 from tests.center.program import Center
@@ -22,10 +22,10 @@ def test_each_row_has_one_route_and_each_route_a_row() -> None:
     for module in ROUTES:
         assert isinstance(module.router, Routes)
         for route in module.router.routes:
-            if isinstance(route, APIRoute):
+            if isinstance(route, CallRoute):
                 routes += [(method, route.path) for method in sorted(route.methods or ())]
             else:
-                assert isinstance(route, APIWebSocketRoute)
+                assert isinstance(route, WebSocketRoute)
                 routes.append((WEBSOCKET, route.path))
     assert sorted(routes) == sorted((row.method, row.path) for row in CALLS)
 

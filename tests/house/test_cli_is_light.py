@@ -29,3 +29,19 @@ def test_an_executor_loads_its_own_part_of_the_shell_and_nothing_that_decides_fo
     }
     shell = {each for each in loaded if each.startswith("cress.shell.") and not each.startswith("cress.shell.executor")}
     assert (heavy, rooms, shell) == (set(), set(), set())
+
+
+def test_only_the_verb_that_runs_is_built() -> None:
+    code = (
+        "import sys, typer.main; from cress.cli import main\n"
+        "typer.main.get_command(main.app).main(['jobs', '--help'], standalone_mode=False)\n"
+        "print(sorted(main._VERBS._made))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "['jobs']"
+
+
+def test_a_center_imports_no_framework_that_examines_functions() -> None:
+    code = "import sys, cress.center.run; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"fastapi", "pydantic"} & set(loaded) == set()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.budget import Budget, Spent
+from tests.longest_first import longest_first
 from tools.run_tests import computing_workers
 
 
@@ -25,6 +26,20 @@ from tools.run_tests import computing_workers
 )
 def test_a_long_run_computes_on_all_processors(arguments: list[str], processors: int, workers: int) -> None:
     assert computing_workers(arguments, processors) == workers
+
+
+@pytest.mark.parametrize(
+    ("names", "processes", "order"),
+    [
+        ("abcdef", 2, "cab" + "fde"),
+        ("abcdefg", 3, "ca" + "fb" + "deg"),
+        ("ab", 1, "ab"),
+        ("", 4, ""),
+        ("cf", 4, "cf"),
+    ],
+)
+def test_each_process_begins_with_its_part_of_the_longest_tests(names: str, processes: int, order: str) -> None:
+    assert "".join(names[place] for place in longest_first(names, "cf", processes)) == order
 
 
 def outcome(profile: str, marks: tuple[str, ...], spent: Spent) -> str:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -25,6 +25,8 @@ from tests.forked import ForkedCress, run_cress
 PATIENCE = 60.0
 
 _T = TypeVar("_T")
+# A program of its own, or one that is forked from a process that has imported it.
+Program: TypeAlias = "subprocess.Popen[bytes] | ForkedCress"
 
 
 def wait_until(look: Callable[[], _T], what: str = "it", patience: float = PATIENCE) -> _T:
@@ -57,10 +59,10 @@ class Cluster:
         # Short: the path of a Unix socket has at most 107 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="cr", dir="/tmp"))
         self.data = self.folder / "d"
-        self.center: subprocess.Popen[bytes] | ForkedCress | None = None
-        self.executors: dict[str, subprocess.Popen[bytes]] = {}
+        self.center: Program | None = None
+        self.executors: dict[str, Program] = {}
         # Every program that `start` has started.
-        self._programs: list[subprocess.Popen[bytes]] = []
+        self._programs: list[Program] = []
         self._ports = (0, 0)
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("CRESS_", "NO_COLOR"))
@@ -83,11 +85,11 @@ class Cluster:
         """Run a center where the last one listened; it is expected to end by itself."""
         return self.cress("center", "--port", self._ports[0], "--executor-port", self._ports[1])
 
-    def _start_center(self, *arguments: str) -> subprocess.Popen[bytes] | ForkedCress:
+    def _start_center(self, *arguments: str) -> Program:
         """`cress center`, forked unless it shall be a program of its own, or a library must be loaded before it."""
-        if not self._forks_center or "LD_PRELOAD" in self.environment:
+        if self._forks_center:
             return self.start("center", *arguments, log="center.log")
-        return ForkedCress(["center", *arguments], self.folder / "center.log", self.environment)
+        return self.start_alone("center", *arguments, log="center.log")
 
     def kill_center(self) -> None:
         """kill -9."""
@@ -101,7 +103,7 @@ class Cluster:
         self.center.terminate()
         self.center.wait(PATIENCE)
 
-    def _listens(self, center: subprocess.Popen[bytes] | ForkedCress) -> bool:
+    def _listens(self, center: Program) -> bool:
         """Whether it is this center that has told where it listens: a killed one leaves its file behind."""
         with contextlib.suppress(OSError, msgspec.DecodeError):
             return int(self.address("pid")) == center.pid
@@ -132,8 +134,19 @@ class Cluster:
             )
         assert process.poll() is None, self.log(f"{name}.log")
 
-    def start(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
-        """Start ``cress`` with these arguments; what it says goes into a file."""
+    def start(self, *arguments: str, log: str) -> Program:
+        """Start ``cress`` with these arguments, forked unless a library must be loaded before it; what it says goes
+        into a file.
+        """
+        if "LD_PRELOAD" in self.environment:
+            return self.start_alone(*arguments, log=log)
+        (self.folder / log).touch()
+        program = ForkedCress([*arguments], self.folder / log, self.environment)
+        self._programs.append(program)
+        return program
+
+    def start_alone(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
+        """Start ``cress`` as users do, as a program of its own."""
         with (self.folder / log).open("ab") as place:
             process = subprocess.Popen(
                 [sys.executable, "-m", "cress", *arguments],
@@ -271,5 +284,5 @@ class Cluster:
         return found
 
     @staticmethod
-    def _ended(process: subprocess.Popen[bytes] | ForkedCress | None) -> bool:
+    def _ended(process: Program | None) -> bool:
         return process is not None and process.poll() is not None

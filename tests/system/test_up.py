@@ -22,11 +22,12 @@ SMALL = ("up", "--port", "0", "--executors", "2", "--node-resource", "<2, 2G>")
 
 
 class Up:
-    """A ``cress up`` that runs."""
+    """A ``cress up`` that runs; ``alone``: it and all that it starts are programs as users have them."""
 
-    def __init__(self, cluster: Cluster, *arguments: str) -> None:
+    def __init__(self, cluster: Cluster, *arguments: str, alone: bool = False) -> None:
         self.cluster = cluster
-        self.process = cluster.start(*SMALL, *arguments, log="up.log")
+        start = cluster.start_alone if alone else cluster.start
+        self.process = start(*SMALL, *arguments, log="up.log")
         wait_until(lambda: "Cress is up" in cluster.log("up.log") or self.process.poll() is not None, "cress up")
         assert self.process.poll() is None, cluster.log("up.log")
 
@@ -56,7 +57,7 @@ def script(cluster: Cluster, text: str) -> dict[str, object]:
 
 
 def test_a_cluster_starts_works_and_stops_within_ten_seconds(home: Cluster) -> None:
-    up = Up(home)
+    up = Up(home, alone=True)
     with up.client() as client:
         assert sorted(node.name for node in client.nodes() if node.state == "up") == ["node1", "node2"]
         job = client.submit([script(home, "echo hello > said")]).jobs[0].id

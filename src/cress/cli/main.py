@@ -52,6 +52,7 @@ from cress.cli import (
 from cress.cli.errors import BAD_INPUT
 from cress.cli.programs import add_programs
 from cress.cli.usage_errors import usage_error
+from cress.cli.verbs import taken_from
 from cress.model.foreign_words import verb_for
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -66,6 +67,10 @@ class InOrder(TyperGroup):
         "secret users audit config up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is missing here comes last
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _VERBS
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
         """Return the verb; for the name of another system's verb, the error gives the name in Cress."""
@@ -173,6 +178,8 @@ app.add_typer(store.app, name="store")
 app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG)(simulate.simulate)
 app.command(epilog=size.EPILOG)(size.size)
+
+_VERBS = taken_from(app)
 
 
 def main() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.access.rights import may
 from cress.center.access.tokens import fresh

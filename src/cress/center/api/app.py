@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from cress.center.access.audited import Audited
 from cress.center.access.callers import Callers
@@ -41,6 +41,7 @@ from cress.center.api import (
 from cress.center.api import names as name_service
 from cress.center.api.context import Readers
 from cress.center.api.leader_routing import LeaderRouting
+from cress.center.api.routes import CallRoute
 from cress.center.committing.committer import Committer
 from cress.center.keeping.audit import Audit
 from cress.center.leader.explaining import Explainer
@@ -99,8 +100,9 @@ def make_app(
     certificates of joining nodes, and ``provider`` signs users in. ``audit`` is the audit log of the center.
     """
     failover = failover or Failover(committer, committer.election, None, "")
-    # The framework's documentation pages are off, since they load scripts from other hosts.
-    app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
+    routes = [route for module in ROUTES for route in module.router.routes]
+    app = Starlette(routes=[*routes, *docs_page.ROUTES, *metrics.ROUTES])
+    app.router.redirect_slashes = False
     app.state.committer = committer
     app.state.callers = callers
     app.state.admission = admission
@@ -110,20 +112,15 @@ def make_app(
     app.state.planner = Planner(committer)
     app.state.explainer = Explainer(committer)
     app.state.audit = audit = audit or Audit(committer.settings.data)
-    for module in ROUTES:
-        app.include_router(module.router)
-    app.include_router(docs_page.router)
-    app.include_router(metrics.router)
+    app.state.document = document
     errors.install(app)
-    _prepare(app)
-    app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]
     rates = RequestRates(committer.settings.user_rate, committer.settings.address_rate)
     guarded = Guard(Readers(cast(App, app)), token=token, names=names, callers=callers, rates=rates)
     return LeaderRouting(Audited(guarded, audit), failover, committer.stored)
 
 
-def _prepare(app: FastAPI) -> None:
-    """Have the framework examine all calls now; at the first request it would block others for 0.1 s."""
-    nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
-    for route in app.router.routes:
-        route.matches(nowhere)
+@cache
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document, made at the first request for it."""
+    routes = [route for module in ROUTES for route in module.router.routes]
+    return schemas.openapi(route for route in routes if isinstance(route, CallRoute))

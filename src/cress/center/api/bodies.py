@@ -6,7 +6,8 @@ import asyncio
 from typing import Any, TypeVar
 
 import msgspec
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.api.errors import TooLarge
 from cress.model.errors import InputError

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.routes import Routes

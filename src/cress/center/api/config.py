@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.api.bodies import decoded, receive, reply
 from cress.center.api.context import committer_of, user_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import Request
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 
 from cress.center.access.callers import Callers
 from cress.center.access.redaction import read_by

@@ -1,14 +1,13 @@
-"""``/docs``: the calls of the API as one page for a browser, without scripts and external content."""
+"""``/openapi.json``, and ``/docs``: the calls as a page for a browser, without scripts and external content."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response
-
-router = APIRouter(include_in_schema=False)
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -22,13 +21,20 @@ code { font-size: .9em; }
 """  # noqa: E501
 
 
-@router.get("/docs")
+async def document(request: Request) -> Response:
+    """Return the OpenAPI document; it needs no token either."""
+    return JSONResponse(request.app.state.document())
+
+
 async def docs(request: Request) -> Response:
     """Return the calls as a page; it needs no token, since it says nothing about this cluster."""
     return HTMLResponse(
-        page(request.app.openapi()),
+        page(request.app.state.document()),
         headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"},
     )
+
+
+ROUTES = (Route("/openapi.json", document), Route("/docs", docs))
 
 
 def page(document: dict[str, Any]) -> str:

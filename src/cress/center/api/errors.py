@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from cress.center.access.sign_in_errors import ProviderDown
 from cress.center.committing.committer import NotStored
@@ -38,10 +36,9 @@ def answer(status: int, code: str, message: str, faults: tuple[Fault, ...] = ())
     return Response(body, status_code=status, media_type="application/json", headers=headers)
 
 
-def install(app: FastAPI) -> None:
+def install(app: Starlette) -> None:
     """Install handlers that answer all errors, including the framework's, in one form."""
     app.add_exception_handler(InputError, _input)
-    app.add_exception_handler(RequestValidationError, _parameters)
     app.add_exception_handler(HTTPException, _framework)
     app.add_exception_handler(UnknownResource, lambda _, error: answer(404, "not_found", str(error)))
     app.add_exception_handler(Forbidden, lambda _, error: answer(403, "forbidden", str(error)))
@@ -82,18 +79,6 @@ def _too_large(_: Request, error: Exception) -> Response:
     # The rest of the body is not read, so the connection is closed.
     response.headers["Connection"] = "close"
     return response
-
-
-def _parameters(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    found = tuple(_parameter(entry) for entry in error.errors())
-    sentences = [str(InputError(fault.what, hint=fault.hint, field=fault.field)) for fault in found]
-    return answer(422, "bad_input", "\n".join(sentences), found)
-
-
-def _parameter(entry: dict[str, Any]) -> Fault:
-    what = str(entry["msg"])
-    return Fault(what=f"{str(entry['input'])[:100]!r}: {what[:1].lower()}{what[1:]}", field=str(entry["loc"][-1]))
 
 
 def _framework(request: Request, error: Exception) -> Response:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.access.redaction import redacted
 from cress.center.api.context import committer_of, sees_number, sight_of

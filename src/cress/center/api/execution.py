@@ -7,7 +7,7 @@ import contextlib
 from typing import TypeVar
 
 import msgspec
-from fastapi import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cress.center.api.context import committer_of, own_job
 from cress.center.api.errors import Forbidden, UnknownResource, answer_to
@@ -35,7 +35,7 @@ _T = TypeVar("_T", ExecStart, ExecWord)
 _encode = msgspec.json.Encoder().encode
 
 
-@router.websocket(job_calls.EXEC.path)
+@router.converses(job_calls.EXEC)
 async def run_inside(socket: WebSocket, id: str, task: str) -> None:
     """Run a command in a running task."""
     try:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 import msgspec
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.access.guard import MOST_BODY
 from cress.center.api.bodies import RawApplyBody, decoded, decoded_jobs, read, receive, reply

@@ -6,7 +6,8 @@ import asyncio
 from decimal import Decimal
 from functools import partial
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.access.rights import changes_group
 from cress.center.api.bodies import decoded, read, receive, reply

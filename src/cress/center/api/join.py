@@ -6,8 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fastapi import Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.access.rights import Caller
 from cress.center.access.tokens import fresh_join, has_digest

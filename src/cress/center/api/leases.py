@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.access.guard import MOST_BODY
 from cress.center.api.bodies import decoded_jobs, read, receive, reply

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, sees_number

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from fastapi import Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.access.rights import Caller
 from cress.center.access.sign_in_errors import BadIdToken

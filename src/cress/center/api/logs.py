@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import Request, Response
-from fastapi.responses import StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from cress.center.api.context import committer_of, own_job
 from cress.center.api.errors import UnknownResource

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from cress.center.api.context import committer_of
 
@@ -14,10 +16,7 @@ if TYPE_CHECKING:
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
-router = APIRouter(include_in_schema=False)
 
-
-@router.get("/metrics")
 async def metrics(request: Request) -> Response:
     """Return the numbers of this center in the text format of Prometheus. Any token of a user opens them."""
     # The library takes some 50 ms to load, and not every center is scraped.
@@ -30,3 +29,6 @@ async def metrics(request: Request) -> Response:
     families = await numbers.collected()
     text = await asyncio.to_thread(view.written, families)
     return Response(text, media_type=TEXT)
+
+
+ROUTES = (Route("/metrics", metrics),)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, sight_of

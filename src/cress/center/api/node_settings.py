@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import Request, Response
 from msgspec import UNSET, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, user_of

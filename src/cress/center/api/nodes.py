@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import msgspec
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 import cress
 from cress.center.access.redaction import redacted

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees_number, user_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, user_of

@@ -1,19 +1,18 @@
-"""``/openapi.json``: path parameters from the framework, all else from the table of calls and its structs."""
+"""``/openapi.json``: names and numbers of paths from the routes, all else from the table of calls and its structs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeGuard
 
 import msgspec
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 
 import cress
+from cress.center.api.routes import CallRoute
 from cress.protocol.bodies import JobsBody, LoginBody, TokenBody
 from cress.protocol.calls import CALLS
-from cress.protocol.calls.row import WEBSOCKET, CallRow
+from cress.protocol.calls.row import CallRow
 from cress.protocol.queries import Query
 from cress.protocol.views import ErrorView
 
@@ -32,40 +31,57 @@ _STREAMS = {
     "/v1/events": _header(_LAST, "go on behind this event; counts for more than after", 18),
     "/v1/names/{name}/watch": _header(_LAST, "go on behind this revision; counts for more than after", 60),
 }
-_ROWS: dict[tuple[str, str], CallRow[Any]] = {
-    (row.method.lower(), row.path): row for row in CALLS if row.method != WEBSOCKET
-}
+_NO_WORD = re.compile(r"\W")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 # Errors of a call, besides those that every call has.
 _EVERY = {"401": "no token, or a wrong one", "403": "the Host is not the center's, or the caller may not do this"}
 _BODY = {"413": "the body is too large", "415": "the body is not JSON", "503": "it cannot be stored now"}
 
 
-def openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document, made once."""
-    if app.openapi_schema is None:
-        document = get_openapi(
-            title="Cress", version=cress.__version__, summary="Cluster resource manager", routes=app.routes
-        )
-        kinds = {kind for row in CALLS for kind in (row.body, row.answer) if _is_struct(kind)} | {ErrorView}
-        ordered = sorted(kinds, key=lambda kind: kind.__name__)
-        refs, components = msgspec.json.schema_components(ordered, ref_template=_REF)
-        by_kind = dict(zip(ordered, refs, strict=True))
-        document["components"] = {
+def openapi(routes: Iterable[CallRoute]) -> dict[str, Any]:
+    """Return the OpenAPI document of these routes."""
+    kinds = {kind for row in CALLS for kind in (row.body, row.answer) if _is_struct(kind)} | {ErrorView}
+    ordered = sorted(kinds, key=lambda kind: kind.__name__)
+    refs, components = msgspec.json.schema_components(ordered, ref_template=_REF)
+    by_kind = dict(zip(ordered, refs, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        operation = _operation(route)
+        _describe(route.row, operation, by_kind)
+        paths.setdefault(route.row.path, {})[route.row.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Cress", "summary": "Cluster resource manager", "version": cress.__version__},
+        "paths": paths,
+        "components": {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _operation(route: CallRoute) -> dict[str, Any]:
+    """Return the name of a call, and the parameters in its path."""
+    method = route.row.method.lower()
+    operation: dict[str, Any] = {
+        "summary": _title(route.name),
+        "operationId": _NO_WORD.sub("_", f"{route.name}{route.row.path}_{method}"),
+    }
+    parameters = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "integer" if name in route.numbers else "string", "title": _title(name)},
         }
-        document["security"] = [{"token": []}]
-        for method, path, operation in _operations(document):
-            _describe(method, path, operation, by_kind)
-        app.openapi_schema = document
-    return app.openapi_schema
+        for name in route.param_convertors
+    ]
+    return operation | ({"parameters": parameters} if parameters else {})
 
 
-def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            yield method, path, operation
+def _title(name: str) -> str:
+    return name.replace("_", " ").title()
 
 
 def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
@@ -84,8 +100,8 @@ def _parameters(query: type[Query] | None) -> Iterator[dict[str, Any]]:
         yield {"name": field.encode_name, "in": "query", "required": False, "schema": schema}
 
 
-def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[type, dict[str, Any]]) -> None:
-    row = _ROWS[method, path]
+def _describe(row: CallRow[Any], operation: dict[str, Any], by_kind: dict[type, dict[str, Any]]) -> None:
+    method, path = row.method.lower(), row.path
     # Links of docs/api.md have no targets here.
     operation["description"] = _LINK.sub(r"\1", row.about[0].upper() + row.about[1:]) + "."
     if row.body is not None:

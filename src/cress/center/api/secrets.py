@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.access.rights import keeps_secrets, knows_secrets
 from cress.center.api.bodies import read, reply

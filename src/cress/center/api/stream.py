@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from abc import abstractmethod
 
-from fastapi import Response
+from starlette.responses import Response
 
 from cress.center.committing.committer import Committer, NotStored
 from cress.center.web.asgi import Receive, Scope, Send

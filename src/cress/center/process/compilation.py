@@ -22,6 +22,8 @@ from cress.model.resources import Dimensions
 
 # Seconds between two checks for missing kernels.
 LOOK_EVERY = 1.0
+# The schedulers whose kernels this process has loaded, all of them. A program that is forked from it has them, too.
+_COMPLETE: set[tuple[Dimensions, Options]] = set()
 # A low priority, so that tasks and the center go first.
 NICE = 5
 
@@ -102,7 +104,15 @@ class Compilation:
 
 
 async def _load(core: Scheduler) -> None:
-    await asyncio.to_thread(warm_up, core.dimensions, core.options, lambda: KERNELS.missing)
+    await asyncio.to_thread(load_kernels, core.dimensions, core.options)
+
+
+def load_kernels(dimensions: Dimensions, options: Options) -> None:
+    """Load the kernels for such a scheduler from the cache, unless this process has them all."""
+    if (dimensions, options) not in _COMPLETE:
+        warm_up(dimensions, options, lambda: KERNELS.missing)
+        if not KERNELS.missing:
+            _COMPLETE.add((dimensions, options))
 
 
 def main() -> None:
