@@ -167,6 +167,17 @@ def simulate(
     attempts: Annotated[
         bool, typer.Option("--attempts", help="Also write attempts.csv: node and times of each attempt.")
     ] = False,
+    forecasts: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help=(
+                "Foretell the start of every Nth job that waits when it is submitted, and write forecasts.csv: the "
+                "forecasts beside the starts. 0 = none."
+            ),
+        ),
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
     """Replay a trace in virtual time and compare policies."""
@@ -184,6 +195,7 @@ def simulate(
                 "--seed": seed != 1,
                 "--check": check,
                 "--attempts": attempts,
+                "--forecasts": forecasts,
             }
             _refuse(others | {"--policy": policy and online is None})
             if online is None and days != DAYS:
@@ -225,6 +237,7 @@ def simulate(
             seed=seed,
             check=check,
             attempts=attempts,
+            forecasts=forecasts,
         )
         plans = run.plans(request, groups or [])
         with runs_progress() as progress:

@@ -15,6 +15,9 @@ from cress.model.estimates import RunEstimate
 from cress.model.explanation import ExpectedStart, Explanation, Remedy
 
 
+_ESTIMATES = (EndsBy.OPTIMISTIC, EndsBy.MEAN, EndsBy.PESSIMISTIC)
+
+
 class Copies(Protocol):
     """Copies of one scheduler, for a trial each; the scheduler itself stays as it is."""
 
@@ -49,7 +52,7 @@ def expected_start(number: int, copies: Copies, estimates: dict[int, RunEstimate
     def until_start(by: EndsBy, core: Scheduler) -> Forecast:
         return Forward(core, by, estimates, copies.patient).until_start(number)
 
-    early, mean, late = (copies.forecast(partial(until_start, by)) for by in EndsBy)
+    early, mean, late = (copies.forecast(partial(until_start, by)) for by in _ESTIMATES)
     if mean.start is None:
         return ExpectedStart(earliest=early.start)
     # Runs that end earlier may let other jobs in first, so the order of the three is not certain.

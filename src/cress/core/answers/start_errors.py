@@ -1,0 +1,116 @@
+"""What expected starts were wrong by, and the interval that follows for the next ones (design note 0054).
+
+A run forward gives one wait. It knows no later jobs, and its estimates are wrong. So the interval is learned: each
+start is compared with what was foretold, and the interval of a new forecast comes from the errors of forecasts of about
+the same wait. Its bounds are moved until one start in ten is earlier, and one in ten is later.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+
+from cress.model.times import SECOND
+
+# An error is the logarithm of (wait + LEAST) / (foretold wait + LEAST), so short waits count little.
+LEAST = 60 * SECOND
+# The errors that are remembered; how fast older ones count less; forecasts that are alike, in logarithms of the wait.
+MOST, FADING, ALIKE = 500, 0.995, 0.7
+# The share of the starts that is outside at each end, and how fast a bound is moved when it was wrong.
+OUTSIDE, STEP = 0.1, 0.02
+# Before anything was learned: half the wait to twice the wait. It counts as this many errors.
+PRIOR = np.array([-log(2.0), -log(1.5), 0.0, log(1.5), log(2.0)])
+PRIOR_WEIGHT = 5.0
+# The most forecasts whose starts are waited for; beyond it the oldest are dropped.
+MOST_OPEN = 20_000
+
+
+class Interval(NamedTuple):
+    """The wait of a job from the moment of its forecast (µs): earliest, likely and latest."""
+
+    earliest: int
+    likely: int
+    latest: int
+
+
+class _Open(NamedTuple):
+    """A forecast whose job still waits: its moment (µs), the wait of the run forward, and the interval."""
+
+    at: int
+    wait: int
+    told: Interval
+
+
+class StartErrors:
+    """The errors of earlier forecasts, and the bounds of the next one."""
+
+    def __init__(self) -> None:
+        # Logarithm of the wait, error; the newest last.
+        self._seen: deque[tuple[float, float]] = deque(maxlen=MOST)
+        self._table = np.zeros((2, 0))
+        # The shares at which the two bounds are taken; they move with what came out.
+        self.low, self.high = OUTSIDE, 1 - OUTSIDE
+        self._open: dict[int, _Open] = {}
+        self._late: set[int] = set()
+
+    def interval(self, wait: int) -> Interval:
+        """Return the interval for a job that waits ``wait`` µs in a run forward."""
+        place = log(wait + LEAST)
+        if self._table.shape[1] != len(self._seen):
+            self._table = np.array(self._seen, np.float64).reshape(-1, 2).T
+        where, errors = self._table
+        age = np.arange(len(errors) - 1, -1, -1)
+        weights = FADING**age / (1 + ((where - place) / ALIKE) ** 2) ** 2
+        errors = np.concatenate([PRIOR, errors])
+        weights = np.concatenate([np.full(len(PRIOR), PRIOR_WEIGHT / len(PRIOR)), weights])
+        order = np.argsort(errors)
+        errors, sums = errors[order], np.cumsum(weights[order])
+        shares = (sums - weights[order] / 2) / sums[-1]
+        found = np.interp((self.low, 0.5, self.high), shares, errors)
+        early, likely, late = (max(0, round((wait + LEAST) * exp(error)) - LEAST) for error in found)
+        # Beyond the errors that were seen, the bounds are 0 and twice the largest.
+        early = 0 if self.low <= 0 else early
+        late = 2 * late if self.high >= 1 else late
+        return Interval(min(early, likely), likely, max(late, likely))
+
+    def told(self, job: int, now: int, wait: int, interval: Interval) -> None:
+        """Remember the forecast of a job, made ``now``; only the first one of a job counts."""
+        if job not in self._open:
+            self._open[job] = _Open(now, wait, interval)
+            if len(self._open) > MOST_OPEN:
+                for old in list(islice(self._open, len(self._open) - MOST_OPEN)):
+                    self.dropped(old)
+
+    def waits(self, now: int) -> None:
+        """Learn that jobs still wait: a start that is too late is known before it comes."""
+        for job, known in self._open.items():
+            if job not in self._late and now > known.at + known.told.latest:
+                self._late.add(job)
+                self._move(later=True)
+
+    def started(self, job: int, now: int) -> None:
+        """Learn from the start of a job."""
+        known = self._open.pop(job, None)
+        if known is None:
+            return
+        wait = now - known.at
+        self._seen.append((log(known.wait + LEAST), log((wait + LEAST) / (known.wait + LEAST))))
+        self._table = np.zeros((2, 0))
+        if job in self._late:
+            self._late.remove(job)
+        else:
+            self._move(earlier=wait < known.told.earliest, later=wait > known.told.latest)
+
+    def dropped(self, job: int) -> None:
+        """Forget a job that will not start, for example because it was cancelled."""
+        self._open.pop(job, None)
+        self._late.discard(job)
+
+    def _move(self, *, earlier: bool = False, later: bool = False) -> None:
+        """Move the bounds by what came out: outward after a miss, a little inward after each start."""
+        self.low = min(0.4, max(0.0, self.low + STEP * (OUTSIDE - earlier)))
+        self.high = max(0.6, min(1.0, self.high - STEP * (OUTSIDE - later)))
