@@ -58,7 +58,14 @@ def expected_start(number: int, copies: Copies, estimates: dict[int, RunEstimate
     # Runs that end earlier may let other jobs in first, so the order of the three is not certain.
     known = [start for start in (early.start, mean.start, late.start) if start is not None]
     latest = None if late.start is None else max(known)
-    return ExpectedStart(earliest=min(known), likely=mean.start, latest=latest, because=mean.because)
+    return ExpectedStart(
+        earliest=min(known),
+        likely=mean.start,
+        latest=latest,
+        because=mean.because,
+        behind=mean.behind,
+        ahead=mean.ahead,
+    )
 
 
 def _that_help(changes: list[Counterfactual], copies: Copies) -> tuple[Remedy, ...]:

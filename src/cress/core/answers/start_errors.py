@@ -25,6 +25,8 @@ OUTSIDE, STEP = 0.1, 0.02
 # Before anything was learned: half the wait to twice the wait. It counts as this many errors.
 PRIOR = np.array([-log(2.0), -log(1.5), 0.0, log(1.5), log(2.0)])
 PRIOR_WEIGHT = 5.0
+# The number of starts from which on something was learned.
+ENOUGH = 20
 # The most forecasts whose starts are waited for; beyond it the oldest are dropped.
 MOST_OPEN = 20_000
 
@@ -84,6 +86,15 @@ class StartErrors:
             if len(self._open) > MOST_OPEN:
                 for old in list(islice(self._open, len(self._open) - MOST_OPEN)):
                     self.dropped(old)
+
+    @property
+    def learned(self) -> bool:
+        """Whether enough starts were seen for an interval of their errors."""
+        return len(self._seen) >= ENOUGH
+
+    def awaited(self) -> tuple[int, ...]:
+        """Return the jobs whose starts are waited for."""
+        return tuple(self._open)
 
     def waits(self, now: int) -> None:
         """Learn that jobs still wait: a start that is too late is known before it comes."""
