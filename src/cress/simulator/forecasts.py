@@ -130,10 +130,11 @@ class Foretelling:
         for job in chosen:
             found = by_means.get(job)
             if found is not None and found.start is not None:
-                interval = self._errors.interval(found.start - core.now)
                 limit = by_limits[job].start if job in by_limits else None
+                waits = found.start - core.now, None if limit is None else limit - core.now
+                interval = self._errors.interval(*waits)
                 self.foretold[job] = Foretold(core.now, found, interval, limit)
-                self._errors.told(job, core.now, found.start - core.now, interval)
+                self._errors.told(job, core.now, *waits, interval)
 
 
 def measures(watched: Foretelling) -> dict[str, float]:

@@ -42,9 +42,7 @@ class Path(Protocol):
         """Run the jobs at these positions in these groups; ``progress`` is called with the number of events so far."""
 
 
-def path_of(
-    workload: Workload, groups: tuple[Group, ...], options: Options, order: str, forecasts: int = 0
-) -> Path:
+def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, order: str, forecasts: int = 0) -> Path:
     """Return the path of the workload in this order of events, ready to run. Raise ``InputError``.
 
     The start of every ``forecasts``th job that waits is foretold; 0: none.

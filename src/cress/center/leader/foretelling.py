@@ -1,7 +1,7 @@
-"""Expected starts, foretold by a forked process whenever jobs wait and something has changed.
+"""Expected starts, foretold by forked processes whenever jobs wait and something has changed.
 
-A fork has the state of one moment, and its run forward changes nothing here. It takes at most a twentieth of one
-processor: the next one begins when twenty times the time of the last one has passed.
+A fork has the state of one moment, and its run forward changes nothing here. The next ones begin when twenty times the
+time of the last ones has passed, so they take at most a tenth of one processor.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import msgspec
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import recent_job
 from cress.center.process.forked_work import ForkedWork
-from cress.core.answers.start_errors import StartErrors
-from cress.lifecycle.foretelling import ForetoldStart, foretold
+from cress.core.answers.forward import Forecast
+from cress.core.openings import EndsBy
+from cress.lifecycle.foretelling import foretold
 from cress.lifecycle.machine import Machine
 from cress.model.records import JobRecord
 from cress.store.base import StoreError
 
-FILE = "starts.new"
 # Seconds between two looks, and until what has not changed is foretold again.
 LOOK, OLD = 1.0, 60.0
 # Seconds that a run forward may take, and how much longer the next one is put off.
@@ -30,7 +30,7 @@ PATIENCE, PAUSE = 5.0, 20
 
 _log = logging.getLogger("cress.center")
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(dict[int, ForetoldStart]).decode
+_decode = msgspec.msgpack.Decoder(dict[int, Forecast]).decode
 
 
 class Foretelling:
@@ -75,16 +75,21 @@ class Foretelling:
         machine, starts = committer.machine, committer.expected_starts
         utc = machine.utc
         if not self._seen[0]:
-            starts.foretold({}, utc, set())
+            starts.foretold(utc, {}, {}, set())
             return
         # Jobs that start for the first time; what runs in part is no example for the others.
         fresh = {number for number in self._seen[0] if number in machine.jobs and not machine.jobs[number].started}
-        path = committer.settings.data / FILE
-        data = await asyncio.to_thread(
-            ForkedWork(partial(_foretold, machine, starts.errors), path, "expected starts").result
-        )
-        if data is not None:
-            starts.foretold(_decode(data), utc, fresh)
+        # Both are forked from the same state: nothing is awaited in between.
+        works = [
+            ForkedWork(partial(_foretold, machine, by), committer.settings.data / f"starts-{by.value}.new", "starts")
+            for by in (EndsBy.MEAN, EndsBy.LIMIT)
+        ]
+
+        def told() -> None:
+            by_means, by_limits = ({} if data is None else _decode(data) for data in [work.result() for work in works])
+            starts.foretold(utc, by_means, by_limits, fresh)
+
+        await asyncio.to_thread(told)
 
     def _learn(self) -> None:
         """Learn from the jobs that have started since the last look, or ended without a start."""
@@ -99,6 +104,6 @@ class Foretelling:
         errors.waits(utc)
 
 
-def _foretold(machine: Machine, errors: StartErrors) -> bytes:
+def _foretold(machine: Machine, by: EndsBy) -> bytes:
     until = time.monotonic() + PATIENCE
-    return _encode(foretold(machine, errors, lambda: time.monotonic() < until))
+    return _encode(foretold(machine, by, lambda: time.monotonic() < until))

@@ -14,7 +14,6 @@ from cress.core.scheduler import Scheduler
 from cress.model.estimates import RunEstimate
 from cress.model.explanation import ExpectedStart, Explanation, Remedy
 
-
 _ESTIMATES = (EndsBy.OPTIMISTIC, EndsBy.MEAN, EndsBy.PESSIMISTIC)
 
 

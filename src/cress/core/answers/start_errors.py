@@ -1,8 +1,9 @@
 """What expected starts were wrong by, and the interval that follows for the next ones (design note 0054).
 
 A run forward gives one wait. It knows no later jobs, and its estimates are wrong. So the interval is learned: each
-start is compared with what was foretold, and the interval of a new forecast comes from the errors of forecasts of about
-the same wait. Its bounds are moved until one start in ten is earlier, and one in ten is later.
+start is compared with what was foretold, and the interval of a new forecast comes from the errors of forecasts like it:
+of about the same wait, and with about the same room for error between the estimates and the time limits. The bounds are
+moved until one start in ten is earlier, and one in ten is later.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from cress.model.times import SECOND
 
 # An error is the logarithm of (wait + LEAST) / (foretold wait + LEAST), so short waits count little.
 LEAST = 60 * SECOND
-# The errors that are remembered; how fast older ones count less; forecasts that are alike, in logarithms of the wait.
-MOST, FADING, ALIKE = 500, 0.995, 0.7
+# The errors that are remembered, and how fast older ones count less.
+MOST, FADING = 500, 0.995
+# Forecasts are alike within these distances: of the logarithm of the wait, and of that of wait by limits / wait.
+ALIKE = np.array([[1.2], [0.7]])
 # The share of the starts that is outside at each end, and how fast a bound is moved when it was wrong.
 OUTSIDE, STEP = 0.1, 0.02
 # Before anything was learned: half the wait to twice the wait. It counts as this many errors.
@@ -40,10 +43,10 @@ class Interval(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A forecast whose job still waits: its moment (µs), the wait of the run forward, and the interval."""
+    """A forecast whose job still waits: its moment (µs), its place among forecasts, and the interval."""
 
     at: int
-    wait: int
+    place: tuple[float, float]
     told: Interval
 
 
@@ -51,22 +54,25 @@ class StartErrors:
     """The errors of earlier forecasts, and the bounds of the next one."""
 
     def __init__(self) -> None:
-        # Logarithm of the wait, error; the newest last.
-        self._seen: deque[tuple[float, float]] = deque(maxlen=MOST)
-        self._table = np.zeros((2, 0))
+        # The place of a forecast and its error; the newest last.
+        self._seen: deque[tuple[float, float, float]] = deque(maxlen=MOST)
+        self._table = np.zeros((3, 0))
         # The shares at which the two bounds are taken; they move with what came out.
         self.low, self.high = OUTSIDE, 1 - OUTSIDE
         self._open: dict[int, _Open] = {}
         self._late: set[int] = set()
 
-    def interval(self, wait: int) -> Interval:
-        """Return the interval for a job that waits ``wait`` µs in a run forward."""
-        place = log(wait + LEAST)
+    def interval(self, wait: int, by_limits: int | None) -> Interval:
+        """Return the interval for a job that waits ``wait`` µs in a run forward by the means of the estimates.
+
+        ``by_limits`` is its wait if all tasks take their time limits; ``None`` if these are not known.
+        """
         if self._table.shape[1] != len(self._seen):
-            self._table = np.array(self._seen, np.float64).reshape(-1, 2).T
-        where, errors = self._table
+            self._table = np.array(self._seen, np.float64).reshape(-1, 3).T
+        errors = self._table[2]
         age = np.arange(len(errors) - 1, -1, -1)
-        weights = FADING**age / (1 + ((where - place) / ALIKE) ** 2) ** 2
+        distances = (self._table[:2] - np.array([_place(wait, by_limits)]).T) / ALIKE
+        weights = FADING**age / ((1 + distances**2) ** 2).prod(axis=0)
         errors = np.concatenate([PRIOR, errors])
         weights = np.concatenate([np.full(len(PRIOR), PRIOR_WEIGHT / len(PRIOR)), weights])
         order = np.argsort(errors)
@@ -79,10 +85,10 @@ class StartErrors:
         late = 2 * late if self.high >= 1 else late
         return Interval(min(early, likely), likely, max(late, likely))
 
-    def told(self, job: int, now: int, wait: int, interval: Interval) -> None:
+    def told(self, job: int, now: int, wait: int, by_limits: int | None, interval: Interval) -> None:
         """Remember the forecast of a job, made ``now``; only the first one of a job counts."""
         if job not in self._open:
-            self._open[job] = _Open(now, wait, interval)
+            self._open[job] = _Open(now, _place(wait, by_limits), interval)
             if len(self._open) > MOST_OPEN:
                 for old in list(islice(self._open, len(self._open) - MOST_OPEN)):
                     self.dropped(old)
@@ -109,8 +115,8 @@ class StartErrors:
         if known is None:
             return
         wait = now - known.at
-        self._seen.append((log(known.wait + LEAST), log((wait + LEAST) / (known.wait + LEAST))))
-        self._table = np.zeros((2, 0))
+        self._seen.append((*known.place, log(wait + LEAST) - known.place[0]))
+        self._table = np.zeros((3, 0))
         if job in self._late:
             self._late.remove(job)
         else:
@@ -125,3 +131,9 @@ class StartErrors:
         """Move the bounds by what came out: outward after a miss, a little inward after each start."""
         self.low = min(0.4, max(0.0, self.low + STEP * (OUTSIDE - earlier)))
         self.high = max(0.6, min(1.0, self.high - STEP * (OUTSIDE - later)))
+
+
+def _place(wait: int, by_limits: int | None) -> tuple[float, float]:
+    """Return the place of a forecast among others: logarithms of the wait, and of wait by limits / wait."""
+    first = log(wait + LEAST)
+    return first, 0.0 if by_limits is None else log(by_limits + LEAST) - first
