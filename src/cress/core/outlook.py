@@ -17,7 +17,7 @@ from cress.core.kernels.urgency import urgency
 from cress.core.openings import EndsBy
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.shape import Shape
-from cress.core.preemption import worthwhile
+from cress.core.preemption import cost_of, worthwhile
 from cress.model.estimates import RunEstimate
 from cress.model.group import SchedPolicy
 from cress.model.job import Job
@@ -291,8 +291,7 @@ def _may_take_room(core: Books, job: JobEntry, now: int) -> bool:
         return True
     if group.spec.policy is not SchedPolicy.URGENCY:
         return False
-    least = min((now - attempt.start) * max(1, attempt.amounts[0]) for attempt in own) if own else NEVER
-    return least <= worthwhile(job)
+    return min((cost_of(attempt, now) for attempt in own), default=NEVER) <= worthwhile(job)
 
 
 def _lasting_shape(core: Books, job: Job) -> Shape:
