@@ -29,6 +29,7 @@ from cress.simulator.frameworks import as_frameworks
 from cress.simulator.groups import (
     NOWHERE,
     PolicyChoice,
+    check_options,
     compared,
     configure,
     merged,
@@ -113,6 +114,7 @@ def _workload(request: Request, cluster: SimulatedCluster | None) -> Workload:
 def _in_groups(request: Request, workload: Workload, options: Options) -> Plan:
     """Return the plan of a workload in the groups of the request."""
     choices = tuple(parse_policy(text) for text in request.policies)
+    check_options(choices, request.options)
     # Each file of groups has notes of its own.
     workload = dataclasses.replace(workload, notes=workload.notes.copy())
     workload = configure(workload, request.groups, options.accounting)
