@@ -25,6 +25,8 @@ MOST, FADING = 500, 0.995
 ALIKE = np.array([[1.2], [0.7]])
 # The share of the starts that is outside at each end, and how fast a bound is moved when it was wrong.
 OUTSIDE, STEP = 0.1, 0.02
+# How fast a bound goes beyond all errors that were seen: it doubles for each tenth.
+BEYOND = 10 * log(2.0)
 # Before anything was learned: half the wait to twice the wait. It counts as this many errors.
 PRIOR = np.array([-log(2.0), -log(1.5), 0.0, log(1.5), log(2.0)])
 PRIOR_WEIGHT = 5.0
@@ -79,10 +81,10 @@ class StartErrors:
         errors, sums = errors[order], np.cumsum(weights[order])
         shares = (sums - weights[order] / 2) / sums[-1]
         found = np.interp((self.low, 0.5, self.high), shares, errors)
+        # A share outside 0 … 1 is beyond all errors that were seen.
+        found[0] -= BEYOND * max(0.0, -self.low)
+        found[2] += BEYOND * max(0.0, self.high - 1)
         early, likely, late = (max(0, round((wait + LEAST) * exp(error)) - LEAST) for error in found)
-        # Beyond the errors that were seen, the bounds are 0 and twice the largest.
-        early = 0 if self.low <= 0 else early
-        late = 2 * late if self.high >= 1 else late
         return Interval(min(early, likely), likely, max(late, likely))
 
     def told(self, job: int, now: int, wait: int, by_limits: int | None, interval: Interval) -> None:
@@ -107,6 +109,7 @@ class StartErrors:
         for job, known in self._open.items():
             if job not in self._late and now > known.at + known.told.latest:
                 self._late.add(job)
+                self._see(known, now - known.at)
                 self._move(later=True)
 
     def started(self, job: int, now: int) -> None:
@@ -115,12 +118,16 @@ class StartErrors:
         if known is None:
             return
         wait = now - known.at
-        self._seen.append((*known.place, log(wait + LEAST) - known.place[0]))
-        self._table = np.zeros((3, 0))
+        self._see(known, wait)
         if job in self._late:
             self._late.remove(job)
         else:
             self._move(earlier=wait < known.told.earliest, later=wait > known.told.latest)
+
+    def _see(self, known: _Open, wait: int) -> None:
+        """Remember the error of a forecast whose job waits ``wait`` µs, or at least so long."""
+        self._seen.append((*known.place, log(wait + LEAST) - known.place[0]))
+        self._table = np.zeros((3, 0))
 
     def dropped(self, job: int) -> None:
         """Forget a job that will not start, for example because it was cancelled."""
@@ -129,8 +136,8 @@ class StartErrors:
 
     def _move(self, *, earlier: bool = False, later: bool = False) -> None:
         """Move the bounds by what came out: outward after a miss, a little inward after each start."""
-        self.low = min(0.4, max(0.0, self.low + STEP * (OUTSIDE - earlier)))
-        self.high = max(0.6, min(1.0, self.high - STEP * (OUTSIDE - later)))
+        self.low = min(0.5, max(-1.0, self.low + STEP * (OUTSIDE - earlier)))
+        self.high = max(0.5, min(2.0, self.high - STEP * (OUTSIDE - later)))
 
 
 def _place(wait: int, by_limits: int | None) -> tuple[float, float]:
