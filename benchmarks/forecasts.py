@@ -1,7 +1,7 @@
 """How good expected starts are: logs and generated work, simulated, with the forecast of every Nth job that waits.
 
-The interval should hold eight of ten starts. For comparison: the start if every task took its whole time limit, which is
-what a plain reservation promises. It also draws the plot of docs/estimates.md.
+The interval should hold eight of ten starts. For comparison: the start if every task took its whole time limit, which
+is what a plain reservation promises. It also draws the plot of docs/estimates.md.
 """
 
 from __future__ import annotations

@@ -113,7 +113,6 @@ def outcomes(tmp_path: Any, policy: str, seeds: Iterable[int]) -> Counter[tuple[
 @pytest.mark.parametrize("policy", ["Urgency", "EDF", "FIFO", "BackFill"])
 def test_what_cannot_be_met_is_missed_and_what_is_fine_is_met(tmp_path: Any, policy: str) -> None:
     found = outcomes(tmp_path, policy, range(3))
-    print(policy, dict(found))
     lost, fine = (sum(found[promise, met] for met in (False, True)) for promise in (Promise.CANNOT, Promise.FINE))
     alarms = found[ALARM, True] + found[ALARM, False]
     # Each kind of forecast is made; at most one in fifty is wrong.

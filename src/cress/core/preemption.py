@@ -435,9 +435,9 @@ class _VictimSearch:
         urgencies = self._urgencies(core)
         least = round((job.urgency(core.now) - job.group.options.urgency_margin) * _WHOLE)
         left = table[:, R_DEADLINE] - core.now
-        # A task whose deadline is already lost has none to lose. Begun again, a task waits as well as runs: it keeps its
-        # deadline only if it has as much time to wait as to run. (Without that time, far more deadlines were missed
-        # where all jobs have one: note 0054.)
+        # A task whose deadline is already lost has none to lose. Begun again, a task waits as well as runs: it keeps
+        # its deadline only if it has as much time to wait as to run. (Without that time, far more deadlines were
+        # missed where all jobs have one: note 0054.)
         self.loses = (table[:, R_DEADLINE] < NEVER) & (urgencies > 0) & (2 * table[:, R_LONGEST] > left)
         own = rank_of[table[:, R_GROUP]] == rank_of.max()
         stay = (urgencies > least) | (table[:, R_JOB] == job.job.counted_as)
