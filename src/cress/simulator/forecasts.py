@@ -38,6 +38,22 @@ COLUMNS: dict[str, str] = {
     "behind": "the number of jobs that were expected to start before it",
 }
 
+# Key → meaning; docs/simulate.md shows the same list.
+MEASURES: dict[str, str] = {
+    "forecasts": "jobs whose start was foretold",
+    "started": "those of them that started; the rest of the measures are of these",
+    "inside_share": "share of the starts between `earliest` and `latest`; 0.8 is intended",
+    "earlier_share": "share of the starts before `earliest`",
+    "later_share": "share of the starts after `latest`",
+    "width_by_wait_median": "median of (`latest` − `earliest`) / wait; waits below a minute count as a minute",
+    "wait_mean_s": "mean wait",
+    "error_mean_s": "mean distance of `likely` from the start",
+    "error_median_s": "median of the same",
+    "run_forward_error_mean_s": "mean distance of the start in the run forward, before anything was learned",
+    "limits_error_mean_s": "mean distance of `by_limits` from the start, where there are limits",
+    "limits_error_median_s": "median of the same",
+}
+
 
 class Foretold(NamedTuple):
     """One forecast: its moment (µs), the run forward by the means, the interval (waits, µs), the run by limits."""
