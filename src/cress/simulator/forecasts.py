@@ -56,10 +56,13 @@ MEASURES: dict[str, str] = {
 
 
 class Foretold(NamedTuple):
-    """One forecast: its moment (µs), the run forward by the means, the interval (waits, µs), the run by limits."""
+    """One forecast: its moment (µs), the run forward by the means and the wait there (µs), the interval (waits, µs), and
+    the start by limits.
+    """
 
     at: int
     run: Forecast
+    wait: int
     interval: Interval
     by_limits: int | None
 
@@ -149,7 +152,7 @@ class Foretelling:
                 limit = by_limits[job].start if job in by_limits else None
                 waits = found.start - core.now, None if limit is None else limit - core.now
                 interval = self._errors.interval(*waits)
-                self.foretold[job] = Foretold(core.now, found, interval, limit)
+                self.foretold[job] = Foretold(core.now, found, waits[0], interval, limit)
                 self._errors.told(job, core.now, *waits, interval)
 
 
@@ -159,7 +162,7 @@ def measures(watched: Foretelling) -> dict[str, float]:
     result: dict[str, float] = {"forecasts": len(watched.foretold), "started": len(both)}
     if not both:
         return result
-    waits = np.array([(*known.interval, known.run.start - known.at, start - known.at) for known, start in both])
+    waits = np.array([(*known.interval, known.wait, start - known.at) for known, start in both])
     early, likely, late, plain, real = waits.astype(np.float64).T
     result |= {
         "inside_share": float(((early <= real) & (real <= late)).mean()),
