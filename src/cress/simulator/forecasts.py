@@ -56,8 +56,8 @@ MEASURES: dict[str, str] = {
 
 
 class Foretold(NamedTuple):
-    """One forecast: its moment (µs), the run forward by the means and the wait there (µs), the interval (waits, µs), and
-    the start by limits.
+    """One forecast: its moment (µs), the run forward by the means and the wait there (µs), the interval (waits, µs),
+    and the start by limits.
     """
 
     at: int

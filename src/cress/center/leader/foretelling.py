@@ -33,7 +33,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[int, Forecast]).decode
 
 
-class Foretelling:
+class Foreteller:
     """Foretells the starts of waiting jobs while its center leads."""
 
     def __init__(self, committer: Committer) -> None:

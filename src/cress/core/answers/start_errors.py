@@ -1,4 +1,4 @@
-"""What expected starts were wrong by, and the interval that follows for the next ones (design note 0054).
+"""Errors of expected starts, and the interval that follows from them for the next ones (design note 0054).
 
 A run forward gives one wait. It knows no later jobs, and its estimates are wrong. So the interval is learned: each
 start is compared with what was foretold, and the interval of a new forecast comes from the errors of forecasts like it:
@@ -44,7 +44,7 @@ class Interval(NamedTuple):
     latest: int
 
 
-class _Open(NamedTuple):
+class _Awaited(NamedTuple):
     """A forecast whose job still waits: its moment (µs), its place among forecasts, and the interval."""
 
     at: int
@@ -61,7 +61,7 @@ class StartErrors:
         self._table = np.zeros((3, 0))
         # The shares at which the two bounds are taken; they move with what came out.
         self.low, self.high = OUTSIDE, 1 - OUTSIDE
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _Awaited] = {}
         self._late: set[int] = set()
 
     def interval(self, wait: int, by_limits: int | None) -> Interval:
@@ -90,14 +90,14 @@ class StartErrors:
     def told(self, job: int, now: int, wait: int, by_limits: int | None, interval: Interval) -> None:
         """Remember the forecast of a job, made ``now``; only the first one of a job counts."""
         if job not in self._open:
-            self._open[job] = _Open(now, _place(wait, by_limits), interval)
+            self._open[job] = _Awaited(now, _place(wait, by_limits), interval)
             if len(self._open) > MOST_OPEN:
                 for old in list(islice(self._open, len(self._open) - MOST_OPEN)):
                     self.dropped(old)
 
     @property
     def learned(self) -> bool:
-        """Whether enough starts were seen for an interval of their errors."""
+        """Return whether enough starts were seen for an interval from their errors."""
         return len(self._seen) >= ENOUGH
 
     def awaited(self) -> tuple[int, ...]:
@@ -124,7 +124,7 @@ class StartErrors:
         else:
             self._move(earlier=wait < known.told.earliest, later=wait > known.told.latest)
 
-    def _see(self, known: _Open, wait: int) -> None:
+    def _see(self, known: _Awaited, wait: int) -> None:
         """Remember the error of a forecast whose job waits ``wait`` µs, or at least so long."""
         self._seen.append((*known.place, log(wait + LEAST) - known.place[0]))
         self._table = np.zeros((3, 0))
