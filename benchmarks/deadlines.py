@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.deadline_worlds import worlds
 from benchmarks.line_plot import Panel, line_plot
 from benchmarks.result import Result
 from cress.simulator import run
@@ -21,6 +22,9 @@ TRACES = (
 )
 CAPACITY, EDF, OURS = "Capacity/fifo", "EDF/cluster", "EDF/groups"
 POLICIES = (CAPACITY, "EDF/strict", EDF, "BackFill", OURS, "EDF/no-preemption")
+URGENCY = "Urgency/cluster"
+# The policies that are compared in made worlds; where jobs are urgent beside long work, ``URGENCY`` is the one to use.
+IN_WORLDS = (CAPACITY, EDF, "BackFill", OURS, URGENCY)
 LOADS = (0.7, 0.9, 1.1)
 PLOT = Path("build/deadlines.svg")
 MISSED, SLOWDOWN = "deadlines_missed_share", "bounded_slowdown_without_deadline_mean"
@@ -45,8 +49,28 @@ def held_against_goals(name: str, found: dict[str, dict[str, float]]) -> Iterato
         yield Result(f"{name}, slowdown without deadline / Capacity", ratio, "", 1.2)
 
 
+def in_worlds(folder: Path) -> Iterator[Result]:
+    """Yield percents of the deadlines missed in made worlds; no trace is needed."""
+    for name, jobs in worlds(folder).items():
+        request = Request(
+            trace=str(jobs), cluster=jobs.parent / "nodes.yaml", groups=jobs.parent / "Group.conf",
+            out=folder / "out", policies=IN_WORLDS,
+        )  # fmt: skip
+        plan = run.plan(request)
+        found = {choice.label: run.simulate(plan, choice).analysis.summary for choice in plan.choices}
+        for policy in IN_WORLDS:
+            missed = 100 * found[policy][MISSED]
+            goal = 100 * min(found[EDF][MISSED], found[CAPACITY][MISSED]) if policy == OURS else None
+            again = f"{100 * found[policy][LOST]:.1f} % of the work is run again"
+            yield Result(f"{name}, {policy}: deadlines missed", missed, "%", goal, note=again)
+        if name.startswith("urgent minority"):
+            yield Result(f"{name}, {URGENCY}: missed", 100 * found[URGENCY][MISSED], "%", 1)
+            yield Result(f"{name}, {URGENCY}: work that is run again", 100 * found[URGENCY][LOST], "%", 5)
+
+
 def results() -> Iterator[Result]:
     """Yield percents of the deadlines, and draw the plot."""
+    yield from in_worlds(Path("build/deadline-worlds"))
     folder = os.environ.get("CRESS_TRACES")
     if not folder:
         print("no traces: set CRESS_TRACES to the folder that holds deadline/ and swf/", file=sys.stderr)

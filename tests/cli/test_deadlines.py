@@ -37,7 +37,7 @@ def test_the_column_is_there_when_a_job_has_a_deadline() -> None:
         " 1  c     web    ann   waiting   0/1        0  3m20s     -         -",
     ]
     assert "DEADLINE" not in plain(*jobs.table(rows[2:], NOW))[0]
-    assert "DEADLINE" in plain(*jobs.table(rows[2:], NOW, due=True))[0]
+    assert "DEADLINE" in plain(*jobs.table(rows[2:], NOW, ("deadline",)))[0]
 
 
 @pytest.mark.parametrize(

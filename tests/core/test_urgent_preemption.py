@@ -140,7 +140,7 @@ def test_a_unit_that_waits_preempts_at_the_time_at_which_it_becomes_urgent() -> 
     ],
 )
 def test_a_task_yields_only_if_it_is_less_urgent_by_the_margin(due: int, yields: bool) -> None:
-    world = clocked(urgent("own", 4), cpu=4)
+    world = clocked(urgent("own", 4, urgency_cost="2"), cpu=4)
     world.run(of("own", "ours", 4, due=due).expected(3600)).submit(of("own", "tight", 4, due=HOUR)).decide()
     assert bool(world.victims()) is yields
 
@@ -162,15 +162,32 @@ def test_the_least_urgent_yields_first(one: int, other: int, yields: str) -> Non
 
 
 def test_one_that_would_lose_its_own_deadline_yields_only_if_nothing_else_does() -> None:
-    """After 50 of its 60 minutes ``nearly done`` is not urgent, and begun again it would miss its deadline."""
-    for other, expected in ((LATER, "other"), (3 * HOUR, "other"), (None, "nearly done")):
-        world = clocked(urgent("own", 4), cpu=2)
+    """After 50 of its 60 minutes ``nearly done`` is not urgent, and begun again it would miss its deadline.
+
+    One deadline lost for one saved is no gain, so it yields only where more may be lost.
+    """
+    cases: list[tuple[str, int | None, list[str]]] = [
+        ("1", LATER, ["other"]), ("1", 3 * HOUR, ["other"]), ("1", None, []),
+        ("2", LATER, ["other"]), ("2", 3 * HOUR, ["other"]), ("2", None, ["nearly done"]),
+    ]  # fmt: skip
+    for cost, other, expected in cases:
+        world = clocked(urgent("own", 4, urgency_cost=cost), cpu=2)
         world.run(of("own", "nearly done", 2, due=105 * MINUTE)).wait(50 * 60)
         if other is not None:
             world.add_node(nodes(2, cpu=2)[1])
             world.run(of("own", "other", 2, due=other))
         world.submit(of("own", "tight", 2, due=world.now + TIGHT)).decide()
-        assert world.victims() == [expected]
+        assert world.victims() == expected
+
+
+def test_work_without_a_deadline_counts_a_tenth_of_what_an_urgent_unit_may_cost() -> None:
+    """A unit of an hour takes what has run for ten hours without a deadline, and for one hour with one."""
+    for minutes, due, yields in ((599, None, True), (601, None, False), (59, 90 * HOUR, True), (61, 90 * HOUR, False)):
+        world = clocked(urgent("own", 4), cpu=2)
+        old = of("own", "old", 2, due=due) if due else job("old").group("own").cpu(2)
+        world.run(old.limit("40h")).wait(minutes * 60)
+        world.submit(of("own", "tight", 2, due=world.now + TIGHT)).decide()
+        assert bool(world.victims()) is yields, (minutes, due)
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,30 @@ def test_a_policy_of_the_simulator_keeps_what_quotas_promise(tmp_path: Path, pol
     assert (missed > 30) if policy in WITHOUT_QUOTAS else (missed == 0)
 
 
+@pytest.mark.parametrize(
+    ("policy", "option", "told"),
+    [
+        ("EDF/no-preemption", "preemption=on", "EDF with order=deadline, preemption=off"),
+        ("EDF/strict", "late=best_effort", "EDF with late=urgent, backfill=off"),
+        ("BackFill/predicted", "estimates=requested", "BackFill with estimates=predicted"),
+    ],
+)
+def test_an_option_that_contradicts_a_policy_is_refused(tmp_path: Path, policy: str, option: str, told: str) -> None:
+    borrowing(tmp_path)
+    given = [tmp_path / "jobs.csv", "--cluster", tmp_path / "nodes.yaml", "--groups", tmp_path / "Group.conf"]
+    result = cress("simulate", *given, "--policy", policy, "--option", option, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert f"--option: {option} contradicts --policy {policy}, which is {told}" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_option_that_agrees_with_a_policy_or_is_compared_is_taken(tmp_path: Path) -> None:
+    same = compared(tmp_path, "EDF/no-preemption", more=("--option", "preemption=off"))
+    assert same["EDF/no-preemption"]["preemptions"] == 0
+    found = compared(tmp_path, "EDF/no-preemption", more=("--compare", "preemption=off,on"))
+    assert [summary["preemptions"] for summary in found.values()] == [0, 1]
+
+
 # --- measures ----------------------------------------------------------------------------------------------------
 
 

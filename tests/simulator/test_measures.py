@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.model.group import Group, Quota, QuotaWindow
-from cress.simulator import tables
+from cress.simulator import forecasts, tables
 from cress.simulator.measures import GROUP_MEASURES, MEASURES, WORKLOAD_MEASURES, analyse
 from cress.simulator.series import Steps, accumulate, edges
 from cress.simulator.trace_notes import TREATMENTS, TraceNotes
@@ -174,9 +174,11 @@ def _documented(title: str) -> dict[str, str]:
         ("jobs.csv", tables.COLUMNS),
         ("dags.csv", tables.DAG_COLUMNS),
         ("attempts.csv", tables.ATTEMPT_COLUMNS),
+        ("forecasts.csv", forecasts.COLUMNS),
+        ("Measures of forecasts", forecasts.MEASURES),
         ("Notes on a trace", TREATMENTS),
     ],
-    ids=["measures", "groups", "workloads", "columns", "dags", "attempts", "notes"],
+    ids=["measures", "groups", "workloads", "columns", "dags", "attempts", "forecasts", "errors", "notes"],
 )
 def test_the_guide_lists_what_the_code_gives(title: str, code: dict[str, str]) -> None:
     found = _documented(title)

@@ -110,6 +110,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "attempts",
         "moving",
         "explaining",
+        "foretelling",
         "join_tokens",
         "secrets",
         "access",

@@ -119,6 +119,9 @@ def when(start: ExpectedStartView, now: float) -> str:
         told += f" (in {duration(start.earliest - now)} to {duration(start.latest - now)})"
     elif start.latest is None:
         told += " or later"
+    if start.behind:
+        group = f"{' of' if start.behind == 1 else ', most of'} {clean(start.ahead)}" if start.ahead else ""
+        told += f", behind {count(start.behind, 'job')}{group}"
     return told + (f", when job {start.because} ends" if start.because is not None else "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,7 @@ from cress.cli.tables import Cell, TableColumn, show, state
 from cress.model.records import JobState, canonical_state
 
 if TYPE_CHECKING:
-    from cress.client import Client, JobsPage, JobView
+    from cress.client import Client, ExpectedStartView, JobsPage, JobView
 
 EPILOG = """\
 \b
@@ -32,10 +32,10 @@ Examples:
 \b
 DONE counts ended tasks; for a service its ready tasks, for a dag the steps that succeeded. TIME is the time since the
 first task started. DEADLINE is the time until the deadline minus the time that the job still needs: green if the
-deadline will be met, yellow if it is at risk, red if it cannot be met. --family lists members of services and
-databases.
-Columns: id, name, type, group, user, state, done, running, age, time, deadline, reason; a narrow terminal leaves some
-out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
+deadline will be met, yellow if it is at risk, red if it cannot be met. STARTS is the time until a waiting job is
+expected to start: eight of ten jobs start between the two. --family lists members of services and databases.
+Columns: id, name, type, group, user, state, done, running, age, time, deadline, starts, reason; a narrow terminal
+leaves some out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (
@@ -51,6 +51,7 @@ COLUMNS = (
     TableColumn("REASON", gives=True, least=30),
 )
 TYPE = TableColumn("TYPE", hides=5)
+STARTS = TableColumn("STARTS", right=True, hides=8)
 # The numbers of live jobs and of most recent jobs shown by default.
 MOST_LIVE, LATEST = 100, 10
 PAGE = 1000
@@ -119,7 +120,7 @@ def jobs(
         if page.jobs:
             selection = selection_of(columns, wide=wide)
             names = selection.names
-            show(*table(page.jobs, now, typed="type" in names, due="deadline" in names), selection)
+            show(*table(page.jobs, now, names), selection)
             if page.next is not None and (every or state or limit):
                 typer.echo("older jobs are not shown (cress jobs --all, or a larger --limit)", err=True)
         else:
@@ -127,12 +128,20 @@ def jobs(
 
 
 def table(
-    jobs: Sequence[JobView], now: float, *, typed: bool = False, due: bool = False
+    jobs: Sequence[JobView], now: float, asked: Collection[str] = ()
 ) -> tuple[list[TableColumn], list[list[Cell]]]:
-    """Return columns and rows; types are shown if a job is not a batch job, deadlines if a job has one."""
+    """Return columns and rows.
+
+    Types are shown if a job is not a batch job, deadlines and expected starts if a job has one, or if they are
+    ``asked`` for.
+    """
     rows = [row(job, now) for job in jobs]
-    columns = with_deadlines(jobs, COLUMNS, rows, asked=due)
-    if not typed and all(job.type == "batch" for job in jobs):
+    columns = with_deadlines(jobs, COLUMNS, rows, asked="deadline" in asked)
+    if "starts" in asked or any(job.expected_start is not None for job in jobs):
+        for job, cells in zip(jobs, rows, strict=True):
+            cells.insert(-1, "-" if job.expected_start is None else starts(job.expected_start, now))
+        columns = [*columns[:-1], STARTS, columns[-1]]
+    if "type" not in asked and all(job.type == "batch" for job in jobs):
         return columns, rows
     for job, cells in zip(jobs, rows, strict=True):
         cells.insert(2, job.type)
@@ -156,6 +165,24 @@ def row(job: JobView, now: float) -> list[Cell]:
         run,
         job.reason,
     ]
+
+
+def starts(start: ExpectedStartView, now: float) -> str:
+    """Return when a job is expected to start, for a table: ``14m to 22m``, ``3h``, ``now``."""
+    if start.earliest is None or start.latest is None:
+        return "-" if start.likely is None else f"~{_rounded(start.likely - now)}"
+    early, late = _rounded(start.earliest - now), _rounded(start.latest - now)
+    return early if early == late else f"{early} to {late}"
+
+
+def _rounded(seconds: float) -> str:
+    """Return a duration in one unit: ``now``, ``40s``, ``14m``, ``3h``, ``2d``."""
+    if seconds < 1:
+        return "now"
+    for size, unit, most in ((1, "s", 100), (60, "m", 100), (3600, "h", 72)):
+        if seconds < most * size:
+            return f"{round(seconds / size)}{unit}"
+    return f"{round(seconds / 86400)}d"
 
 
 def _live(client: Client, filters: dict[str, Any]) -> JobsPage:

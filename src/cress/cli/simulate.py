@@ -56,6 +56,23 @@ class Estimates(StrEnum):
     PREDICTED = "predicted"
 
 
+SchedulerOption = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the scheduler: grace=30s. Repeatable.")
+]
+Attempts = Annotated[bool, typer.Option("--attempts", help="Also write attempts.csv: node and times of each attempt.")]
+Forecasts = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help=(
+            "Foretell the start of every Nth job that waits when it is submitted, and write forecasts.csv: the "
+            "forecasts beside the starts. 0 = none."
+        ),
+    ),
+]
+
+
 def simulate(
     trace: Annotated[
         str,
@@ -133,9 +150,7 @@ def simulate(
             metavar="KEY=V1,V2", help="Run each policy with each of these values of an option, such as lending=off,on."
         ),
     ] = "",
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the scheduler: grace=30s. Repeatable.")
-    ] = None,
+    option: SchedulerOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
     pods: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of pods.")] = None,
     nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of nodes.")] = None,
@@ -164,9 +179,8 @@ def simulate(
         str, typer.Option(metavar="A..B", help="For TRACE `openb`: seeds; each order of nodes runs with each seed.")
     ] = SEEDS,
     check: Annotated[bool, typer.Option("--check", help="Check all invariants after every decision (slow).")] = False,
-    attempts: Annotated[
-        bool, typer.Option("--attempts", help="Also write attempts.csv: node and times of each attempt.")
-    ] = False,
+    attempts: Attempts = False,
+    forecasts: Forecasts = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
     """Replay a trace in virtual time and compare policies."""
@@ -184,6 +198,7 @@ def simulate(
                 "--seed": seed != 1,
                 "--check": check,
                 "--attempts": attempts,
+                "--forecasts": forecasts,
             }
             _refuse(others | {"--policy": policy and online is None})
             if online is None and days != DAYS:
@@ -225,6 +240,7 @@ def simulate(
             seed=seed,
             check=check,
             attempts=attempts,
+            forecasts=forecasts,
         )
         plans = run.plans(request, groups or [])
         with runs_progress() as progress:

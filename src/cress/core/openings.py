@@ -27,6 +27,7 @@ class EndsBy(Enum):
     OPTIMISTIC = 0
     MEAN = 1
     PESSIMISTIC = 2
+    LIMIT = 3
 
 
 class Openings:

@@ -17,7 +17,7 @@ from cress.core.kernels.urgency import urgency
 from cress.core.openings import EndsBy
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.shape import Shape
-from cress.core.preemption import worthwhile
+from cress.core.preemption import cost_of, worthwhile
 from cress.model.estimates import RunEstimate
 from cress.model.group import SchedPolicy
 from cress.model.job import Job
@@ -199,13 +199,37 @@ def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:
     latest = max(planned, latest)
     active = sum(other.quota[0] for other in core.groups if other.jobs or other is job.group)
     number = max(number, 1)
-    likely += time_for(
-        core, job.group, _mean_work(core, job, ahead, likely, active) * number // max(1, len(ahead)), active
-    )
+    turn = _in_turn(core, job, shape, ahead, now) if number == len(ahead) else None
+    if turn is not None:
+        likely = max(likely, turn)
+    else:
+        work = _mean_work(core, job, ahead, likely, active)
+        likely += time_for(core, job.group, work * number // max(1, len(ahead)), active)
     if latest >= NEVER or likely >= NEVER or any(other.longest >= NEVER for other in ahead):
         return Starts(earliest, min(likely, NEVER), None)
     most = sum(other.longest * other.job.total(0) * other.waiting // max(1, other.job.tasks) for other in ahead)
     return Starts(earliest, likely, latest + time_for(core, job.group, most * number // max(1, len(ahead))))
+
+
+def _in_turn(core: Books, job: JobEntry, shape: Shape, ahead: list[JobEntry], now: int) -> int | None:
+    """Return the start of a unit (µs) if the units ahead take their turns as tasks end, all by the means.
+
+    ``None`` if they are not all alike, if late ones may fall back, or if other groups take turns as well: then their
+    work tells more.
+    """
+    if job.group.policy.overtakes or any(other.jobs for other in core.groups if other is not job.group):
+        return None
+    if len(_surely_first(job, shape, ahead)) < len(ahead):
+        return None
+    units = sum(min(other.waiting, other.most or other.waiting) for other in ahead)
+    times = core.openings.of(shape, units + 1, EndsBy.MEAN, core.attempts.values(), now)
+    if not times:
+        return None
+    heapify(times)
+    for other in ahead:
+        for _ in range(min(other.waiting, other.most or other.waiting)):
+            heapreplace(times, times[0] + max(1, other.mean_left()))
+    return times[0]
 
 
 def _mean_work(core: Books, job: JobEntry, ahead: list[JobEntry], begin: int, quotas: int) -> int:
@@ -291,8 +315,7 @@ def _may_take_room(core: Books, job: JobEntry, now: int) -> bool:
         return True
     if group.spec.policy is not SchedPolicy.URGENCY:
         return False
-    least = min((now - attempt.start) * max(1, attempt.amounts[0]) for attempt in own) if own else NEVER
-    return least <= worthwhile(job)
+    return min((cost_of(attempt, now) for attempt in own), default=NEVER) <= worthwhile(job)
 
 
 def _lasting_shape(core: Books, job: Job) -> Shape:

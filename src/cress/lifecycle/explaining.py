@@ -20,7 +20,7 @@ def explained(context: Context, number: int, copies: Copies) -> Explanation | No
     told = reason(context, number)
     if not told:
         return None
-    start, offset = expected_start(number, copies, _estimates(context)), context.utc - context.now
+    start, offset = expected_start(number, copies, estimates(context)), context.utc - context.now
     early, likely, late = (None if at is None else at + offset for at in (start.earliest, start.likely, start.latest))
     start = ExpectedStart(earliest=early, likely=likely, latest=late, because=start.because)
     return msgspec.structs.replace(explain(context.core, number, told, copies), start=start)
@@ -32,7 +32,7 @@ def waiting_job(context: Context, job: LiveJob | Family) -> int | None:
     return next((number for number in numbers if context.core.veto(number) is not None), None)
 
 
-def _estimates(context: Context) -> dict[int, RunEstimate]:
+def estimates(context: Context) -> dict[int, RunEstimate]:
     """Return what is known of the runs of jobs whose groups work without estimates."""
     return {
         number: context.estimator.expected(job.job)

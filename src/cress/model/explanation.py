@@ -39,13 +39,16 @@ class ExpectedStart(msgspec.Struct, frozen=True, omit_defaults=True):
     the pessimistic estimates of all runs; ``None``: not known. On the clock of the core; from the machine, on the wall
     clock.
 
-    ``because`` is the job whose end is expected to let it start.
+    ``because`` is the job whose end is expected to let it start. ``behind`` other waiting jobs start before it, most of
+    them of the group ``ahead``.
     """
 
     earliest: int | None = None
     likely: int | None = None
     latest: int | None = None
     because: int | None = None
+    behind: int = 0
+    ahead: str = ""
 
 
 class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):

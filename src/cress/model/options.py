@@ -183,7 +183,11 @@ class Options:
     )
     urgency_cost: float = _option(
         1.0,
-        ("most work that all victims of an urgent job may lose together, as a share of the work of that job"),
+        (
+            "most work that all victims of an urgent job may lose together, as a multiple of the work of that job; "
+            "that of victims without a deadline counts a tenth. More than 1: so many deadlines, less one, may be lost "
+            "for it"
+        ),
         source="ours (0023)",
         least=0,
         per_group=True,

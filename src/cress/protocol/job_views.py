@@ -132,7 +132,8 @@ class JobView(View, frozen=True):
     a job file), while it is alive. ``ports`` are by name, as in a job file. ``requirement`` and ``rank`` are as
     submitted. While it is alive, ``requirement_now`` and ``rank_now`` apply to its next task, and include the demands
     of its other fields on a node; ``relaxes`` is when a clause moves from the first to the second. ``estimate`` is the
-    expected run time of a task, for a live job in a group that plans with estimates. ``within`` is the deadline of each
+    expected run time of a task, for a live job in a group that plans with estimates. ``expected_start`` is that of its
+    next task, while one waits; eight of ten jobs start between its bounds. ``within`` is the deadline of each
     run of a cron job, in seconds from its start.
 
     ``parts`` are those of a gang, in the order of their tasks; its ``resource`` is then the mean of its tasks'
@@ -171,6 +172,7 @@ class JobView(View, frozen=True):
     rank_now: str = ""
     relaxes: float | None = None
     estimate: EstimateView | None = None
+    expected_start: ExpectedStartView | None = None
     deadline: DeadlineView | None = None
     within: float | None = None
     ports: dict[str, int | str] = {}
@@ -333,13 +335,16 @@ class TasksPage(View, frozen=True):
 class ExpectedStartView(View, frozen=True):
     """The expected start of a waiting job, in seconds since the epoch; ``None``: not known.
 
-    ``because`` is the job whose end is expected to let it start.
+    ``because`` is the job whose end is expected to let it start. ``behind`` other waiting jobs are expected to start
+    before it, most of them of the group ``ahead``.
     """
 
     earliest: float | None = None
     likely: float | None = None
     latest: float | None = None
     because: int | None = None
+    behind: int = 0
+    ahead: str = ""
 
 
 class ExplanationView(View, frozen=True):

@@ -14,7 +14,13 @@ from cress.model.group import DEFAULT_GROUP, Group, Quota, SchedPolicy
 from cress.model.groups.limits import LIMIT_KEYS, MAX_SIZE
 from cress.model.groups.tree import inner_names
 from cress.model.limits import Limits
-from cress.model.option_text import group_options, parse_assignments, parse_option
+from cress.model.option_text import (
+    format_option,
+    group_options,
+    parse_assignment,
+    parse_assignments,
+    parse_option,
+)
 from cress.model.units import closest, one_of
 from cress.simulator.workload import Bools, Ints, SimulatedCluster, Workload
 
@@ -94,6 +100,24 @@ def parse_policy(text: str) -> PolicyChoice:
     raise InputError(f"{policy.value} has no variant {variant!r}", hint=one_of(variant, labels), field="--policy")
 
 
+def check_options(choices: Sequence[PolicyChoice], assignments: Sequence[str]) -> None:
+    """Raise ``InputError`` if an option of these ``KEY=VALUE`` texts has another value than a policy gives it.
+
+    A policy with a variant is a policy with options. Neither of two values may win in silence.
+    """
+    given = dict(parse_assignment(assignment) for assignment in assignments)
+    for choice in choices:
+        for name, text in choice.options:
+            if name in given and given[name] != parse_option(name, text)[1]:
+                policy = choice.policy.value if choice.policy else ""
+                raise InputError(
+                    f"{name}={format_option(name, given[name])} contradicts --policy {choice.label}, which is "
+                    f"{policy} with {', '.join('='.join(option) for option in choice.options)}",
+                    hint=f"--policy {policy} with the options that you want",
+                    field="--option",
+                )
+
+
 def compared(choices: tuple[PolicyChoice, ...], text: str) -> tuple[PolicyChoice, ...]:
     """Return each choice once for each value in ``lending=off,on``. Raise ``InputError``."""
     key, equals, values = (word.strip() for word in text.partition("="))
@@ -106,7 +130,7 @@ def compared(choices: tuple[PolicyChoice, ...], text: str) -> tuple[PolicyChoice
         replace(
             choice,
             label=f"{choice.label} {key}={value}" if len(choices) > 1 else f"{key}={value}",
-            options=(*choice.options, (key, value)),
+            options=(*(option for option in choice.options if option[0] != key), (key, value)),
         )
         for choice in choices
         for value in given

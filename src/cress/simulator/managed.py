@@ -404,6 +404,10 @@ class LifecyclePath:
         """Return the scheduler of the machine."""
         return self._machine.core
 
+    @property
+    def foretelling(self) -> None:
+        """Return ``None``: starts are foretold on the direct path only."""
+
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups."""
         return ManagedRun(self._workload, self._machine, jobs, groups, check=check, progress=progress).run()

@@ -18,6 +18,7 @@ from cress.model.group import Group
 from cress.model.options import OFF, Options
 from cress.simulator.attempts import AttemptHistory
 from cress.simulator.direct import ONE_BY_ONE, DirectRun, Progress
+from cress.simulator.forecasts import Foretelling
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.packing.devices import device_log
 from cress.simulator.workload import Workload, template
@@ -33,28 +34,45 @@ class Path(Protocol):
     def core(self) -> Scheduler:
         """Return the scheduler."""
 
+    @property
+    def foretelling(self) -> Foretelling | None:
+        """Return what foretells starts; ``None`` if nothing does."""
+
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups; ``progress`` is called with the number of events so far."""
 
 
-def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, order: str) -> Path:
-    """Return the path of the workload in this order of events, ready to run. Raise ``InputError``."""
+def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, order: str, forecasts: int = 0) -> Path:
+    """Return the path of the workload in this order of events, ready to run. Raise ``InputError``.
+
+    The start of every ``forecasts``th job that waits is foretold; 0: none.
+    """
     if needs_lifecycle(workload, order, options):
+        if forecasts:
+            because = _only_lifecycle(workload) or "nodes that fail, or tasks that move"
+            raise InputError(
+                f"starts are foretold for plain workloads only, and this one has {because}",
+                hint="without --forecasts",
+                field="--forecasts",
+            )
         # Imported only for workloads that need it.
         from cress.simulator.managed import LifecyclePath
 
         return LifecyclePath(workload, groups, options)
-    return DirectPath(workload, groups, options, order)
+    return DirectPath(workload, groups, options, order, forecasts)
 
 
 class DirectPath:
     """Path straight to the scheduler."""
 
-    def __init__(self, workload: Workload, groups: tuple[Group, ...], options: Options, order: str) -> None:
+    def __init__(
+        self, workload: Workload, groups: tuple[Group, ...], options: Options, order: str, forecasts: int = 0
+    ) -> None:
         cluster = workload.cluster
         self.core = Scheduler(cluster.dimensions, options, workload.zone)
         self._workload = workload
         self._order = order
+        self.foretelling = Foretelling(self.core, forecasts) if forecasts else None
         events: list[Event] = [ClockSet(workload.utc + workload.begin), *map(NodeAdded, cluster.nodes)]
         if cluster.neighbours or cluster.distances:
             events.append(RacksSet(cluster.neighbours, cluster.distances))
@@ -66,9 +84,8 @@ class DirectPath:
         """Run the jobs at these positions in these groups."""
         log = FragmentLog(self.core)
         devices = device_log(self.core, self._workload, jobs)
-        run = DirectRun(
-            self._workload, self.core, jobs, groups, check=check, progress=progress, log=log, devices=devices
-        )
+        core = self.foretelling or self.core
+        run = DirectRun(self._workload, core, jobs, groups, check=check, progress=progress, log=log, devices=devices)
         return run.run(self._order)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cress.model.options import Options
 from cress.simulator.direct import TOGETHER
+from cress.simulator.forecasts import Foretelling
 from cress.simulator.groups import PolicyChoice
 from cress.simulator.measures import Analysis, MeasuredRun
 from cress.simulator.trace_notes import TraceNotes
@@ -34,6 +35,7 @@ class Request:
     seed: int = 1
     check: bool = False
     attempts: bool = False
+    forecasts: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,3 +58,4 @@ class Result:
     analysis: Analysis
     notes: TraceNotes
     directory: Path
+    foretelling: Foretelling | None = None

@@ -24,10 +24,12 @@ from cress.model.times import SECOND
 from cress.simulator.attempts import AttemptHistory
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
 from cress.simulator.files import make_directory, remove_earlier, whole_file
+from cress.simulator.forecasts import measures, write_forecasts
 from cress.simulator.frameworks import as_frameworks
 from cress.simulator.groups import (
     NOWHERE,
     PolicyChoice,
+    check_options,
     compared,
     configure,
     merged,
@@ -112,6 +114,7 @@ def _workload(request: Request, cluster: SimulatedCluster | None) -> Workload:
 def _in_groups(request: Request, workload: Workload, options: Options) -> Plan:
     """Return the plan of a workload in the groups of the request."""
     choices = tuple(parse_policy(text) for text in request.policies)
+    check_options(choices, request.options)
     # Each file of groups has notes of its own.
     workload = dataclasses.replace(workload, notes=workload.notes.copy())
     workload = configure(workload, request.groups, options.accounting)
@@ -158,7 +161,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     workload = plan.workload
     notes = workload.notes.copy()
     groups, known, options = _configured(plan, choice)
-    path = path_of(workload, known, options, plan.request.events)
+    path = path_of(workload, known, options, plan.request.events, plan.request.forecasts)
     admitted, places = _admitted(plan, choice, known)
     rejected = _never_fit(workload, path.core, admitted, places)
     notes.add("fits no node", workload.line[rejected].tolist())
@@ -190,7 +193,13 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
         notes.add("not accepted", lines, detail=reason)
     notes.add("dependency failed", workload.line[run.cancelled_after].tolist())
     notes.add("never finished", workload.line[run.waiting].tolist())
-    return Result(run=run, analysis=analysis, notes=notes, directory=plan.request.out / choice.directory)
+    return Result(
+        run=run,
+        analysis=analysis,
+        notes=notes,
+        directory=plan.request.out / choice.directory,
+        foretelling=path.foretelling,
+    )
 
 
 def _configured(plan: Plan, choice: PolicyChoice) -> tuple[tuple[Group, ...], tuple[Group, ...], Options]:
@@ -279,7 +288,8 @@ def _never_fit(
 
 
 def write_result(result: Result, plan: Plan) -> set[Path]:
-    """Write ``jobs.csv``, ``summary.json``, for dags ``dags.csv``, and on request ``attempts.csv`` of one run.
+    """Write ``jobs.csv``, ``summary.json``, for dags ``dags.csv``, and on request ``attempts.csv`` and
+    ``forecasts.csv`` of one run.
 
     Return the paths of the files.
     """
@@ -292,6 +302,9 @@ def write_result(result: Result, plan: Plan) -> set[Path]:
     if plan.request.attempts:
         write_attempts(folder / "attempts.csv", result.run)
         written.add(folder / "attempts.csv")
+    if result.foretelling is not None:
+        write_forecasts(folder / "forecasts.csv", result.foretelling, result.run.workload)
+        written.add(folder / "forecasts.csv")
     with whole_file(folder / "summary.json") as file:
         file.write((json.dumps(summary(result, plan), indent=2) + "\n").encode())
     return written
@@ -316,6 +329,7 @@ def summary(result: Result, plan: Plan) -> dict[str, Any]:
         **result.analysis.summary,
         **_deadlines(result),
         **_workloads(result),
+        **({} if result.foretelling is None else {"forecasts": measures(result.foretelling)}),
         "groups": result.analysis.group_summary,
         "notes": result.notes.as_data(),
     }

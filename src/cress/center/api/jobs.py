@@ -26,7 +26,7 @@ from cress.center.process.turns import all_in_turns, in_turns
 from cress.center.requests.validation import placed, read_jobs
 from cress.center.secrets.checks import check_secrets
 from cress.center.views.deadlines import deadline_view, foreseen_views
-from cress.center.views.explanation import explanation_view
+from cress.center.views.explanation import explanation_view, start_view
 from cress.center.views.jobs import job_view, run_of, task_view, whole_job_view, with_loans
 from cress.center.views.members import attempts_of, count_of, task_of, tasks_page
 from cress.core.diagnostics.unresolved_names import remarks
@@ -247,7 +247,14 @@ def _listed(request: Request, job: AnyJob) -> JobView:
 
 
 def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
-    """Return the view of a job; environment and secrets are hidden from callers who may only see it."""
+    """Return the view of a job with its expected start.
+
+    Environment and secrets are hidden from callers who may only see it.
+    """
+    committer = committer_of(request)
+    start = None if view.ended else committer.expected_starts.of(view.id, committer.clock.utc())
+    if start is not None and view.tasks.waiting:
+        view = msgspec.structs.replace(view, expected_start=start_view(start, partial(sees_number, request)))
     return view if may_steer(request, job) else msgspec.structs.replace(view, environment={}, secrets={})
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from cress.center.committing.counters import Counters
+from cress.center.committing.expected_starts import ExpectedStarts
 from cress.center.committing.leader_election import LeaderElection
 from cress.center.connections.connection_table import Connections
 from cress.center.connections.start_materials import StartMaterials
@@ -108,6 +109,7 @@ class Committer:
         self.finished = Finished(store)
         self._quarantine = Quarantine(settings.data / QUARANTINE)
         self.history = HistoryReader(settings.data, settings.history)
+        self.expected_starts = ExpectedStarts()
         self.watchdog = Watchdog()
         self.counters = Counters()
         self.turns = LongRequests()

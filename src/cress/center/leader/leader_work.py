@@ -17,6 +17,7 @@ from cress.center.files.group_file import GroupFile
 from cress.center.files.licence_file import set_licences
 from cress.center.files.topology import Topology
 from cress.center.keeping.data_directory import EXECUTOR_SOCKET, DataDirectory
+from cress.center.leader.foretelling import Foreteller
 from cress.center.leader.mover import Mover
 from cress.center.leader.past_runs import learn_past_runs
 from cress.center.leader.rebalancing import Planner, Rebalancing
@@ -65,6 +66,7 @@ class LeaderWork:
             # In a thread, so that neither the first expression of a user nor anything else waits for it.
             asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
             asyncio.create_task(learn_past_runs(committer), name="past runs"),
+            asyncio.create_task(Foreteller(committer).run(), name="foretelling"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
             asyncio.create_task(Rebalancing(committer, Planner(committer)).run(), name="rebalancing"),
             asyncio.create_task(

@@ -14,6 +14,8 @@ from cress.core.scheduler import Scheduler
 from cress.model.estimates import RunEstimate
 from cress.model.explanation import ExpectedStart, Explanation, Remedy
 
+_ESTIMATES = (EndsBy.OPTIMISTIC, EndsBy.MEAN, EndsBy.PESSIMISTIC)
+
 
 class Copies(Protocol):
     """Copies of one scheduler, for a trial each; the scheduler itself stays as it is."""
@@ -49,13 +51,20 @@ def expected_start(number: int, copies: Copies, estimates: dict[int, RunEstimate
     def until_start(by: EndsBy, core: Scheduler) -> Forecast:
         return Forward(core, by, estimates, copies.patient).until_start(number)
 
-    early, mean, late = (copies.forecast(partial(until_start, by)) for by in EndsBy)
+    early, mean, late = (copies.forecast(partial(until_start, by)) for by in _ESTIMATES)
     if mean.start is None:
         return ExpectedStart(earliest=early.start)
     # Runs that end earlier may let other jobs in first, so the order of the three is not certain.
     known = [start for start in (early.start, mean.start, late.start) if start is not None]
     latest = None if late.start is None else max(known)
-    return ExpectedStart(earliest=min(known), likely=mean.start, latest=latest, because=mean.because)
+    return ExpectedStart(
+        earliest=min(known),
+        likely=mean.start,
+        latest=latest,
+        because=mean.because,
+        behind=mean.behind,
+        ahead=mean.ahead,
+    )
 
 
 def _that_help(changes: list[Counterfactual], copies: Copies) -> tuple[Remedy, ...]:

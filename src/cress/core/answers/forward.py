@@ -6,7 +6,8 @@ submitted. What has no known end never ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -24,11 +25,13 @@ MOST_MOMENTS = 20_000
 
 class Forecast(NamedTuple):
     """The start of a job in a run forward (µs): ``None`` if it did not start. ``because`` is the job whose end came
-    just before.
+    just before; ``behind`` other waiting jobs started before it, most of them of the group ``ahead``.
     """
 
     start: int | None
     because: int | None = None
+    behind: int = 0
+    ahead: str = ""
 
 
 class Forward:
@@ -52,16 +55,36 @@ class Forward:
         heapify(self._ends)
         # The present end of each; what was told to stop has a new one, and its old entry in the heap is void.
         self._due: dict[int, int] = {number: end for end, number in self._ends}
+        self._started: set[int] = set()
         self._note_victims()
 
     def until_start(self, job: int) -> Forecast:
         """Run until a task of a job starts."""
+        return self.until_starts((job,)).get(job, Forecast(None))
+
+    def until_starts(self, jobs: Iterable[int]) -> dict[int, Forecast]:
+        """Run until each of the jobs has started a task, or until nothing is left that could start the rest.
+
+        Jobs that did not start are left out.
+        """
         core, because = self._core, None
-        if self._decide(job):
-            return Forecast(core.now)
+        wanted = {job for job in jobs if job in core.jobs}
+        found: dict[int, Forecast] = {}
+        # Jobs that started before, by group.
+        ahead: Counter[str] = Counter()
+
+        def note(started: list[int]) -> None:
+            for job in started:
+                if job in wanted:
+                    wanted.remove(job)
+                    group = ahead.most_common(1)[0][0] if ahead else ""
+                    found[job] = Forecast(core.now, because, ahead.total(), group)
+                ahead[core.jobs[job].group.name] += 1
+
+        note(self._decide())
         for _ in range(MOST_MOMENTS):
             now = min(self._next_end(), core.next_wakeup() or NEVER)
-            if now >= NEVER or job not in core.jobs or not self._patient():
+            if now >= NEVER or not wanted or not self._patient():
                 break
             ended = []
             while self._next_end() <= now:
@@ -69,9 +92,9 @@ class Forward:
                 del self._due[ended[-1]]
             because = core.attempts[ended[-1]].job.job.id if ended else because
             core.observe(now, [TaskEnded(number, self._outcome(number)) for number in ended])
-            if self._decide(job, now):
-                return Forecast(now, because)
-        return Forecast(None)
+            note(self._decide(now))
+            wanted &= core.jobs.keys()
+        return found
 
     def _next_end(self) -> int:
         """Return the time of the next end; entries that a stop has replaced are dropped."""
@@ -83,9 +106,10 @@ class Forward:
     def _outcome(self, number: int) -> Outcome:
         return Outcome.PREEMPTED if self._core.attempts[number].stopping else Outcome.SUCCEEDED
 
-    def _decide(self, job: int, now: int | None = None) -> bool:
-        """Decide until nothing is left; return True if a task of the job starts."""
-        core, found, more = self._core, False, True
+    def _decide(self, now: int | None = None) -> list[int]:
+        """Decide until nothing is left; return the jobs whose first task in this run starts."""
+        core, more = self._core, True
+        found: list[int] = []
         now = core.now if now is None else now
         while more:
             decided = core.decide(now)
@@ -93,7 +117,9 @@ class Forward:
             for item in decided.items:
                 if isinstance(item, Start):
                     self._note(item.attempt, self._end(core.attempts[item.attempt]))
-                    found |= item.job == job
+                    if item.job not in self._started:
+                        self._started.add(item.job)
+                        found.append(item.job)
                 elif isinstance(item, (Stop, Preempt)):
                     self._stop(item.attempt, item.end if isinstance(item, Stop) else now + item.grace)
         self._note_victims()

@@ -1,0 +1,55 @@
+"""The expected starts of waiting jobs as they were last foretold, and what earlier ones were wrong by."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.core.answers.forward import Forecast
+from cress.core.answers.start_errors import StartErrors
+from cress.model.explanation import ExpectedStart
+
+
+class ExpectedStarts:
+    """The expected starts, by job. Only a leading center has some."""
+
+    def __init__(self) -> None:
+        self.errors = StartErrors()
+        self._known: dict[int, ExpectedStart] = {}
+
+    def foretold(
+        self, utc: int, by_means: dict[int, Forecast], by_limits: dict[int, Forecast], fresh: set[int]
+    ) -> None:
+        """Replace the expected starts by those of two runs forward from the moment ``utc`` (µs): waits in µs.
+
+        Errors are learned from the jobs among ``fresh``: they have not started before.
+        """
+        known: dict[int, ExpectedStart] = {}
+        for number, found in by_means.items():
+            if found.start is None:
+                continue
+            waits = found.start, by_limits[number].start if number in by_limits else None
+            told = self.errors.interval(*waits)
+            if number in fresh:
+                self.errors.told(number, utc, *waits, told)
+            known[number] = ExpectedStart(
+                earliest=utc + told.earliest,
+                likely=utc + told.likely,
+                latest=utc + told.latest,
+                because=found.because,
+                behind=found.behind,
+                ahead=found.ahead,
+            )
+        self._known = known
+
+    def of(self, number: int, utc: int) -> ExpectedStart | None:
+        """Return the expected start of a job at the moment ``utc`` (µs); ``None`` if it is not known.
+
+        A moment that has passed without a start becomes the present one.
+        """
+        start = self._known.get(number)
+        if start is None:
+            return None
+        early, likely, late = (
+            None if at is None else max(at, utc) for at in (start.earliest, start.likely, start.latest)
+        )
+        return msgspec.structs.replace(start, earliest=early, likely=likely, latest=late)

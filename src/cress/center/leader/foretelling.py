@@ -1,0 +1,109 @@
+"""Expected starts, foretold by forked processes whenever jobs wait and something has changed.
+
+A fork has the state of one moment, and its run forward changes nothing here. The next ones begin when twenty times the
+time of the last ones has passed, so they take at most a tenth of one processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+
+import msgspec
+
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import recent_job
+from cress.center.process.forked_work import ForkedWork
+from cress.core.answers.forward import Forecast
+from cress.core.openings import EndsBy
+from cress.lifecycle.foretelling import foretold
+from cress.lifecycle.machine import Machine
+from cress.model.records import JobRecord
+from cress.store.base import StoreError
+
+# Seconds between two looks, and until what has not changed is foretold again.
+LOOK, OLD = 1.0, 60.0
+# Seconds that a run forward may take, and how much longer the next one is put off.
+PATIENCE, PAUSE = 5.0, 20
+
+_log = logging.getLogger("cress.center")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[int, Forecast]).decode
+
+
+class Foreteller:
+    """Foretells the starts of waiting jobs while its center leads."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+        self._seen: tuple[frozenset[int], int] = (frozenset(), 0)
+        self._since = 0.0
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        pause = LOOK
+        while True:
+            await asyncio.sleep(pause)
+            pause = LOOK
+            try:
+                self._learn()
+                if self._is_due():
+                    begin = time.monotonic()
+                    await self._foretell()
+                    pause = max(LOOK, PAUSE * (time.monotonic() - begin))
+            except StoreError as error:
+                _log.warning("no starts are foretold this time: %s", error)
+            except Exception:  # noqa: BLE001 – tried again at the next look
+                _log.exception("no starts are foretold this time")
+
+    def _is_due(self) -> bool:
+        """Return whether jobs wait, and what waits or runs has changed, or the last run is old."""
+        core = self._committer.machine.core
+        waiting = frozenset(number for number, job in core.jobs.items() if job.waiting)
+        seen = (waiting, hash(frozenset(core.attempts)))
+        if seen == self._seen and time.monotonic() - self._since < OLD:
+            return False
+        if not waiting and not self._seen[0]:
+            return False
+        self._seen, self._since = seen, time.monotonic()
+        return True
+
+    async def _foretell(self) -> None:
+        committer = self._committer
+        machine, starts = committer.machine, committer.expected_starts
+        utc = machine.utc
+        if not self._seen[0]:
+            starts.foretold(utc, {}, {}, set())
+            return
+        # Jobs that start for the first time; what runs in part is no example for the others.
+        fresh = {number for number in self._seen[0] if number in machine.jobs and not machine.jobs[number].started}
+        # Both are forked from the same state: nothing is awaited in between.
+        works = [
+            ForkedWork(partial(_foretold, machine, by), committer.settings.data / f"starts-{by.value}.new", "starts")
+            for by in (EndsBy.MEAN, EndsBy.LIMIT)
+        ]
+
+        def told() -> None:
+            by_means, by_limits = ({} if data is None else _decode(data) for data in [work.result() for work in works])
+            starts.foretold(utc, by_means, by_limits, fresh)
+
+        await asyncio.to_thread(told)
+
+    def _learn(self) -> None:
+        """Learn from the jobs that have started since the last look, or ended without a start."""
+        committer = self._committer
+        errors, utc = committer.expected_starts.errors, committer.machine.utc
+        for number in errors.awaited():
+            job = recent_job(committer, number)
+            if job is not None and job.started:
+                errors.started(number, job.started)
+            elif job is None or isinstance(job, JobRecord):
+                errors.dropped(number)
+        errors.waits(utc)
+
+
+def _foretold(machine: Machine, by: EndsBy) -> bytes:
+    until = time.monotonic() + PATIENCE
+    return _encode(foretold(machine, by, lambda: time.monotonic() < until))
