@@ -207,7 +207,10 @@ class Committer:
         self.log.mark()
         state = await asyncio.to_thread(Export(self.machine, self.settings.data).state)
         if state is not None:
-            await self.in_thread(partial(self.log.begin, state, self.clock.utc()))
+            # Callers of the former leader wait: the disk must not hold up their commits.
+            utc = self.clock.utc()
+            prepared = await asyncio.to_thread(self.log.prepare, state, utc)
+            await self.in_thread(partial(self.log.begin, state, utc, prepared))
 
     async def finish(self, why: str, seconds: float) -> bool:
         """Accept no more inputs, and return when the accepted ones are stored and answered.
