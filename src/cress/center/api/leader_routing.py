@@ -18,7 +18,9 @@ from cress.protocol.signatures import PATH
 from cress.protocol.views import ErrorView, to_json
 
 # Paths that every center answers itself.
-OWN = frozenset({"/v1/health", "/v1/centers", "/v1/ca", "/openapi.json", "/docs", "/v1/schema", PATH})
+OWN = frozenset(
+    {"/v1/health", "/v1/centers", "/v1/centers/history", "/v1/ca", "/openapi.json", "/docs", "/v1/schema", PATH}
+)
 # Lists and explanations, which may be slightly out of date unless the request says otherwise.
 LISTS = re.compile(r"/v1/(jobs|nodes|groups|licences|reservations|usage|state)(/[^/]+/explain)?")
 # Data that only the leader has.

@@ -66,6 +66,11 @@ class Failover:
         """Return the addresses of the other standbys. Raises StoreError."""
         return await self._election.others()
 
+    async def elsewhere(self) -> list[str]:
+        """Return the addresses of all other centers, that of the leader too. Raises StoreError."""
+        there = {self.leader, *await self.others()} - {self.address, ""}
+        return sorted(there)
+
     async def settled(self, seconds: float = PATIENCE) -> str:
         """Wait until the leader is known, at most ``seconds``; return its address, empty if there is none."""
         end = asyncio.get_running_loop().time() + seconds
