@@ -67,6 +67,9 @@ class LeaderRouting:
             patience = 0.0 if _may_be_stale(scope, wish) else PATIENCE if wish == "no" else CERTAIN
             await self._failover.confirmed(patience)
             leader = await self._failover.settled()
+        if self._failover.leads and not _reads(scope):
+            await self._failover.ready()
+            leader = await self._failover.settled()
         if not self._failover.leads:
             await self._redirect(scope, send, leader)
         elif not self._failover.age or not _reads(scope):

@@ -16,6 +16,8 @@ from cress.store.base import StoreError
 HAND_OVER = 2.0
 # Seconds that a call waits for a leader.
 PATIENCE = 10.0
+# Seconds between two looks whether the state is loaded.
+AGAIN = 0.02
 
 
 class Failover:
@@ -40,6 +42,15 @@ class Failover:
         A center that was cut off or asleep assumes that it leads until the servers of the store answer.
         """
         return await self._election.confirmed(seconds)
+
+    async def ready(self, seconds: float = PATIENCE) -> None:
+        """Wait until this center has loaded its state again after a lapse of its lead, at most ``seconds``.
+
+        A change that comes meanwhile waits, as one does while nobody leads.
+        """
+        end = asyncio.get_running_loop().time() + seconds
+        while self._committer.is_reloading and (left := end - asyncio.get_running_loop().time()) > 0:
+            await self._election.news(min(left, AGAIN))
 
     @property
     def leader(self) -> str:
