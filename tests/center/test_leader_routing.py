@@ -103,7 +103,7 @@ def test_a_read_of_this_moment_is_of_what_is_stored() -> None:
 
 
 def test_a_change_that_comes_while_the_state_is_loaded_again_waits_and_goes_to_the_new_leader() -> None:
-    """Found by a fail-over: a change of the configuration was refused, since the lead had not been confirmed in time."""
+    """Found by a fail-over: a new configuration was refused, since the lead had not been confirmed in time."""
     failover = Deposed(still=True)
     failover.is_reloading = True
     assert answered("PUT", 503, failover) == (307, OTHER)

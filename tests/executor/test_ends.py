@@ -104,7 +104,8 @@ def test_who_kills_the_supervisor_by_name_leaves_its_reaper(reaped: ReapedSuperv
     client.launch(shell(WAITS + "exit 0"), 5)
     client.wait_started(5)
     folder = os.fsencode(reaped.directory)
-    found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if folder in _command_of(pid)]
+    running = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    found = [pid for pid in running if folder in _command_of(pid)]
     assert reaped.pid in found
     for pid in found:
         if b"supervisor" in _command_of(pid):

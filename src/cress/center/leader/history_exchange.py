@@ -118,7 +118,11 @@ class HistoryExchange:
         since = max(0, utc - settings.keep_history)
         count = 0
         # Reading the certificates of the machine takes long, and an address without TLS needs none.
-        trust = await asyncio.to_thread(self._trust) if address.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trust = (
+            await asyncio.to_thread(self._trust)
+            if address.startswith("https:")
+            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
         async with httpx.AsyncClient(base_url=address, timeout=PATIENCE, trust_env=False, verify=trust) as http:
             peer = _Peer(http, self._token)
             own = {block.number: block for block in await blocks_of(self._committer, since)}
@@ -142,8 +146,11 @@ class HistoryExchange:
             after = page.next
         return count
 
-    def _trust(self) -> ssl.SSLContext:
-        """Return what this center trusts: the authority of the cluster, or that of the machine."""
+    def _trust(self, address: str) -> ssl.SSLContext:
+        """Return what this center trusts at ``address``: the authority of the cluster, or that of the machine."""
+        if not address.startswith("https:"):
+            # Without TLS nothing is trusted, and to read the certificates of the machine takes long.
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         place: Path = self._committer.settings.data / TLS / CA
         return ssl.create_default_context(cafile=str(place) if place.exists() else None)
 
