@@ -27,7 +27,7 @@ import cress.client.route
 from cress.client import ClientError
 from tests.system.cluster import wait_until
 from tests.system.observers import BEAT, BEATS, Stream
-from tests.system.site import CENTERS, SERVERS, Site
+from tests.system.site import CENTERS, MARGIN, SERVERS, TERM, Site
 
 # What is struck, and how; each kind comes once before one comes again.
 LEADER, STANDBY, SERVER, EXECUTOR = "the leader", "a standby", "the store's leader", "an executor"
@@ -47,6 +47,9 @@ KINDS = (
     ((STANDBY, "kill"),),
     ((EXECUTOR, "both"),),
     ((SERVER, "lossy"),),
+    ((LEADER, "kill"), (STANDBY, "kill")),
+    ((LEADER, "kill"), (EXECUTOR, "kill")),
+    ((EXECUTOR, "freeze"),),
 )
 WORDS = {
     "kill": "killed",
@@ -56,9 +59,12 @@ WORDS = {
     "in": "cut off one way (hears nothing)",
     "out": "cut off one way (is not heard)",
     "lossy": "loses a fifth of all packets",
+    "freeze": "frozen as a whole",
 }
 # Seconds for which a fault lasts; longer than a session, so that another center takes over.
 SHORTEST, LONGEST = 4.0, 7.0
+# For a frozen node: longer than its term, so that its tasks run elsewhere before it goes on.
+FROZEN = TERM + MARGIN + 3.0
 # Seconds after which the users give up a center that does not answer, and ask another one.
 GIVE_UP = 1.0
 # Seconds in which all goes on after a fault, on a busy machine.
@@ -83,7 +89,7 @@ class Drive:
         begin = time.time()
         for host, how in faults:
             site.strike(host, how)
-        time.sleep(self._chance.uniform(SHORTEST, LONGEST))
+        time.sleep(FROZEN if kind == ((EXECUTOR, "freeze"),) else self._chance.uniform(SHORTEST, LONGEST))
         for host, how in faults:
             site.heal(host, how)
         wait_until(lambda: self._last() > time.time() - 0.5, f"submits after {names}", PATIENCE)

@@ -25,7 +25,8 @@ from tests.system.namespaces import Network
 SERVERS = {"zookeeper": ("z1", "z2", "z3"), "postgresql": ("p1",)}
 CENTERS = ("c1", "c2", "c3")
 CUTS = ("both", "in", "out", "lossy")
-# ``kill``: the program, of an executor without its tasks; ``crash``: all that runs on the host.
+# ``kill``: the program, of an executor without its tasks; ``crash``: all that runs on the host. The drive of faults
+# also stops all that runs on the host of an executor (``freeze``).
 FAULTS = ("kill", "sleep", "crash", *CUTS)
 TERM, MARGIN = 6.0, 1.0
 
@@ -126,6 +127,10 @@ class Site:
         """Do this to a host."""
         if how in CUTS:
             self.network.cut(name, how)
+        elif how == "freeze":
+            for pid in self.network.processes(name):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
         elif how == "crash" and name in self.executors:
             for _ in range(3):
                 for pid in self.network.processes(name):
@@ -144,6 +149,10 @@ class Site:
         """Undo it; all cuts end together."""
         if how in CUTS:
             self.network.heal()
+        elif how == "freeze":
+            for pid in sorted(self.network.processes(name)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
         elif name in self.servers:
             self._heal_server(self.servers.index(name), how)
         elif how in ("kill", "crash"):
