@@ -84,6 +84,8 @@ class Drive:
     def round(self, kind: tuple[tuple[str, str], ...]) -> str:
         """Strike, heal and check; return what happened."""
         site = self._site
+        # Without a standby nobody could take over, however long a center takes to start.
+        wait_until(self._is_whole, "all centers", PATIENCE)
         faults = [(self._host(what), how) for what, how in kind]
         names = " and ".join(f"{what} {WORDS[how]}" for what, how in kind)
         begin = time.time()
@@ -98,6 +100,12 @@ class Drive:
         self.stalls[names].append(stall)
         hosts = ", ".join(f"{host} {how}" for host, how in faults)
         return f"{names} ({hosts}): {stall:.2f} s without a submit; {site.leader() or 'nobody'} leads"
+
+    def _is_whole(self) -> bool:
+        time.sleep(0.3)
+        with contextlib.suppress(ClientError), self._site.client() as client:
+            return len(client.centers().centers) == len(CENTERS)
+        return False
 
     def _host(self, what: str) -> str:
         site = self._site
