@@ -16,7 +16,8 @@ from cress.store.base import StoreError
 HAND_OVER = 2.0
 # Seconds that a call waits for a leader.
 PATIENCE = 10.0
-# Seconds between two looks whether the state is loaded.
+# Seconds between two looks whether this center stops, and whether the state is loaded.
+STOPPING = 0.25
 AGAIN = 0.02
 
 
@@ -86,7 +87,10 @@ class Failover:
         """Wait until the leader is known, at most ``seconds``; return its address, empty if there is none."""
         end = asyncio.get_running_loop().time() + seconds
         while (not self.leader or self.is_changing) and (left := end - asyncio.get_running_loop().time()) > 0:
-            await self._election.news(left)
+            if self._committer.stopping:
+                # Its callers get an answer before the center ends.
+                break
+            await self._election.news(min(left, STOPPING))
         return self.leader
 
     async def run(
