@@ -107,6 +107,8 @@ class HistoryExchange:
                 if told != sentence:
                     _log.warning("the history of another center cannot be compared with this one's: %s", sentence)
                 told = sentence
+            except Exception:  # noqa: BLE001 – tried again as long as the center runs
+                _log.exception("the history of another center cannot be compared with this one's")
             await asyncio.sleep(LOOK)
 
     async def copy_from(self, address: str) -> int:
@@ -117,13 +119,8 @@ class HistoryExchange:
         settings, utc = self._committer.settings, self._committer.clock.utc()
         since = max(0, utc - settings.keep_history)
         count = 0
-        # Reading the certificates of the machine takes long, and an address without TLS needs none.
-        trust = (
-            await asyncio.to_thread(self._trust)
-            if address.startswith("https:")
-            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        )
-        async with httpx.AsyncClient(base_url=address, timeout=PATIENCE, trust_env=False, verify=trust) as http:
+        # In a thread: the first client imports modules, and reads the certificates of the machine.
+        async with await asyncio.to_thread(self._client, address) as http:
             peer = _Peer(http, self._token)
             own = {block.number: block for block in await blocks_of(self._committer, since)}
             for block in (await peer.ask(since=since)).blocks:
@@ -146,13 +143,13 @@ class HistoryExchange:
             after = page.next
         return count
 
-    def _trust(self, address: str) -> ssl.SSLContext:
-        """Return what this center trusts at ``address``: the authority of the cluster, or that of the machine."""
-        if not address.startswith("https:"):
-            # Without TLS nothing is trusted, and to read the certificates of the machine takes long.
-            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    def _client(self, address: str) -> httpx.AsyncClient:
+        """Return a client that trusts the authority of the cluster, or else that of the machine."""
         place: Path = self._committer.settings.data / TLS / CA
-        return ssl.create_default_context(cafile=str(place) if place.exists() else None)
+        trust: ssl.SSLContext | bool = False
+        if address.startswith("https:"):
+            trust = ssl.create_default_context(cafile=str(place) if place.exists() else None)
+        return httpx.AsyncClient(base_url=address, timeout=PATIENCE, trust_env=False, verify=trust)
 
 
 def _met(jobs: Iterable[tuple[JobRecord, bytes | None]]) -> dict[int, bool]:
