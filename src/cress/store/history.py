@@ -89,7 +89,7 @@ sql.Index("attempts_task", _attempts.c.job, _attempts.c.task)
 
 
 class BlockCounts(NamedTuple):
-    """How many jobs and attempts a block has, and sums of their ids."""
+    """The counts of a block of ids: its jobs and attempts, and sums of their ids."""
 
     number: int
     jobs: int

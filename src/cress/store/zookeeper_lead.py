@@ -31,8 +31,8 @@ LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTim
 # The fraction of a session on which the lead does not rely: the servers see a client's actions with a delay of half a
 # tick.
 MARGIN = 0.25
-# The fraction of a session within which a server must answer a claim.
-ANSWER = 1 / 3
+# The fraction of a session within which a server must answer a claim. A network that loses packets needs this time.
+ANSWER = 1 / 2
 
 
 class ZooKeeperLead:

@@ -40,7 +40,7 @@ PAGE = 5_000
 _log = logging.getLogger("cress.center")
 
 
-class Rows(msgspec.Struct, array_like=True):
+class HistoryRows(msgspec.Struct, array_like=True):
     """Finished work of a block: jobs with their runs, attempts, and the resources of the attempts of each job."""
 
     jobs: list[tuple[JobRecord, bytes | None]]
@@ -51,7 +51,7 @@ class Rows(msgspec.Struct, array_like=True):
 async def rows_of(committer: Committer, number: int, *, since: int, after: int) -> HistoryRowsView:
     """Return a page of a block of this center's history."""
     jobs, attempts = await committer.history.block(number, since=since, after=after, limit=PAGE)
-    rows = Rows(jobs, attempts, await _weights(committer, jobs, attempts))
+    rows = HistoryRows(jobs, attempts, await _weights(committer, jobs, attempts))
     data = await asyncio.to_thread(msgspec.msgpack.encode, rows)
     return HistoryRowsView(rows=data, next=attempts[-1].attempt if len(attempts) == PAGE else None)
 
@@ -136,7 +136,7 @@ class HistoryExchange:
         count = 0
         while after is not None:
             page = await peer.ask(since=since, block=number, after=after)
-            rows = await asyncio.to_thread(msgspec.msgpack.decode, page.rows, type=Rows)
+            rows = await asyncio.to_thread(msgspec.msgpack.decode, page.rows, type=HistoryRows)
             known = {job.id for job in await history.some([job.id for job, _ in rows.jobs])}
             count += sum(job.id not in known for job, _ in rows.jobs)
             await history.add(rows.jobs, rows.attempts, rows.weights, _met(rows.jobs))
