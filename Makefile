@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python tools/run_tests.py
 CODE := src tests tools $(wildcard benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages warm demo test test-long mutants check format bench lock clean
+.PHONY: help setup packages warm demo test test-long mutants check format bench faults lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ format: setup ## let ruff repair what it can
 
 bench: warm ## measure; prints a table and writes JSON
 	PYTHONPATH=. $(BIN)/python -m benchmarks $(ARGS)
+
+faults: warm packages ## strike a cluster of three centers in turn, and measure the pauses (ARGS="--store postgresql --rounds 15")
+	PYTHONPATH=. $(BIN)/python -m benchmarks.faults $(ARGS)
 
 # uv resolves for every supported Python at once, which pip cannot; installing needs pip only.
 lock: setup ## write requirements.lock anew from pyproject.toml

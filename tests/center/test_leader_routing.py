@@ -23,6 +23,7 @@ class Deposed:
         self.leads, self.leader, self.age = True, "http://here", age
         self._doubt, self._still = doubt, still
         self.asked = 0
+        self.is_reloading = False
 
     async def confirmed(self, seconds: float) -> bool:
         # Before a read it was certain.
@@ -35,6 +36,11 @@ class Deposed:
 
     async def settled(self) -> str:
         return self.leader
+
+    async def ready(self) -> None:
+        """Load the state; meanwhile another center may have taken the lead."""
+        if self.is_reloading:
+            self.leads, self.leader = False, OTHER
 
 
 def answered(method: str, status: int, failover: Deposed, query: str = "", *, stored: bool = True) -> tuple[int, str]:
@@ -94,3 +100,10 @@ def test_a_read_of_this_moment_is_of_what_is_stored() -> None:
     assert answered("GET", 200, Deposed(still=True), "stale=no") == (200, "")
     assert answered("GET", 200, Deposed(still=True), "stale=no", stored=False) == (503, "")
     assert answered("GET", 200, Deposed(), "stale=no") == (307, OTHER)
+
+
+def test_a_change_that_comes_while_the_state_is_loaded_again_waits_and_goes_to_the_new_leader() -> None:
+    """Found by a fail-over: a new configuration was refused, since the lead had not been confirmed in time."""
+    failover = Deposed(still=True)
+    failover.is_reloading = True
+    assert answered("PUT", 503, failover) == (307, OTHER)

@@ -153,6 +153,26 @@ def test_a_node_is_dead_when_supervisor_and_tasks_are_gone(process: subprocess.P
     assert is_dead(it, set())
 
 
+def test_a_process_that_left_its_session_and_cleared_its_environment_is_known_by_its_mark(
+    process: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    it = node(process, tmp_path)
+    process.kill()
+    process.wait()
+    hide = (
+        f"import os; from cress.executor.marks import attempt_marks; attempt_marks({os.fsencode(tmp_path)!r}).put(7); "
+        "os.setsid(); os.execve('/bin/sleep', ['sleep', '1000'], {})"
+    )
+    assert is_dead(it, set())
+    with subprocess.Popen([sys.executable, "-c", hide]) as hidden:
+        try:
+            eventually(lambda: Path(f"/proc/{hidden.pid}/cmdline").read_bytes() == b"sleep\x001000\x00")
+            assert not is_dead(it, set())
+        finally:
+            hidden.kill()
+    assert is_dead(it, set())
+
+
 def test_what_cannot_be_known_is_not_dead(process: subprocess.Popen[bytes], tmp_path: Path) -> None:
     it = node(process, tmp_path)
     assert it.local is not None

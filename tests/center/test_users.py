@@ -230,6 +230,7 @@ LEAST = {
     ("DELETE", "/v1/reservations/x"): "admin",
     ("GET", "/v1/centers"): "viewer",
     ("POST", "/v1/centers/hand-over"): "admin",
+    ("GET", "/v1/centers/history"): "admin",
     ("GET", "/v1/usage"): "viewer",
     ("GET", "/v1/efficiency"): "viewer",
     ("GET", "/v1/tokens"): "viewer",

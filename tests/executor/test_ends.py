@@ -98,6 +98,31 @@ def test_a_task_that_ends_after_its_supervisor_was_killed_ends_as_it_does(reaped
     assert again.wait_ended(8).cause is Cause.EXITED
 
 
+def test_who_kills_the_supervisor_by_name_leaves_its_reaper(reaped: ReapedSupervisor) -> None:
+    """``pkill -9 -f supervisor`` killed both, so a task that ended well was started again."""
+    client = reaped.start()
+    client.launch(shell(WAITS + "exit 0"), 5)
+    client.wait_started(5)
+    folder = os.fsencode(reaped.directory)
+    running = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    found = [pid for pid in running if folder in _command_of(pid)]
+    assert reaped.pid in found
+    for pid in found:
+        if b"supervisor" in _command_of(pid):
+            os.kill(pid, signal.SIGKILL)
+    until(lambda: reaped.processes[-1].poll() == -signal.SIGKILL, "its end in the file of its reaper")
+    (reaped.directory / "go").touch()
+    until(lambda: not is_alive(client.started[5].pid), "its end")
+    again = reaped.start()
+    assert (again.wait_ended(5).cause, again.ended[5].code) == (Cause.EXITED, 0)
+
+
+def _command_of(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 def test_a_task_of_a_supervisor_three_kills_ago_is_still_seen(reaped: ReapedSupervisor) -> None:
     client = reaped.start()
     client.launch(shell(WAITS + "env -i setsid sleep 1000 & exit 5"), 5)

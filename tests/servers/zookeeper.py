@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -39,9 +40,10 @@ class Ensemble:
         tick: int = 500,
         addresses: Sequence[str] = (),
         begin: Callable[[int], Sequence[str]] = lambda _: (),
+        sync_limit: int = 8,
     ) -> None:
         """``tick``: ms, in whole numbers of which sessions end. ``addresses`` are those of the servers, ``begin`` what
-        their commands begin with.
+        their commands begin with. After ``sync_limit`` ticks servers give each other up.
         """
         if why := is_missing():
             pytest.skip(why)
@@ -56,7 +58,7 @@ class Ensemble:
             lines = [
                 f"tickTime={tick}",
                 "initLimit=20",
-                "syncLimit=8",
+                f"syncLimit={sync_limit}",
                 f"dataDir={data}",
                 f"clientPort={port}",
                 f"clientPortAddress={address}",
@@ -95,6 +97,11 @@ class Ensemble:
         server, self.servers[number] = self.servers[number], None
         assert server is not None
         server.wait()
+
+    def modes(self) -> list[str]:
+        """Return what each server is to the others: leader, follower, or empty for one that does not serve."""
+        told = (re.search(rb"Mode: (\w+)", _asked(place)) for place in self._clients)
+        return ["" if found is None else found[1].decode() for found in told]
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 60

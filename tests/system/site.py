@@ -1,4 +1,4 @@
-"""A whole cluster on hosts of a small network: three ZooKeeper servers, three centers, executors.
+"""A whole cluster on hosts of a small network: the servers of the store, three centers, executors.
 
 Each host can be struck.
 """
@@ -16,14 +16,17 @@ import time
 from pathlib import Path
 
 from cress.client import Client, ClientError, Unreachable
+from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
 from tests.system.cluster import wait_until
 from tests.system.namespaces import Network
 
-SERVERS = ("z1", "z2", "z3")
+# The hosts of the servers of each kind of store.
+SERVERS = {"zookeeper": ("z1", "z2", "z3"), "postgresql": ("p1",)}
 CENTERS = ("c1", "c2", "c3")
 CUTS = ("both", "in", "out", "lossy")
-# ``kill``: the program, of an executor without its tasks; ``crash``: all that runs on the host.
+# ``kill``: the program, of an executor without its tasks; ``crash``: all that runs on the host. The drive of faults
+# also stops all that runs on the host of an executor (``freeze``).
 FAULTS = ("kill", "sleep", "crash", *CUTS)
 TERM, MARGIN = 6.0, 1.0
 
@@ -31,9 +34,12 @@ TERM, MARGIN = 6.0, 1.0
 class Site:
     """All of it, on this computer."""
 
-    def __init__(self, executors: int) -> None:
+    def __init__(self, executors: int, store: str = "zookeeper", tick: int = 250, sync_limit: int = 8) -> None:
+        """``tick`` (ms) and ``sync_limit`` (ticks) are settings of ZooKeeper."""
         self.executors = [f"x{number}" for number in range(1, executors + 1)]
-        self.network = Network([*SERVERS, *CENTERS, *self.executors])
+        self.servers = SERVERS[store]
+        self.network = Network([*self.servers, *CENTERS, *self.executors])
+        self._tick, self._sync_limit = tick, sync_limit
         self.folder = Path(tempfile.mkdtemp(prefix="cr", dir="/tmp"))
         self.folder.chmod(0o755)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -45,15 +51,26 @@ class Site:
             raise
 
     def _build(self) -> None:
-        addresses = [self.network.address(name) for name in SERVERS]
-        self.ensemble = Ensemble(
-            self.folder / "zk", 3, 250, addresses, lambda number: self.network.begin(SERVERS[number])
-        )
+        self._serve()
         for name in (*CENTERS, *self.executors):
             self.start(name)
             if name == "c1":
                 self.token = wait_until(self._token, "a token")
         wait_until(self._is_complete, "all nodes")
+
+    def _serve(self) -> None:
+        """Start the servers of the store."""
+        names = self.servers
+        addresses = [self.network.address(name) for name in names]
+        if names == SERVERS["postgresql"]:
+            self.database = PostgreSql(addresses[0], self.network.begin(names[0]))
+            self.store = self.database.database()
+            return
+        begin = [self.network.begin(name) for name in names]
+        self.ensemble = Ensemble(
+            self.folder / "zk", 3, self._tick, addresses, begin.__getitem__, sync_limit=self._sync_limit
+        )
+        self.store = f"zookeeper://{self.ensemble.hosts}/cress?session=2"
 
     def _token(self) -> str:
         path = self.folder / "c1" / "token"
@@ -72,8 +89,7 @@ class Site:
         if name in CENTERS:
             if name != "c1" and not (data / "token").exists():
                 shutil.copy(self.folder / "c1" / "token", data / "token")
-            store = f"zookeeper://{self.ensemble.hosts}/cress?session=2"
-            words = ["center", "--host", self.network.address(name), "--insecure", "--store", store]
+            words = ["center", "--host", self.network.address(name), "--insecure", "--store", self.store]
             words += ["--history", f"sqlite:///{self.folder}/history.db"]
             words += ["--option", f"term={TERM:.0f}s", "--option", f"term_margin={MARGIN:.0f}s"]
         else:
@@ -111,16 +127,18 @@ class Site:
         """Do this to a host."""
         if how in CUTS:
             self.network.cut(name, how)
+        elif how == "freeze":
+            for pid in self.network.processes(name):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
         elif how == "crash" and name in self.executors:
             for _ in range(3):
                 for pid in self.network.processes(name):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             self.processes[name].wait()
-        elif name in SERVERS and how in ("kill", "crash"):
-            self.ensemble.kill(SERVERS.index(name))
-        elif name in SERVERS:
-            self.ensemble.signal(SERVERS.index(name), signal.SIGSTOP)
+        elif name in self.servers:
+            self._strike_server(self.servers.index(name), how)
         elif how in ("kill", "crash"):
             self._each(name, signal.SIGKILL)
             self.processes[name].wait()
@@ -131,14 +149,48 @@ class Site:
         """Undo it; all cuts end together."""
         if how in CUTS:
             self.network.heal()
-        elif name in SERVERS and how in ("kill", "crash"):
-            self.ensemble.start(SERVERS.index(name))
-        elif name in SERVERS:
-            self.ensemble.signal(SERVERS.index(name), signal.SIGCONT)
+        elif how == "freeze":
+            for pid in sorted(self.network.processes(name)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        elif name in self.servers:
+            self._heal_server(self.servers.index(name), how)
         elif how in ("kill", "crash"):
             self.start(name)
         else:
             self._each(name, signal.SIGCONT)
+
+    def _strike_server(self, number: int, how: str) -> None:
+        if hasattr(self, "database"):
+            self.database.kill() if how != "sleep" else self.database.signal(signal.SIGSTOP)
+        elif how == "sleep":
+            self.ensemble.signal(number, signal.SIGSTOP)
+        else:
+            self.ensemble.kill(number)
+
+    def _heal_server(self, number: int, how: str) -> None:
+        if hasattr(self, "database"):
+            self.database.start() if how != "sleep" else self.database.signal(signal.SIGCONT)
+        elif how == "sleep":
+            self.ensemble.signal(number, signal.SIGCONT)
+        else:
+            self.ensemble.start(number)
+
+    def leader(self) -> str:
+        """Return the host of the center that leads, empty if none says so."""
+        for name, url in zip(CENTERS, self.urls, strict=True):
+            with contextlib.suppress(ClientError), Client(url, self.token, timeout=1) as client:
+                if any(center.leads and center.here for center in client.centers().centers):
+                    return name
+        return ""
+
+    def servers_leader(self) -> str:
+        """Return the host of the server that leads the others; that of the only one."""
+        if hasattr(self, "database"):
+            return self.servers[0]
+        return next(
+            (name for name, mode in zip(self.servers, self.ensemble.modes(), strict=True) if mode == "leader"), ""
+        )
 
     def _each(self, name: str, number: signal.Signals) -> None:
         """Signal a center, or the agent of an executor; its supervisor and the tasks stay."""
@@ -181,5 +233,7 @@ class Site:
             process.wait()
         if hasattr(self, "ensemble"):
             self.ensemble.close()
+        if hasattr(self, "database"):
+            self.database.remove()
         self.network.close()
         shutil.rmtree(self.folder, ignore_errors=True)

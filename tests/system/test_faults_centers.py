@@ -21,7 +21,7 @@ import pytest
 from cress.client import ClientError
 from tests.system.cluster import wait_until
 from tests.system.observers import START, Caller, Reader, Stream, Web, judge
-from tests.system.site import CENTERS, FAULTS, MARGIN, SERVERS, TERM, Site
+from tests.system.site import CENTERS, FAULTS, MARGIN, TERM, Site
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ class Rounds:
         """Strike so many hosts, for up to ``longest`` seconds."""
         chance, site, stream = self._chance, self._site, self._stream
         # The centers are struck most often.
-        names = chance.sample([*SERVERS, *CENTERS, *CENTERS, *site.executors], count)
+        names = chance.sample([*site.servers, *CENTERS, *CENTERS, *site.executors], count)
         faults = [(name, chance.choice(FAULTS)) for name in dict.fromkeys(names)]
         self.told.append(f"{faults}")
         self._disturbed.append(time.time())

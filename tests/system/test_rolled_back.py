@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cress.client import NotFound
 from tests.system.cluster import Cluster, wait_until
 
 
@@ -85,6 +86,8 @@ def test_an_accepted_loss_gives_no_number_twice(older: Cluster) -> None:
     new_job, new_attempt = run(older, 1)
     assert new_job > job
     assert new_attempt > attempt
+    with older.client() as client, pytest.raises(NotFound, match=rf"ids \d+ to {new_job - 1} were skipped"):
+        client.job(new_job - 1)
     # A later start has nothing to refuse either.
     older.kill_center()
     older.start_center()

@@ -48,6 +48,7 @@ from cress.center.keeping.data_directory import (
 )
 from cress.center.keeping.owner_token import FINGERPRINT, cluster_secret, fingerprint_of, owner
 from cress.center.leader.failover import Failover
+from cress.center.leader.history_exchange import HistoryExchange
 from cress.center.leader.leader_work import BACKLOG, LeaderWork, bound_socket, executor_sockets
 from cress.center.leader.standby import Standby
 from cress.center.process.compilation import Compilation
@@ -213,6 +214,7 @@ async def _run(
             asyncio.create_task(Memory(committer).run(), name="memory"),
             asyncio.create_task(committer.watchdog.run(), name="watchdog"),
             asyncio.create_task(anchors.run(), name="anchors"),
+            asyncio.create_task(HistoryExchange(committer, token, failover.elsewhere).run(), name="history"),
             *_responder(settings, committer),
         ]
         if tls is not None:

@@ -139,11 +139,11 @@ class ReapedProcess:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             self.reaper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(reaper.__file__), str(fd), *command],
+                [sys.executable, "-I", "-S", str(reaper.__file__), str(fd)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=environment,
+                env=environment | {reaper.COMMAND: "".join(word + reaper.SEPARATOR for word in command)},
                 cwd="/",
                 start_new_session=True,
                 pass_fds=[fd],

@@ -1,8 +1,11 @@
-"""The reaper: parent of a supervisor, and of its tasks if that is killed. ``python -I -S reaper.py FD COMMAND…``.
+"""The reaper: parent of a supervisor, and of its tasks if that is killed. ``python -I -S reaper.py FD``.
 
 An end is told only to the parent of a process. The reaper is a subreaper that does nothing but wait, so the tasks of a
 killed supervisor become its children, and it notes their ends in the file of descriptor FD (``ends`` reads it). It ends
 with its last child. It imports nothing of Cress, since one runs beside every supervisor.
+
+The command of the supervisor is in its environment, ``CRESS_REAPED``. In its arguments, it would be found and killed by
+whoever kills the supervisor by name (``pkill -f``), and the ends of the tasks would be unknown.
 """
 
 from __future__ import annotations
@@ -21,11 +24,13 @@ _WAITID = {"x86_64": 247, "aarch64": 95}
 _USAGE = struct.Struct("=qqqqq")
 _STRUCTS = 256
 _P_ALL, _P_PID = 0, 1
+# The command: its words, each followed by the separator.
+COMMAND, SEPARATOR = "CRESS_REAPED", "\x1f"
 
 
 def main(arguments: list[str]) -> int:
     """Start the command, and note the ends of all children; return the exit code of the command."""
-    ends, command = int(arguments[0]), arguments[1:]
+    ends, command = int(arguments[0]), os.environ.pop(COMMAND).split(SEPARATOR)[:-1]
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_SUBREAPER, 1, 0, 0, 0)
     first = os.fork()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
-# Number of jobs or rows in one slice: some milliseconds of work.
-SLICE = 250
+# Number of jobs or rows in one slice: some milliseconds of work, also for jobs that each have constraints of their own.
+SLICE = 25
 
 T = TypeVar("T")
 

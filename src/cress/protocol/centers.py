@@ -29,3 +29,23 @@ class HandedOver(View, frozen=True):
     """The address of the new leader."""
 
     leader: str
+
+
+class HistoryBlock(View, frozen=True):
+    """The finished work of the jobs with ids from ``number`` thousand on: how many jobs and attempts, and checksums of
+    their ids.
+    """
+
+    number: int
+    jobs: int = 0
+    job_ids: int = 0
+    attempts: int = 0
+    attempt_ids: int = 0
+
+
+class HistoryRowsView(View, frozen=True):
+    """The history of one center: its ``blocks``; or ``rows`` of one block, and ``next`` if there are more."""
+
+    blocks: tuple[HistoryBlock, ...] = ()
+    rows: bytes = b""
+    next: int | None = None

@@ -134,6 +134,16 @@ class EfficiencyQuery(Query, frozen=True):
     until: Moment | None = None
 
 
+class HistoryRowsQuery(Query, frozen=True):
+    """Finished work that ended from ``since`` (µs since the epoch) on: all blocks, or the rows of one ``block``, with
+    the attempts after number ``after``.
+    """
+
+    since: Count = 0
+    block: Count | None = None
+    after: Count = 0
+
+
 class EventsQuery(Query, frozen=True):
     """Events after a number, of one job or group. Without ``follow`` the stream ends with the latest event."""
 

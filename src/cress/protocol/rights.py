@@ -20,6 +20,7 @@ class Action(Enum):
     MOVE_TASKS = "move running tasks of others"
     RESERVE = "make advance reservations"
     HAND_OVER = "have another center take over"
+    COPY_HISTORY = "copy the history of a center"
 
 
 LEAST: dict[Action, Role] = {
@@ -33,4 +34,5 @@ LEAST: dict[Action, Role] = {
     Action.MOVE_TASKS: Role.ADMIN,
     Action.RESERVE: Role.ADMIN,
     Action.HAND_OVER: Role.ADMIN,
+    Action.COPY_HISTORY: Role.ADMIN,
 }

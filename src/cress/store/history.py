@@ -6,12 +6,13 @@ All calls can be slow and are made in threads. Adding the same work twice does n
 from __future__ import annotations
 
 import secrets
+import threading
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 import sqlalchemy as sql
@@ -32,6 +33,9 @@ PRUNED = 200
 AT_ONCE = 500
 # Timeouts of a query and of a connection, in seconds.
 QUERY, CONNECT = 30, 5
+
+# Ids of jobs in a block, by which two histories are compared. Ids are summed up modulo a prime: no sum is too large.
+BLOCK, ID_SUM = 1000, 1_000_003
 
 _Big = sql.BigInteger().with_variant(sql.Integer, "sqlite")
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -85,6 +89,16 @@ _by_family = sql.Index("jobs_family", _jobs.c.family, _jobs.c.id)
 sql.Index("attempts_task", _attempts.c.job, _attempts.c.task)
 
 
+class BlockCounts(NamedTuple):
+    """The counts of a block of ids: its jobs and attempts, and sums of their ids."""
+
+    number: int
+    jobs: int
+    job_ids: int
+    attempts: int
+    attempt_ids: int
+
+
 def check_url(url: str) -> str:
     """Return the address of a database for SQLAlchemy. Raises InputError."""
     hint = "such as postgresql://user@host/cress, or sqlite:////srv/cress/history.db"
@@ -107,6 +121,7 @@ class History:
     def __init__(self, url: str) -> None:
         parsed = sql.make_url(url)
         self.name = parsed.render_as_string(hide_password=True)
+        self._adding = threading.Lock()
         arguments: dict[str, Any] = {}
         if parsed.get_backend_name() == "postgresql":
             arguments = {"connect_timeout": CONNECT, "options": f"-c statement_timeout={QUERY * 1000}"}
@@ -159,7 +174,8 @@ class History:
         ``met`` has, for jobs with a deadline, the flag that they met it. Return the new mark of the history.
         """
         with self._told("cannot be written"):
-            with self._engine.begin() as connection:
+            # What is known is looked up before the transaction begins to write.
+            with self._adding, self._engine.begin() as connection:
                 mark = self._add(connection, jobs, attempts, weights, met)
             if self._engine.dialect.name == "sqlite":
                 # Data in the main file survives the loss of the write-ahead file.
@@ -192,6 +208,37 @@ class History:
         _raise(connection, IDENTITY, 0, secrets.randbits(62))
         _raise(connection, ADDITIONS, 1)
         return _mark_of(connection)
+
+    def blocks(self, since: int) -> list[BlockCounts]:
+        """Return the counts of each block that has jobs or attempts that ended from ``since`` (µs) on."""
+        counts: dict[int, list[int]] = {}
+        for at, ended, block, id in (
+            (0, _jobs.c.ended, _jobs.c.id // BLOCK, _jobs.c.id),
+            (2, _attempts.c.ended, _attempts.c.job // BLOCK, _attempts.c.attempt),
+        ):
+            number = block.label("block")
+            columns = number, sql.func.count().label("count"), sql.func.sum(id % ID_SUM).label("ids")
+            for row in self._select(sql.select(*columns).where(ended >= since).group_by(number)):
+                counts.setdefault(int(row["block"]), [0, 0, 0, 0])[at : at + 2] = int(row["count"]), int(row["ids"])
+        return [BlockCounts(number, *counts[number]) for number in sorted(counts)]
+
+    def block(
+        self, number: int, *, since: int, after: int, limit: int
+    ) -> tuple[list[tuple[JobRecord, bytes | None]], list[AttemptRecord]]:
+        """Return the jobs of a block, on its first page (``after`` 0), and at most ``limit`` of its attempts, by
+        number.
+        """
+        first, last = number * BLOCK, (number + 1) * BLOCK - 1
+        jobs = (
+            []
+            if after
+            else self._select(sql.select(_jobs).where(_jobs.c.id.between(first, last), _jobs.c.ended >= since))
+        )
+        query = sql.select(_attempts).where(
+            _attempts.c.job.between(first, last), _attempts.c.ended >= since, _attempts.c.attempt > after
+        )
+        attempts = self._select(query.order_by(_attempts.c.attempt).limit(limit))
+        return [_job(row) for row in jobs], [_record(AttemptRecord, row) for row in attempts]
 
     def mark(self) -> Mark:
         """Return the mark of the history; its identity is 0 before the first addition."""

@@ -31,6 +31,8 @@ LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTim
 # The fraction of a session on which the lead does not rely: the servers see a client's actions with a delay of half a
 # tick.
 MARGIN = 0.25
+# The fraction of a session within which a server must answer a claim. A network that loses packets needs this time.
+ANSWER = 1 / 2
 
 
 class ZooKeeperLead:
@@ -40,8 +42,18 @@ class ZooKeeperLead:
     Standbys have such nodes too, below ``centers``.
     """
 
-    def __init__(self, client: KazooClient, path: str, centers: str, address: str, session: float) -> None:
+    def __init__(
+        self,
+        client: KazooClient,
+        path: str,
+        centers: str,
+        address: str,
+        session: float,
+        drop: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``drop`` breaks the connection to a server that does not answer, so that another one is tried."""
         self._client = client
+        self._drop = drop
         self._path = path
         self._centers = centers
         self._changed = threading.Event()
@@ -54,12 +66,18 @@ class ZooKeeperLead:
         servers.
         """
         begin = boottime()
-        mine = self._told(self._claim)
+        try:
+            mine = self._told(self._claim)
+        except LogUnreachable:
+            # kazoo itself notices a server that stands still only after most of a session.
+            if self._client.connected:
+                self._drop()
+            raise
         self.until = begin + int(self.session * (1 - MARGIN) * 1e6) if mine else 0
         return mine
 
     def _claim(self) -> bool:
-        wait = self.session / 2
+        wait = self.session * ANSWER
         try:
             self._client.create_async(self._path, self._address, ephemeral=True).get(timeout=wait)
         except NodeExistsError:

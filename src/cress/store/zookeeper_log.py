@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +27,7 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
 )
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.retry import KazooRetry
 from kazoo.security import make_digest_acl
 
@@ -44,6 +45,9 @@ PATIENCE = 6.0
 AT_ONCE, LARGE_AT_ONCE = 64, 2
 # Seconds after which the servers give up a center; they may only agree to more.
 SESSION = 4.0
+# The longest pause (s) before another try at all servers, since the lead is lost with the session; the fraction of a
+# session for a connection to one of them.
+LONGEST_PAUSE, CONNECT = 0.25, 1 / 6
 # Lost connections show as errors of the operations that needed them.
 _quiet = logging.getLogger("cress.zookeeper")
 _quiet.setLevel(logging.CRITICAL)
@@ -74,6 +78,27 @@ class _Pieces(msgspec.Struct, array_like=True):
 _PLAIN, _IN_PARTS = b"e", b"p"
 
 
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """Waits at most ``seconds`` for a connection to one server: kazoo waits a whole session for one that is cut off."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._socket: socket.socket | None = None
+
+    def create_connection(self, *words: Any, timeout: float, **more: Any) -> socket.socket:
+        """Return a connected socket."""
+        connected: socket.socket = super().create_connection(*words, timeout=min(timeout, self._seconds), **more)
+        self._socket = connected
+        return connected
+
+    def drop(self) -> None:
+        """Break the connection: the session goes on at another server, and what was under way is tried again."""
+        with contextlib.suppress(OSError):
+            if self._socket is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
 class ZooKeeperLog:
     """A ``SharedLog`` below ``root`` of the servers ``hosts`` (``host:port,…``).
 
@@ -87,14 +112,16 @@ class ZooKeeperLog:
         self.name = f"zookeeper://{hosts}{root}"
         self._root = root
         self._session, self._patience = session, patience
-        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1)
+        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=LONGEST_PAUSE)
         user, _, password = login.partition(":")
         acl = [make_digest_acl(user, password, all=True)] if login else None
+        self._handler = _Handler(session * CONNECT)
         self.client = KazooClient(
             hosts,
             timeout=session,
             connection_retry=retry,
             logger=_quiet,
+            handler=self._handler,
             auth_data=[("digest", login)] if login else None,
             default_acl=acl,
         )
@@ -115,7 +142,8 @@ class ZooKeeperLog:
 
     def lead(self, address: str) -> ZooKeeperLead:
         """See ``SharedLog.lead``."""
-        return ZooKeeperLead(self.client, self._path("lead"), self._path("centers"), address, self._session)
+        places = self._path("lead"), self._path("centers")
+        return ZooKeeperLead(self.client, *places, address, self._session, self._handler.drop)
 
     def close(self) -> None:
         """End the session."""

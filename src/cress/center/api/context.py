@@ -12,6 +12,7 @@ from cress.center.access.rights import Caller, Sight, may, steers
 from cress.center.api.errors import Forbidden, UnknownResource
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_job, group_of, id_of, recent_job, spec_of
+from cress.center.keeping.skipped_ids import skipped_range
 from cress.center.web.asgi import App, Receive, Scope, Send
 from cress.protocol.rights import Action
 
@@ -82,11 +83,15 @@ async def seen_job(request: HTTPConnection, id: str) -> AnyJob:
 def _gone(committer: Committer, number: int) -> str:
     """Return why the record of a former job is not available."""
     settings = committer.settings
+    if (skipped := skipped_range(committer.store.note, number)) is not None:
+        return (
+            f"there is no record of job {number}: ids {skipped[0]} to {skipped[1]} were skipped when the cluster went "
+            "on with an older copy of its store (`cress store accept-loss` or `restore`); a job with such an id is lost"
+        )
     if settings.store and not settings.history:
         return (
-            f"the record of job {number} is not on this machine: the job ended while this center did not run, "
-            "or so long "
-            "ago that it is forgotten; the machine of another center may have it (`--history` names a database for all)"
+            f"the record of job {number} is not on this machine: it is forgotten some time after the end of the job, "
+            "or only a center that does not run at the moment has it (`--history` names a database for all)"
         )
     return f"the record of job {number} is no longer kept: jobs are forgotten some time after their end"
 

@@ -18,7 +18,12 @@ from cress.protocol.signatures import PATH
 from cress.protocol.views import ErrorView, to_json
 
 # Paths that every center answers itself.
-OWN = frozenset({"/v1/health", "/v1/centers", "/v1/ca", "/openapi.json", "/docs", "/metrics", "/v1/schema", PATH})
+OWN = frozenset(
+    (
+        "/v1/health", "/v1/centers", "/v1/centers/history", "/v1/ca", "/openapi.json", "/docs", "/metrics",
+        "/v1/schema", PATH,
+    )
+)  # fmt: skip
 # Lists and explanations, which may be slightly out of date unless the request says otherwise.
 LISTS = re.compile(r"/v1/(jobs|nodes|groups|licences|reservations|usage|state)(/[^/]+/explain)?")
 # Data that only the leader has.
@@ -64,6 +69,9 @@ class LeaderRouting:
         if self._failover.leads and _reads(scope):
             patience = 0.0 if _may_be_stale(scope, wish) else PATIENCE if wish == "no" else CERTAIN
             await self._failover.confirmed(patience)
+            leader = await self._failover.settled()
+        if self._failover.leads and not _reads(scope):
+            await self._failover.ready()
             leader = await self._failover.settled()
         if not self._failover.leads:
             await self._redirect(scope, send, leader)

@@ -116,6 +116,7 @@ class Committer:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # set while there is nothing to do
         self.is_finishing = False  # another center is taking over
+        self.is_reloading = False  # another center might have led for a time, so the state is loaded again
         self.large_bytes = 0  # of large messages of executors, since memory was last returned
         self._postponed = 0
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}
@@ -212,7 +213,10 @@ class Committer:
         self.log.mark()
         state = await asyncio.to_thread(Export(self.machine, self.settings.data).state)
         if state is not None:
-            await self.in_thread(partial(self.log.begin, state, self.clock.utc()))
+            # Callers of the former leader wait: the disk must not hold up their commits.
+            utc = self.clock.utc()
+            prepared = await asyncio.to_thread(self.log.prepare, state, utc)
+            await self.in_thread(partial(self.log.begin, state, utc, prepared))
 
     async def finish(self, why: str, seconds: float) -> bool:
         """Accept no more inputs, and return when the accepted ones are stored and answered.
@@ -237,7 +241,7 @@ class Committer:
 
     def step_aside(self, why: str) -> None:
         """Stop giving orders and accepting inputs, since another center leads."""
-        self.is_finishing = False
+        self.is_finishing = self.is_reloading = False
         self.carry_out(self.loop.step_aside(why))
         self.log.close()
         self._wake.set()
@@ -247,6 +251,7 @@ class Committer:
 
     def lapsed(self) -> None:
         """Load the state again before the next decision, since another center may have led for a time."""
+        self.is_reloading = True
         self.carry_out(
             self.loop.commit_failed("the servers of the store did not confirm in time that this center leads")
         )
@@ -514,6 +519,7 @@ class Committer:
                 self._began(opened)
 
     def _began(self, opened: Opened) -> None:
+        self.is_reloading = False
         self.carry_out(self.loop.began(opened))
         self._wake.set()
         self.events.tell()

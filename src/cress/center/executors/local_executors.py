@@ -19,6 +19,7 @@ from cress.lifecycle.tables.rows import LiveNode
 from cress.model.node import Local, Supervisor
 from cress.model.times import SECOND
 from cress.protocol.messages import Hello
+from cress.shell.executor.mark_numbers import MarkNumbers
 
 # Seconds between two checks, and microseconds without a process after which a node is declared dead: a new supervisor
 # may just be starting, and a new process may not have its environment yet.
@@ -87,13 +88,21 @@ class Locals:
 
 
 def _left(supervisor: Supervisor, leaders: set[int]) -> Iterator[int]:
-    """Return the processes of an attempt, recognised by their environment or by their session."""
+    """Return the processes of an attempt, recognised by their mark, their environment or their session."""
+    marks = MarkNumbers(os.fsencode(supervisor.attempts))
     mark = b"\0CRESS_DIRECTORY=" + os.fsencode(supervisor.attempts) + b"/"
     for name in os.listdir("/proc"):  # noqa: PTH208 – thousands of names, no need for paths
         if name.isdigit():
             fields = _stat(int(name))
             alive = fields is not None and fields[0] not in (b"Z", b"X")
-            if fields and alive and (int(fields[3]) in leaders or mark in b"\0" + _read(f"/proc/{name}/environ")):
+            if not fields or not alive:
+                continue
+            # A program that leaves its session and clears its environment still has the mark of its attempt.
+            if (
+                int(fields[3]) in leaders
+                or marks.number_of(_read(f"/proc/{name}/limits")) is not None
+                or mark in b"\0" + _read(f"/proc/{name}/environ")
+            ):
                 yield int(name)
 
 

@@ -14,7 +14,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -110,6 +110,14 @@ def prune(folder: Path, *, now: int, keep_age: int, keep_size: int) -> list[Path
     return removed
 
 
+class Prepared(NamedTuple):
+    """A new file with a state, which is durable under a name of its own until it gets its ``name``."""
+
+    file: FramedFile
+    name: str
+    created: int
+
+
 class _Mark(msgspec.Struct):
     """A position in the log: the number of the last record, the size of the file, and the later records.
 
@@ -144,6 +152,7 @@ class EventLog:
         self._lost = False
         self._other_release = False  # another release wrote the newest file, which is therefore not continued
         self._mark: _Mark | None = None
+        self._is_named = True  # the name of the file is durable
 
     def open(self, number: int, records: Sequence[bytes], state: Callable[[], bytes], utc: int) -> None:
         """Continue the newest file, and append the records that only the store has.
@@ -160,7 +169,8 @@ class EventLog:
                 for record in records[len(records) - (number - last) :]:
                     self._file.append(record)
             else:
-                self._begin(memoryview(state()), utc, _Mark(number, 0, []))
+                self._begin(self._prepared(memoryview(state()), utc, number), _Mark(number, 0, []))
+                self._sync_name()
         except OSError as error:
             self._failed(error)
             self.give_up()
@@ -207,6 +217,7 @@ class EventLog:
         try:
             self._flush()
             os.fsync(self._file.fd)
+            self._sync_name()
         except OSError as error:
             self._failed(error)
             return False
@@ -228,23 +239,36 @@ class EventLog:
         """Mark this position: a state exported now may begin a new file later, after further records."""
         self._mark = _Mark(self.number, None if self._pending else self._size, [])
 
-    def begin(self, state: bytes | memoryview, utc: int) -> None:
-        """Begin a new file with the state of the last ``mark`` or of now; on failure continue the old file."""
+    def begin(self, state: bytes | memoryview, utc: int, prepared: Prepared | None = None) -> None:
+        """Begin a new file with the state of the last ``mark`` or of now; on failure continue the old file.
+
+        ``prepared`` is what ``prepare`` has made of this state.
+        """
         mark, self._mark = self._mark or _Mark(self.number, self._size, []), None
         if mark.behind and mark.size is None and not self._lost:
             return  # the old file has records that cannot be separated from those after the mark
         try:
-            self._begin(memoryview(state), utc, mark)
+            self._begin(prepared or self._prepared(memoryview(state), utc, mark.number), mark)
+            if prepared is None:
+                self._sync_name()
         except OSError as error:
             self._failed(error)
             self._created = utc  # a new file is requested again when this one has aged once more
+
+    def prepare(self, state: bytes | memoryview, utc: int) -> Prepared | None:
+        """Do the slow part of ``begin`` for the state of the last ``mark``, in any thread; None if the disk refuses."""
+        mark = self._mark
+        try:
+            return None if mark is None else self._prepared(memoryview(state), utc, mark.number)
+        except OSError:
+            return None
 
     def give_up(self) -> None:
         """Stop writing this file: the log has a gap until the next snapshot begins a new file."""
         self._lost = True
         self._pending, self._waiting = [], 0
 
-    def _begin(self, state: memoryview, utc: int, mark: _Mark) -> None:
+    def _prepared(self, state: memoryview, utc: int, number: int) -> Prepared:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         known = files(self.folder)
         name = f"{int(known[-1].stem) + 1 if known else 1:08d}{SUFFIX}"
@@ -254,7 +278,7 @@ class EventLog:
             machine=MAJOR,
             zone=self._zone,
             created=utc,
-            before=mark.number,
+            before=number,
             state=b"",
         )
         fresh = self.folder / f".{name}"
@@ -263,24 +287,39 @@ class EventLog:
             file = FramedFile(fd)
             file.write(FORMAT.first_line)
             _append_header(file, header, state)
-            file.append(*mark.behind)
             os.fsync(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        return Prepared(file, name, utc)
+
+    def _begin(self, prepared: Prepared, mark: _Mark) -> None:
+        file = prepared.file
+        try:
+            file.append(*mark.behind)
             if mark.behind and not self._lost and self._file is not None:
                 # Each record is in one file only. The store also has these records until the new file has its final
                 # name.
+                os.fsync(file.fd)
                 self._file.cut(mark.size or 0)
                 os.fsync(self._file.fd)
                 self._pending = list(mark.behind)
                 self._waiting = sum(map(len, mark.behind))
-            fresh.rename(self.folder / name)
-            _sync_folder(self.folder)
+            (self.folder / f".{prepared.name}").rename(self.folder / prepared.name)
         except BaseException:
-            os.close(fd)
+            os.close(file.fd)
             raise
         self.close()
-        self._file, self._created = file, utc
+        self._file, self._created = file, prepared.created
+        self._is_named = False
         self._pending, self._waiting = [], 0
         self._lost, self.problem = False, ""
+
+    def _sync_name(self) -> None:
+        """Make the name of the file durable."""
+        if not self._is_named:
+            _sync_folder(self.folder)
+            self._is_named = True
 
     def close(self) -> None:
         """Close the file; nothing is lost without it."""

@@ -19,7 +19,7 @@ from cress.store.history_mark import FILE as MARK
 from cress.store.history_mark import Mark, check_history, read_mark, write_mark
 
 if TYPE_CHECKING:
-    from cress.store.history import History
+    from cress.store.history import BlockCounts, History
     from cress.store.usage import Usage, Weight
     from cress.store.work_done import WorkDone
 
@@ -149,6 +149,18 @@ class HistoryReader:
 
         mark = self._answer(work)
         write_mark(self._mark, msgspec.structs.replace(mark, file=not self.url))
+
+    async def blocks(self, since: int) -> list[BlockCounts]:
+        """Return how much finished work each block of ids has; see ``History.blocks``."""
+        return [] if self.is_empty else await self._ask(lambda history: history.blocks(since))
+
+    async def block(
+        self, number: int, *, since: int, after: int, limit: int
+    ) -> tuple[list[tuple[JobRecord, bytes | None]], list[AttemptRecord]]:
+        """Return finished work of a block; see ``History.block``."""
+        if self.is_empty:
+            return [], []
+        return await self._ask(lambda history: history.block(number, since=since, after=after, limit=limit))
 
     async def prune(self, before: int, usage_before: int) -> int:
         """Remove some older jobs; return their number, 0 when none is left."""

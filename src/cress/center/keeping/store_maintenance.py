@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from cress.center.keeping import skipped_ids
 from cress.center.keeping.anchor_notes import AUDIT as AUDIT_NOTE
 from cress.center.keeping.anchor_notes import note_at
 from cress.center.keeping.audit import FOLDER as AUDIT
@@ -379,6 +380,7 @@ def _renumbered(file: Path, fresh: Path, given: _Numbers | None, lost: LogPositi
 
 def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) -> None:
     """Make a snapshot of ``machine`` the whole state of the store ``fresh``, continuing after ``numbers``."""
+    first = machine.next_job
     machine.general.next_job, machine.general.epoch = numbers.job, numbers.epoch
     machine.core.books.next_attempt = numbers.attempt
     events.skip_to(numbers.event)
@@ -388,6 +390,8 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
             "events": events.save(),
             "version": version_note(),
         }
+        if numbers.job > first:
+            meta[skipped_ids.NOTE] = skipped_ids.note_with(store.note(skipped_ids.NOTE), first, numbers.job - 1)
         if numbers.secret is not None:
             meta[FINGERPRINT] = numbers.secret
         if numbers.witness is not None:

@@ -16,6 +16,9 @@ from cress.store.base import StoreError
 HAND_OVER = 2.0
 # Seconds that a call waits for a leader.
 PATIENCE = 10.0
+# Seconds between two looks whether this center stops, and whether the state is loaded.
+STOPPING = 0.25
+AGAIN = 0.02
 
 
 class Failover:
@@ -40,6 +43,15 @@ class Failover:
         A center that was cut off or asleep assumes that it leads until the servers of the store answer.
         """
         return await self._election.confirmed(seconds)
+
+    async def ready(self, seconds: float = PATIENCE) -> None:
+        """Wait until this center has loaded its state again after a lapse of its lead, at most ``seconds``.
+
+        A change that comes meanwhile waits, as one does while nobody leads.
+        """
+        end = asyncio.get_running_loop().time() + seconds
+        while self._committer.is_reloading and (left := end - asyncio.get_running_loop().time()) > 0:
+            await self._election.news(min(left, AGAIN))
 
     @property
     def leader(self) -> str:
@@ -66,11 +78,19 @@ class Failover:
         """Return the addresses of the other standbys. Raises StoreError."""
         return await self._election.others()
 
+    async def elsewhere(self) -> list[str]:
+        """Return the addresses of all other centers, that of the leader too. Raises StoreError."""
+        there = {self.leader, *await self.others()} - {self.address, ""}
+        return sorted(there)
+
     async def settled(self, seconds: float = PATIENCE) -> str:
         """Wait until the leader is known, at most ``seconds``; return its address, empty if there is none."""
         end = asyncio.get_running_loop().time() + seconds
         while (not self.leader or self.is_changing) and (left := end - asyncio.get_running_loop().time()) > 0:
-            await self._election.news(left)
+            if self._committer.stopping:
+                # Its callers get an answer before the center ends.
+                break
+            await self._election.news(min(left, STOPPING))
         return self.leader
 
     async def run(

@@ -6,7 +6,7 @@ from typing import Any
 
 from cress.protocol.bodies import ConfigBody, CordonBody, DrainBody, GroupBody, GroupsBody, NodeSettingsBody
 from cress.protocol.calls.row import CallRow
-from cress.protocol.centers import CentersPage, HandedOver
+from cress.protocol.centers import CentersPage, HandedOver, HistoryRowsView
 from cress.protocol.cluster_views import (
     Applied,
     ConfiguredView,
@@ -28,6 +28,7 @@ from cress.protocol.queries import (
     DryRunQuery,
     EfficiencyQuery,
     EventsQuery,
+    HistoryRowsQuery,
     NodesQuery,
     PlacesQuery,
     PlacesStreamQuery,
@@ -126,6 +127,17 @@ HAND_OVER = CallRow(
     about=(
         "another center leads from here on, and this one stands by; answers with the address of the `leader`. 409 "
         "if none stands by ([store](store.md#centers-that-stand-by))"
+    ),
+)
+HISTORY_ROWS = CallRow(
+    "GET",
+    "/v1/centers/history",
+    HistoryRowsView,
+    query=HistoryRowsQuery,
+    needs=Action.COPY_HISTORY,
+    about=(
+        "finished work in the history of the center that answers, for other centers: without `block`, how many jobs "
+        "and attempts each thousand of ids has; with it, these rows (encoded), and `next` for `after` of the next page"
     ),
 )
 NODES = CallRow(
