@@ -125,6 +125,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "machine",
         "follower",
         "replay",
+        "trials",
     ),
 }
 

@@ -100,6 +100,14 @@ if TYPE_CHECKING:
         WorkloadsPage,
         WorkloadView,
     )
+    from cress.protocol.trial_views import (
+        ConsequencesView,
+        CourseView,
+        GroupCourseView,
+        PlannedView,
+        ShiftView,
+        StoppedView,
+    )
     from cress.protocol.views import ErrorView, Fault
 
 __all__ = [
@@ -118,6 +126,8 @@ __all__ = [
     "ClientError",
     "ConfigView",
     "ConfiguredView",
+    "ConsequencesView",
+    "CourseView",
     "CronView",
     "DagView",
     "DeadlineView",
@@ -131,6 +141,7 @@ __all__ = [
     "ExplanationView",
     "Fault",
     "FreeView",
+    "GroupCourseView",
     "GroupView",
     "GroupsPage",
     "HandedOver",
@@ -161,6 +172,7 @@ __all__ = [
     "PartView",
     "PlaceView",
     "PlanView",
+    "PlannedView",
     "Refused",
     "ReservationView",
     "ReservationsPage",
@@ -169,9 +181,11 @@ __all__ = [
     "SecretView",
     "SecretsPage",
     "ServiceView",
+    "ShiftView",
     "StateView",
     "StaysView",
     "StepView",
+    "StoppedView",
     "Submitted",
     "SubmittedPage",
     "TaskCounts",
@@ -203,6 +217,7 @@ _PLACES = (
     "cress.protocol.cluster_views",
     "cress.protocol.lease_views",
     "cress.protocol.access_views",
+    "cress.protocol.trial_views",
     "cress.protocol.centers",
 )
 

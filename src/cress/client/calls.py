@@ -90,6 +90,7 @@ from cress.protocol.queries import (
     UsageQuery,
     WorkloadsQuery,
 )
+from cress.protocol.trial_views import ConsequencesView
 
 # Additional seconds for cancelling many jobs, and for a plan for thousands of nodes.
 CANCEL_SECONDS, PLAN_SECONDS = 120.0, 60.0
@@ -127,6 +128,24 @@ def call_of(
         body = {}
     assert query is None or type(query) is row.query
     return PreparedCall(row, row.at(*values), {} if query is None else query.given(), body, wait, headers)
+
+
+class ChangeKeys(TypedDict, total=False):
+    """The fields of a change, as in ``WhatIfBody``."""
+
+    jobs: Sequence[Mapping[str, object]]
+    remove_nodes: Sequence[str]
+    add_nodes: Sequence[str]
+    drain: Mapping[str, float]
+    groups: str
+    file: str
+    moves: Mapping[str, str]
+    options: Mapping[str, str | None]
+
+
+def what_if(change: Mapping[str, object], seconds: float = 20.0) -> PreparedCall[ConsequencesView]:
+    """Return what a change would do; ``change`` has the fields of ``WhatIfBody``, ``seconds`` bound its computation."""
+    return call_of(cluster_calls.WHAT_IF, body={**change, "seconds": seconds}, wait=seconds + PLAN_SECONDS)
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------

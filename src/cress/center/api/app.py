@@ -36,6 +36,7 @@ from cress.center.api import (
     schemas,
     secrets,
     usage,
+    what_if,
 )
 from cress.center.api import names as name_service
 from cress.center.api.context import Readers
@@ -45,6 +46,7 @@ from cress.center.keeping.audit import Audit
 from cress.center.leader.explaining import Explainer
 from cress.center.leader.failover import Failover
 from cress.center.leader.rebalancing import Planner
+from cress.center.leader.trials import Trials
 from cress.center.secrets.vault import Vault
 from cress.center.web.asgi import App
 from cress.center.web.request_rates import RequestRates
@@ -77,6 +79,7 @@ ROUTES = (
     login,
     secrets,
     centers,
+    what_if,
 )
 
 
@@ -108,6 +111,7 @@ def make_app(
     app.state.failover = failover
     app.state.planner = Planner(committer)
     app.state.explainer = Explainer(committer)
+    app.state.trials = Trials(committer)
     app.state.audit = audit = audit or Audit(committer.settings.data)
     for module in ROUTES:
         app.include_router(module.router)

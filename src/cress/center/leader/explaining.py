@@ -7,7 +7,6 @@ of its state, and the center goes on meanwhile.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +16,7 @@ import msgspec
 
 from cress.center.committing.committer import Committer
 from cress.center.process.forked_work import ForkedWork
+from cress.center.process.forks import Fork
 from cress.core.answers.forward import Forecast
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.explaining import explained
@@ -75,16 +75,5 @@ class Forks:
         return time.monotonic() < self._until
 
     def _in_a_fork(self, trial: Callable[[Scheduler], _T], kind: type[_T]) -> _T | None:
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if not pid:
-            # No destructor of this process may run a second time.
-            try:
-                os.write(writing, _encode(trial(self._core)))
-            finally:
-                os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as pipe:
-            data = pipe.read()
-        os.waitpid(pid, 0)
+        data = Fork(lambda: _encode(trial(self._core))).result()
         return msgspec.msgpack.decode(data, type=kind) if data else None

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.protocol.bodies import ConfigBody, CordonBody, DrainBody, GroupBody, GroupsBody, NodeSettingsBody
+from cress.protocol.bodies import (
+    ConfigBody,
+    CordonBody,
+    DrainBody,
+    GroupBody,
+    GroupsBody,
+    NodeSettingsBody,
+    WhatIfBody,
+)
 from cress.protocol.calls.row import CallRow
 from cress.protocol.centers import CentersPage, HandedOver
 from cress.protocol.cluster_views import (
@@ -25,6 +33,7 @@ from cress.protocol.cluster_views import (
 )
 from cress.protocol.queries import DryRunQuery, EventsQuery, NodesQuery, PlacesQuery, PlacesStreamQuery, UsageQuery
 from cress.protocol.rights import Action
+from cress.protocol.trial_views import ConsequencesView
 
 GROUPS = CallRow(
     "GET",
@@ -99,6 +108,20 @@ CONFIG_REVISION = CallRow(
     "/v1/config/history/{number}",
     RevisionView,
     about="one revision, with its `text`",
+)
+WHAT_IF = CallRow(
+    "POST",
+    "/v1/what-if",
+    ConsequencesView,
+    body=WhatIfBody,
+    shown='{"jobs": [{…}], "remove_nodes": ["n1"], "add_nodes": ["10x<16, 64G>"], "options": {"preemption": "off"}}',
+    needs=Action.SUBMIT,
+    about=(
+        "what a change would do ([plan.md](plan.md)): a copy of the cluster runs forward in virtual time with it and "
+        "without it, until the jobs that wait now have ended. `before` and `after` are the two courses, `shifts` the "
+        "waiting jobs that start at another time, `stopped` the tasks that are stopped, `jobs` the start, end and "
+        "nodes of the jobs of the change. Nothing is stored"
+    ),
 )
 CENTERS = CallRow(
     "GET",
