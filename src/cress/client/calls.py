@@ -141,6 +141,7 @@ class ChangeKeys(TypedDict, total=False):
     file: str
     moves: Mapping[str, str]
     options: Mapping[str, str | None]
+    licences: Mapping[str, int | None]
 
 
 def what_if(change: Mapping[str, object], seconds: float = 20.0) -> PreparedCall[ConsequencesView]:

@@ -63,7 +63,7 @@ async def consequences(request: Request) -> Response:
             *what_if.added(machine, body.add_nodes),
             *what_if.removed(machine, body.remove_nodes),
             *what_if.drained(machine, body.drain),
-            *what_if.configured(committer, body.options, groups, moves),
+            *what_if.configured(committer, body.options, body.licences, groups, moves),
         ]
         if jobs:
             change.append(Submit(jobs=jobs, known=known))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from cress.center.committing.committer import Committer
-from cress.center.files.config_document import with_values
+from cress.center.files.config_document import with_counts, with_values
 from cress.lifecycle.inputs import Configure, Drain, Input, NodeDead, NodeJoined, NodeLeft
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
@@ -83,16 +83,17 @@ def drained(machine: Machine, deadlines: Mapping[str, float]) -> Iterator[Input]
 def configured(
     committer: Committer,
     options: Mapping[str, str | None],
+    licences: Mapping[str, int | None],
     groups: ParsedGroups | None,
     moves: tuple[tuple[str, str], ...],
 ) -> Iterator[Input]:
-    """Yield the configuration with other options and groups, if some are given. Raises InputError."""
+    """Yield the configuration with other options, licences and groups, if some are given. Raises InputError."""
     core = committer.machine.core
-    if not options and groups is None:
+    if not options and not licences and groups is None:
         return
     yield Configure(
         options=with_values(core.options, dict(options)),
-        licences=tuple(sorted(core.relations.licences.counts.items())),
+        licences=with_counts(core.relations.licences.counts, dict(licences)),
         groups=core.groups.configured if groups is None else groups.groups,
         moves=moves,
         zone=core.groups.own_zone if groups is None else groups.zone,

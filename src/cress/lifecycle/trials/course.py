@@ -60,6 +60,8 @@ class CourseRun:
         self._open: set[int] = set()
         self._stopped: list[Stopped] = []
         self._preempted_for: dict[int, int] = {}
+        # Why attempts were told to stop, as in ``LiveAttempt.halted``.
+        self._why: dict[int, str] = {}
         # Resource × µs by group, and the amounts, starts and groups of the running attempts.
         self._work: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
         self._running: dict[int, tuple[str, tuple[int, ...], int]] = {}
@@ -130,6 +132,9 @@ class CourseRun:
                 self._preempted_for[fact.attempt] = fact.by
         for record in step.attempts:
             self._attempt_over(record)
+        for halt in step.halts:
+            if halt.attempt in machine.attempts:
+                self._why[halt.attempt] = machine.attempts[halt.attempt].halted
         for launch in step.launches:
             self._moved = machine.now
             self._note_start(launch.attempt)
@@ -151,7 +156,8 @@ class CourseRun:
         tracked = self._jobs.get(record.job)
         if tracked is not None and record.outcome in _AGAIN and not record.final:
             by = self._preempted_for.pop(record.attempt, 0)
-            why = "preempted" if by else "lost" if record.outcome is Outcome.LOST else "stopped"
+            lost = record.outcome is Outcome.LOST
+            why = "lost" if lost else "preempted" if by else self._why.pop(record.attempt, "") or "stopped"
             self._stopped.append(
                 Stopped(
                     record.job, tracked.job.name, tracked.job.group or DEFAULT_GROUP, record.task, record.node,
