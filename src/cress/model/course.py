@@ -26,8 +26,8 @@ class JobCourse(msgspec.Struct, frozen=True, array_like=True):
 class Stopped(msgspec.Struct, frozen=True, array_like=True):
     """A running task that is stopped, or lost with its node, at ``at`` (µs since the epoch), and begins again.
 
-    ``why`` is ``lost``, or a word as in ``LiveAttempt.halted``, such as ``preempted``; ``by`` is the job that gets its room, 0: none.
-    ``done`` is the time (µs) that the task had run, which is lost.
+    ``why`` is ``lost``, or a word as in ``LiveAttempt.halted``, such as ``preempted``; ``by`` is the job that gets its
+    room, 0: none. ``done`` is the time (µs) that the task had run, which is lost.
     """
 
     job: int

@@ -64,8 +64,8 @@ class PlannedView(View, frozen=True):
 
 class StoppedView(View, frozen=True):
     """A running task that is stopped with the change and not without it, and begins again: ``at`` (seconds since the
-    epoch), ``why`` (such as preempted, drained or lost), the job that gets its room (``by``; ``None``: none, or not visible),
-    and the seconds that it had run.
+    epoch), ``why`` (such as preempted, drained or lost), the job that gets its room (``by``; ``None``: none, or not
+    visible), and the seconds that it had run.
 
     ``job`` is ``None`` and ``name`` empty for callers who may not see that job.
     """
