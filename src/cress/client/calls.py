@@ -53,9 +53,11 @@ from cress.protocol.job_views import (
     AppliedJobs,
     CancelledJobs,
     ExplanationView,
+    GroupExplanationView,
     HeldJobs,
     JobsPage,
     JobView,
+    NodeExplanationView,
     SubmittedPage,
     TasksPage,
     TaskView,
@@ -176,6 +178,16 @@ def job(id: int, wait: float = 0.0) -> PreparedCall[JobView]:
 def explanation(id: int) -> PreparedCall[ExplanationView]:
     """Explain why a job waits, when it will start, and what would let it start now."""
     return call_of(job_calls.EXPLAIN, id)
+
+
+def group_explanation(name: str) -> PreparedCall[GroupExplanationView]:
+    """Explain why a group does not get more."""
+    return call_of(cluster_calls.EXPLAIN_GROUP, name)
+
+
+def node_explanation(name: str) -> PreparedCall[NodeExplanationView]:
+    """Explain why a node is empty or not fuller."""
+    return call_of(cluster_calls.EXPLAIN_NODE, name)
 
 
 def jobs(query: JobsQuery) -> PreparedCall[JobsPage]:

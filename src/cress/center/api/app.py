@@ -20,6 +20,7 @@ from cress.center.api import (
     errors,
     events,
     execution,
+    explaining,
     families,
     groups,
     hold,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 # The modules with the functions that answer the calls of the table.
 ROUTES = (
     jobs,
+    explaining,
     cancel,
     hold,
     families,

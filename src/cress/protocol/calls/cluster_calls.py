@@ -31,6 +31,7 @@ from cress.protocol.cluster_views import (
     StateView,
     UsagePage,
 )
+from cress.protocol.job_views import GroupExplanationView, NodeExplanationView
 from cress.protocol.queries import DryRunQuery, EventsQuery, NodesQuery, PlacesQuery, PlacesStreamQuery, UsageQuery
 from cress.protocol.rights import Action
 from cress.protocol.trial_views import ConsequencesView
@@ -71,6 +72,15 @@ SET_GROUP = CallRow(
     about=(
         "sets keywords of one group as in `Group.conf`, null: it is not given any more; the answer lists the "
         "changes. Administrators of the group may change its limits and `Submit`"
+    ),
+)
+EXPLAIN_GROUP = CallRow(
+    "GET",
+    "/v1/groups/{name}/explanation",
+    GroupExplanationView,
+    about=(
+        "why the group does not get more: what it `uses` of its quota, and the `reasons`: bounds, cooling-off, quota, "
+        "and what its waiting jobs wait for"
     ),
 )
 CONFIG = CallRow(
@@ -164,6 +174,15 @@ NODE = CallRow(
         "one node, also with its running `tasks`, their ports and devices, its [`devices`](#devices-and-load) one "
         "by one, its paths of [`data`](data.md), the foreign ports in `ports_seen`, and the missing limits in "
         "`unlimited`, as [sentences](containers.md#limits)"
+    ),
+)
+EXPLAIN_NODE = CallRow(
+    "GET",
+    "/v1/nodes/{name}/explanation",
+    NodeExplanationView,
+    about=(
+        "why the node is empty or not fuller: its `tasks`, what is `free`, and the `reasons`: closed, kept free for a "
+        "job or a reservation, or why the waiting jobs are not there"
     ),
 )
 CORDON = CallRow(
