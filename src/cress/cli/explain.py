@@ -64,7 +64,10 @@ def explain(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Explain why a job waits, runs here or ended, why a group gets no more, or why a node is not fuller."""
+    """Explain why a job waits, or a group or node has no more.
+
+    Of a running job it shows the best nodes, of ended attempts why they ended.
+    """
     with told("explain"):
         if sum(map(bool, (job, group, node))) != 1:
             raise InputError("one of JOB, --group and --node is needed", hint="such as `cress explain 12`")
@@ -154,7 +157,10 @@ def _whys(one: EndedView) -> Iterator[str]:
 
 
 def why(job: Job, as_json: Json = False, data: Data = None) -> None:
-    """Tell why a job waits, in three lines: reason, expected start, smallest change."""
+    """Tell why a job waits, in three lines.
+
+    These are the reason, the expected start and the smallest change.
+    """
     with told("why"):
         view, found = _asked(job, data)
         if as_json:

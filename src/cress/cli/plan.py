@@ -39,7 +39,10 @@ def plan(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Show where and when jobs would start, without submitting them."""
+    """Show where and when jobs would start.
+
+    Nothing is submitted.
+    """
     with told("plan"):
         from cress.cli.jobfile import read_jobs
         from cress.client import Refused, calls

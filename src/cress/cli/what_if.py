@@ -60,7 +60,10 @@ def what_if(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Show what a change would do to running and waiting work, without making it."""
+    """Show what a change would do to the cluster's work.
+
+    Nothing is changed.
+    """
     with told("what-if"):
         from cress.cli.jobfile import read_jobs
         from cress.client import Refused, calls
