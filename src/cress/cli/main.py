@@ -63,8 +63,8 @@ class InOrder(TyperGroup):
 
     order = (
         "submit plan run apply validate schema jobs job explain why logs exec resolve cancel hold release scale "
-        "resume groups nodes what-if rebalance reserve reservations leases licences status events usage login logout whoami token "
-        "secret users audit config up center executor join tls store demo "
+        "resume groups nodes what-if rebalance reserve reservations leases licences status events usage login logout "
+        "whoami token secret users audit config up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is missing here comes last
 
