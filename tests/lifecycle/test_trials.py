@@ -15,7 +15,7 @@ from cress.lifecycle.trials.course import CourseRun
 from cress.model.course import Consequences, Course
 from cress.model.errors import InputError
 from cress.model.events import GroupsApplied
-from cress.model.job import JobType
+from cress.model.job import Job, JobType
 from cress.model.options import Options
 from cress.model.times import HOUR, MINUTE
 from tests.examples import examples
@@ -230,3 +230,24 @@ def test_a_change_that_changes_nothing_has_no_consequences(seed: int) -> None:
     assert (found.shifts, found.stopped) == ((), ())
     assert all(moment is None or moment >= one.begin for job in one.jobs for moment in (job.start, job.end))
     assert 0 <= one.total.share <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("asked", "smallest"),
+    [
+        (job(cpus=5), "with cpu of at most 4 it fits"),
+        (job(3, cpus=4, gang=True), "with at most 2 tasks it fits"),
+    ],
+)
+def test_a_job_that_can_never_run_is_told_the_smallest_change(asked: Job, smallest: str) -> None:
+    world = World()
+    world.join("n1")
+    world.join("n2")
+    assert smallest in world.refuse(Submit(jobs=(asked,)))
+
+
+def test_the_smallest_change_is_true() -> None:
+    world = World()
+    world.join("n1")
+    world.join("n2")
+    assert world.submit(job(cpus=4), job(2, cpus=4, gang=True))
