@@ -251,3 +251,15 @@ def test_the_smallest_change_is_true() -> None:
     world.join("n1")
     world.join("n2")
     assert world.submit(job(cpus=4), job(2, cpus=4, gang=True))
+
+
+def test_a_drain_stops_what_runs_although_nothing_waits() -> None:
+    world = World()
+    world.join("n1")
+    world.join("n2", 2)
+    world.submit(job(cpus=4, time_limit=HOUR))
+    world.run_all()
+    found = consequences(world, Drain(name="n1", deadline=10 * MINUTE))
+    (stopped,) = found.stopped
+    assert (stopped.job, stopped.why) == (1, "drained")
+    assert found.after.unending == 1, "no other node is large enough"

@@ -76,7 +76,7 @@ def tell_planned(job: PlannedView, found: ConsequencesView) -> None:
     places = ", ".join(f"{clean(node)}" + (f" ({tasks} tasks)" if tasks > 1 else "") for node, tasks in nodes[:MOST])
     more = f" and {count(len(nodes) - MOST, 'more node')}" if len(nodes) > MOST else ""
     end = f"; it would end {moment(job.end)}" if job.end is not None else ""
-    late = ", after its deadline" if job.late else ""
+    late = ", late" if job.late else ""
     print(f"{who} would start {when} on {places}{more}{end}{late}")
 
 

@@ -14,7 +14,7 @@ from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.rows import LiveJob
-from cress.lifecycle.tables.timers import MEASURED, MOMENT, RISK, TERM
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOMENT, RISK, TERM
 from cress.lifecycle.trials.stand_in import StandIn
 from cress.model.course import Course, GroupCourse, JobCourse, Stopped
 from cress.model.decisions import Preempt
@@ -56,7 +56,7 @@ class CourseRun:
         self._patient = patient
         self._stand_in = StandIn(machine)
         self._jobs: dict[int, _Tracked] = {}
-        # Jobs that waited at the beginning, and have neither ended nor lost their chance of an end.
+        # Jobs that waited at the beginning or were stopped, and have neither ended nor lost their chance of an end.
         self._open: set[int] = set()
         self._stopped: list[Stopped] = []
         self._preempted_for: dict[int, int] = {}
@@ -96,7 +96,7 @@ class CourseRun:
     def run(self) -> Course:
         """Run until all jobs that waited have ended, nothing can happen any more, or ``patient`` says no."""
         machine, stand_in, finished = self._machine, self._stand_in, True
-        while self._open:
+        while self._open or self._drains:
             if not self._patient():
                 finished = False
                 break
@@ -106,6 +106,11 @@ class CourseRun:
                 break
             self._step(now, [*stand_in.reports(now)])
         return self._result(finished=finished)
+
+    @property
+    def _drains(self) -> bool:
+        """True if the deadline of a drain is still to come, which may stop tasks although nothing waits."""
+        return any(kind == DRAIN for kind, _ in self._machine.timers.times)
 
     # --- steps ------------------------------------------------------------------------------------------------
 
@@ -135,6 +140,7 @@ class CourseRun:
         for halt in step.halts:
             if halt.attempt in machine.attempts:
                 self._why[halt.attempt] = machine.attempts[halt.attempt].halted
+                self._reopen(halt.job)
         for launch in step.launches:
             self._moved = machine.now
             self._note_start(launch.attempt)
@@ -155,6 +161,8 @@ class CourseRun:
             self._add(group, amounts, self._machine.now - start)
         tracked = self._jobs.get(record.job)
         if tracked is not None and record.outcome in _AGAIN and not record.final:
+            # It waits anew.
+            self._reopen(record.job)
             by = self._preempted_for.pop(record.attempt, 0)
             lost = record.outcome is Outcome.LOST
             why = "lost" if lost else "preempted" if by else self._why.pop(record.attempt, "") or "stopped"
@@ -169,7 +177,13 @@ class CourseRun:
 
     def _track(self, number: int, live: LiveJob, *, waited: bool) -> None:
         self._jobs[number] = _Tracked(live, waited=waited)
-        if waited and not live.held and live.kept is None and not live.job.is_lease:
+        if waited:
+            self._reopen(number)
+
+    def _reopen(self, number: int) -> None:
+        """Let the course go on until a job has ended, if it ends by itself and may start."""
+        live = self._machine.jobs.get(number)
+        if live is not None and not live.held and live.kept is None and not live.job.is_lease:
             self._open.add(number)
 
     def _note_running(self) -> None:
