@@ -15,7 +15,7 @@ from cress.cli.main import app
 _ROOT = Path(__file__).parents[2]
 _PAGES = [*sorted((_ROOT / "docs").glob("*.md")), _ROOT / "README.md"]
 # A command at the beginning of a line or of code within it.
-_COMMAND = re.compile(r"(?:`|^(?:\$ )?)cress ((?:[a-z]+ )?[a-z]+)\b([^`|#\n]*)", re.MULTILINE)
+_COMMAND = re.compile(r"(?:`|^(?:\$ )?)cress ((?:[a-z]+ )?[a-z]+(?:-[a-z]+)*)\b([^`|#\n]*)", re.MULTILINE)
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 

@@ -28,12 +28,15 @@ Options:
 
 Commands:
   submit        Submit the jobs of one or more files, all or none.
+  plan          Show where and when jobs would start.
   run           Run a command on the cluster and show its output.
   apply         Create or update services, databases and cron jobs.
   validate      Check job files without a center.
   schema        Print the JSON Schema of job files.
   jobs          List jobs, newest first.
   job           Show everything about one job.
+  explain       Explain why a job waits, or a group or node has no more.
+  why           Tell why a job waits, in three lines.
   logs          Show the output of the tasks of a job.
   exec          Run a command in a running task.
   resolve       Show where the running tasks of a job are.
@@ -44,6 +47,7 @@ Commands:
   resume        Run the unfinished steps of a dag again.
   groups        List groups, or change them.
   nodes         List nodes, cordon or drain them, or change their settings.
+  what-if       Show what a change would do to the cluster's work.
   rebalance     Move running tasks to make room.
   reserve       Reserve nodes in advance, for a group or for maintenance.
   reservations  List advance reservations and maintenance windows.
@@ -55,6 +59,7 @@ Commands:
 """
 VERBS = (
     "submit",
+    "plan",
     "run",
     "apply",
     "validate",
@@ -83,6 +88,8 @@ VERBS = (
     "nodes set",
     "nodes settings",
     "nodes revert",
+    "what-if",
+    "explain",
     "rebalance",
     "reserve",
     "reservations",

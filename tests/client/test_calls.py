@@ -53,6 +53,7 @@ SAMPLES: dict[str, Any] = {
     "request": "PEM",
     "limit": 10,
     "value": b"secret",
+    "change": {"jobs": [{"command": "true"}], "remove_nodes": ["n1"], "options": {"preemption": "off"}},
 }
 BODIES: dict[str, Any] = {
     "request_leases": {"workload": "dask", "count": 2},

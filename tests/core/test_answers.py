@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 
-from cress.core.answers.changes import changes_for
+from cress.core.answers.changes import Counterfactual, changes_for, holds
 from cress.core.answers.explain import expected_start, explain
 from cress.core.answers.forward import Forecast
+from cress.core.answers.groups import why_no_more
+from cress.core.answers.nodes import why_not_fuller
+from cress.core.answers.placed import best_nodes
+from cress.core.answers.preempted import rule_of
+from cress.core.answers.prospects import Prospects
+from cress.core.books import Books
+from cress.core.diagnostics.sentences import sentence
+from cress.core.jobs import JobEntry
 from cress.core.scheduler import Scheduler
-from cress.model.decisions import Start
+from cress.model.decisions import Preempt, Start
 from cress.model.explanation import ExpectedStart, Explanation
 from cress.model.times import MINUTE, SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
@@ -155,6 +165,121 @@ def test_every_remedy_is_true_when_it_is_applied(setting: Setting, story: list[O
                 started = [item for item in applied.decide(core.now).items if isinstance(item, Start)]
                 assert applied.validate() == []
                 assert change.job in {start.job for start in started}, change.text
+
+
+class Anything(Prospects):
+    """Prospects that leave no change out."""
+
+    def __init__(self, core: Books, job: JobEntry) -> None:
+        super().__init__(core, job)
+        self._simple, self._first = False, None
+
+
+@examples(6)
+@given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
+def test_no_change_that_would_help_is_left_out_without_a_trial(setting: Setting, story: list[Operation]) -> None:
+    core = Player(setting, check=False).play(story).core
+    for number in [entry.job.id for entry in core.waiting()][:2]:
+        tried = {change.text for change in changes_for(core.books, core.jobs[number])}
+        with patch("cress.core.answers.changes.Prospects", Anything):
+            every = list(changes_for(core.books, core.jobs[number]))
+        for change in every:
+            if change.text not in tried:
+                assert not _helps(core, change), change.text
+
+
+def _helps(core: Scheduler, change: Counterfactual) -> bool:
+    try:
+        return holds(sent_away(core), change)
+    except ValueError:
+        return False
+
+
+# --- running tasks, groups and nodes -------------------------------------------------------------------------------
+
+
+def test_the_best_nodes_of_a_running_task_term_by_term() -> None:
+    fast = node("n2").cpu(8).where(Fast=True)
+    world = World(group("a", 8), nodes=[node("n1").cpu(4), fast], node_order="spread")
+    world.run(job("one").group("a").cpu(2).limit("1h").ranks("2 * (Fast = True)"))
+    found = best_nodes(sent_away(world.core), next(iter(world.core.attempts)))
+    assert [(one.node, one.here, one.terms) for one in found] == [
+        ("n2", True, (("2 × (Fast = True)", 2.0),)),
+        ("n1", False, (("2 × (Fast = True)", 0.0),)),
+    ]
+    assert {one.order for one in found} == {"mean use with it (less is better)"}
+    assert [one.value for one in found] == [0.0625, 0.125]
+
+
+def test_the_rule_of_a_preemption_has_the_numbers_of_its_moment() -> None:
+    world = World(group("a", 4), group("b", 2), nodes=nodes(1, cpu=6))
+    world.run(job("one").group("b").tasks(6).cpu(1))
+    world.submit(job("wait").group("a").cpu(4))
+    facts = [item for item in world.core.decide(world.core.now).items if isinstance(item, Preempt)]
+    assert {rule_of(world.core.books, fact) for fact in facts} == {
+        "group a is owed its quota (uses 0 of 4 cores), and group b uses 6 of 2 cores"
+    }
+
+
+def why_of(world: World, number: int) -> str:
+    veto = world.core.veto(number)
+    return "" if veto is None else sentence(veto)
+
+
+def of_group(world: World, name: str) -> list[str]:
+    books = world.core.books
+    found = why_no_more(books, books.groups.by_name[name], world.core.veto, partial(why_of, world))
+    return [f"{one.kind}: {one.text}" for one in found]
+
+
+def test_why_a_group_gets_no_more() -> None:
+    world = World(group("a", 4).most(4), group("b", 4), nodes=nodes(2, cpu=4))
+    assert of_group(world, "a") == ["no_demand: no job of the group waits: it has all that it asks for"]
+    world.run(job("one").group("a").cpu(4).limit("1h"), job("two").group("b").cpu(4).limit("1h"))
+    world.submit(job("three").group("a").cpu(1)).decide()
+    told = of_group(world, "a")
+    assert told[0] == (
+        "max_quota: group a is at its MaxQuota of 4 cores (4 cores used): until one of its tasks ends, "
+        "or with a higher MaxQuota"
+    )
+    assert told[1].startswith("max_quota: 1 of 1 waiting jobs, such as job 3: group a is at its MaxQuota")
+
+
+def test_a_group_that_cools_off_says_until_when_and_for_whom() -> None:
+    world = World(group("a", 4), group("b", 2), nodes=nodes(1, cpu=6))
+    world.run(job("one").group("b").tasks(6).cpu(1))
+    world.submit(job("wait").group("a").cpu(4)).decide()
+    assert any(
+        one.startswith("cooling: its tasks were preempted for job 2") and "nothing beyond its quota" in one
+        for one in of_group(world, "b")
+    )
+
+
+def of_node(world: World, name: str, closed: str = "") -> list[str]:
+    books = world.core.books
+    found = why_not_fuller(books, books.cluster.index[name], closed, partial(why_of, world))
+    return [f"{one.kind}: {one.text}" for one in found]
+
+
+def test_why_a_node_is_not_fuller() -> None:
+    world = busy(job("wide").group("a").cpu(3), job("quick").group("a").cpu(1).requires("Fast = True"))
+    name = world.nodes_of("one")[0]
+    assert of_node(world, "n1" if name == "n2" else "n2")
+    assert "no_fit: job 3 would need more cpu than is free here" in of_node(world, name)
+    world.cordon("n1")
+    assert of_node(world, "n1", "new disk")[0] == "closed: it takes no new tasks: new disk"
+
+
+def test_an_empty_cluster_has_no_demand() -> None:
+    world = World(group("a", 8), nodes=nodes(2, cpu=4))
+    assert of_node(world, "n1") == ["no_demand: no job waits for a node"]
+
+
+def test_a_node_that_is_kept_says_for_whom() -> None:
+    world = World(group("a", 4, "BackFill"), nodes=nodes(1, cpu=4))
+    world.run(job("one").group("a").cpu(2).limit("1h"))
+    world.submit(job("first").group("a").cpu(4).limit("1h"), job("next").group("a").cpu(2).limit("2h")).decide()
+    assert any(one.startswith("reserved: it is kept free for job 2") for one in of_node(world, "n1"))
 
 
 # --- expected starts -----------------------------------------------------------------------------------------------

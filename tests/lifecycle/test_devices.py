@@ -21,6 +21,10 @@ GPUS = tuple(Device(kind="gpu", id=str(i)) for i in range(2))
 DISKS = tuple(
     Device(kind="disk", id=id, bandwidth=(speed, speed, 0, 0)) for id, speed in (("sda", 200), ("nvme", 1_000))
 )
+LARGER_GPU = (
+    "resource: one task is larger than every node (with gpu of at most 2 it fits; "
+    "see `cress nodes` for what the nodes offer)"
+)
 LARGER = "resource: one task is larger than every node (see `cress nodes` for what the nodes offer)"
 
 
@@ -54,7 +58,7 @@ def asks(resource: str, **more: Any) -> Job:
                 "`cress nodes NAME`)"
             ),
         ),
-        ("<1, 1G, gpu=3>", LARGER),
+        ("<1, 1G, gpu=3>", LARGER_GPU),
         ("<1, 1G, 0, 1300>", LARGER),
         ("<5, 1G, gpu=1.5>", LARGER),
     ],

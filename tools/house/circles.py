@@ -126,6 +126,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "machine",
         "follower",
         "replay",
+        "trials",
     ),
 }
 

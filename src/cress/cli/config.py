@@ -9,6 +9,7 @@ import typer
 
 from cress.cli.common import Data, Json, connect, moment, pairs, print_json, read_text
 from cress.cli.errors import told
+from cress.cli.preview import Yes, ask, is_asked, show_consequences
 
 if TYPE_CHECKING:
     from cress.client import Client, ConfiguredView
@@ -74,21 +75,39 @@ def change(
         str, typer.Argument(metavar="VALUE", help="New value; `default` resets an option or removes a licence.")
     ],
     dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set an option or the number of a licence."""
+    """Set an option or the number of a licence.
+
+    On a terminal it first shows what this would do to running and waiting work, and asks.
+    """
     with told("config set"):
         from cress.cli.cluster_config import LICENCES, count_of, option_of
 
         what, given = f"config set {key} {value}"[:200], None if value == "default" else value
         section, _, name = key.partition(".")
+        options: dict[str, str | None] = {}
+        counts: dict[str, int | None] = {}
+        if section == LICENCES and name:
+            counts[name] = None if given is None else count_of(key, given)
+        else:
+            options[option_of(key)] = given
         with connect(data) as client:
-            if section == LICENCES and name:
-                counts = {name: None if given is None else count_of(key, given)}
-                done = client.change_config(licences=counts, what=what, dry_run=dry_run)
-            else:
-                done = client.change_config(options={option_of(key): given}, what=what, dry_run=dry_run)
+            if is_asked(yes=yes, as_json=as_json):
+                planned = client.change_config(options=options, licences=counts, what=what, dry_run=True)
+                _tell(planned, dry_run=True, as_json=False)
+                if planned.before == planned.text:
+                    return
+                show_consequences(client, {"options": options, "licences": counts})
+                if dry_run:
+                    return
+                ask("Make this change?")
+                # The difference was shown above.
+                print(f"revision {client.change_config(options=options, licences=counts, what=what).revision}")
+                return
+            done = client.change_config(options=options, licences=counts, what=what, dry_run=dry_run)
         _tell(done, dry_run=dry_run, as_json=as_json)
 
 

@@ -11,10 +11,11 @@ import typer
 from cress.cli.common import Data, Json, connect, count, duration, moment, print_json
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
-from cress.cli.tables import TableColumn, clean, facts, show
+from cress.cli.tables import Cell, TableColumn, clean, facts, show
+from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import ExpectedStartView, ExplanationView, JobView
+    from cress.client import EndedView, ExpectedStartView, ExplanationView, JobView
     from cress.model.explanation import NearNode
 
 EXPLAIN = """\
@@ -23,8 +24,11 @@ Examples:
   cress explain 12
   cress explain train     by its name
   cress why 12            the same in three lines
+  cress explain --group web    why the group does not get more
+  cress explain --node n7      why the node is empty or not fuller
 
 \b
+Of a running job it shows the best nodes for one of its tasks, of ended attempts why they ended.
 The remedies are single changes. Each was tried on a copy of the scheduler, and let the job start at once.
 The expected start is that of a run of the same scheduler forward, with the estimates of all runs and without new jobs.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
@@ -43,16 +47,42 @@ CLAUSES = (TableColumn("CLAUSE", gives=True), TableColumn("EXCLUDES", right=True
 NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).")]
+ENDED = (
+    TableColumn("TASK", right=True),
+    TableColumn("NODE", gives=True),
+    TableColumn("ENDED"),
+    TableColumn("AFTER", right=True),
+    TableColumn("HOW"),
+    TableColumn("WHY", gives=True),
+)
 
 
-def explain(job: Job, as_json: Json = False, data: Data = None) -> None:
-    """Explain why a job waits, when it will start, and what would change that."""
+def explain(
+    job: Annotated[str, typer.Argument(metavar="[JOB]", help="Job (id or name).")] = "",
+    group: Annotated[str, typer.Option("--group", metavar="NAME", help="Why this group does not get more.")] = "",
+    node: Annotated[str, typer.Option("--node", metavar="NAME", help="Why this node is empty or not fuller.")] = "",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Explain why a job waits, or a group or node has no more.
+
+    Of a running job it shows the best nodes, of ended attempts why they ended.
+    """
     with told("explain"):
+        if sum(map(bool, (job, group, node))) != 1:
+            raise InputError("one of JOB, --group and --node is needed", hint="such as `cress explain 12`")
+        if group or node:
+            _explain_other(group, node, as_json=as_json, data=data)
+            return
         view, found = _asked(job, data)
         if as_json:
             print_json(found)
             return
         facts(_facts(view, found, time.time()))
+        if found.best:
+            _tell_best(found)
+        if found.ended:
+            _tell_ended(found)
         if found.clauses:
             print()
             show(CLAUSES, [(one.clause, f"{one.excludes:,} of {one.of:,}", f"{one.alone:,}") for one in found.clauses])
@@ -66,8 +96,71 @@ def explain(job: Job, as_json: Json = False, data: Data = None) -> None:
                 print(f"  {remedy.text}")
 
 
+def _explain_other(group: str, node: str, *, as_json: bool, data: Data) -> None:
+    """Print why a group does not get more, or why a node is not fuller."""
+    from cress.client import calls
+
+    with connect(data) as client:
+        if group:
+            of_group = client.ask(calls.group_explanation(group))
+            if as_json:
+                print_json(of_group)
+                return
+            facts([("Group", clean(of_group.group)), ("Uses", of_group.uses)])
+            reasons = of_group.reasons
+        else:
+            of_node = client.ask(calls.node_explanation(node))
+            if as_json:
+                print_json(of_node)
+                return
+            free = ", ".join(f"{name} {amount}" for name, amount in of_node.free.items())
+            facts([("Node", clean(of_node.node)), ("Tasks", f"{of_node.tasks:,}"), ("Free", free or "nothing")])
+            reasons = of_node.reasons
+    print()
+    for reason in reasons:
+        print(f"- {clean(reason.text)}")
+
+
+def _tell_best(found: ExplanationView) -> None:
+    """Print the best nodes for a running task, term by term."""
+    print()
+    print("The best nodes for its task now, if it did not run yet:")
+    terms = [text for text, _ in found.best[0].terms]
+    order = found.best[0].order
+    columns = [TableColumn("NODE", gives=True), *(TableColumn(clean(text), right=True) for text in terms)]
+    columns += [TableColumn(order.upper(), right=True)] if order else []
+    rows: list[list[Cell]] = []
+    for one in found.best:
+        values = [f"{value:g}" for _, value in one.terms] + ([f"{one.value:.3f}"] if one.value is not None else [])
+        rows.append([clean(one.node) + (" (runs here)" if one.here else ""), *values])
+    show(columns, rows)
+
+
+def _tell_ended(found: ExplanationView) -> None:
+    """Print the attempts that ended early."""
+    print()
+    print("Attempts that ended early:")
+    show(
+        ENDED,
+        [
+            [str(one.task), one.node, moment(one.at), duration(one.ran), one.outcome, "; ".join(_whys(one)) or "-"]
+            for one in found.ended
+        ],
+    )
+
+
+def _whys(one: EndedView) -> Iterator[str]:
+    if one.why:
+        yield clean(one.why)
+    if one.rule:
+        yield clean(one.rule)
+
+
 def why(job: Job, as_json: Json = False, data: Data = None) -> None:
-    """Tell why a job waits, in three lines: reason, expected start, smallest change."""
+    """Tell why a job waits, in three lines.
+
+    These are the reason, the expected start and the smallest change.
+    """
     with told("why"):
         view, found = _asked(job, data)
         if as_json:
@@ -96,6 +189,8 @@ def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str,
         ("Waits", _waits(view, now) if found.reason else ""),
         ("Expected start", when(found.start, now) if found.reason else ""),
         ("Runs", _runs(view, now) if not found.reason else ""),
+        ("Late", found.late),
+        ("Node", found.chosen),
         ("Preempted", count(view.preempted, "time") if view.preempted else ""),
     ]
 

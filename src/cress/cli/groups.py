@@ -11,6 +11,7 @@ import typer
 from cress.cli.common import Columns, Data, Json, Wide, connect, count, pairs, print_json, read_text, selection_of
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
+from cress.cli.preview import Yes, ask, is_asked, show_consequences
 from cress.cli.tables import Cell, TableColumn, bar, clean, show, terminal
 from cress.model.errors import InputError
 
@@ -24,6 +25,7 @@ Examples:
   cress groups --columns name,quota,used
   cress groups show > Group.conf               write them into a file, to change and apply it
   cress groups apply Group.conf --dry-run
+  cress groups apply Group.conf --yes          without the question on a terminal
   cress groups apply Group.conf --move old=new
   cress groups set web MaxRunningJobsPerUser=5 MaxJobs-     set and remove limits of one group
   cress groups set web Submit=closed           no new jobs; waiting and running jobs go on
@@ -111,17 +113,32 @@ def apply(
         list[str] | None,
         typer.Option(metavar="OLD=NEW", help="Move the jobs of a removed group to another. Repeatable."),
     ] = None,
+    yes: Yes = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Replace all groups by those of a file, and show the changes."""
+    """Replace all groups by those of a file, and show the changes.
+
+    On a terminal it also shows what this would do to running and waiting work, and asks.
+    """
     with told("groups apply"):
         text = read_text(file, "groups as text")
         moves = pairs(move, "--move", "OLD=NEW")
+        name = "standard input" if file == "-" else file
         with connect(data) as client:
-            applied = client.apply_groups(
-                text, file="standard input" if file == "-" else file, moves=moves, dry_run=dry_run
-            )
+            if is_asked(yes=yes, as_json=as_json):
+                planned = client.apply_groups(text, file=name, moves=moves, dry_run=True)
+                _tell(planned, dry_run=True)
+                if not planned.changes:
+                    return
+                show_consequences(client, {"groups": text, "file": name, "moves": moves})
+                if dry_run:
+                    return
+                ask("Apply these groups?")
+                # The changes were shown above.
+                print(count(client.apply_groups(text, file=name, moves=moves).changes, "change"), "made")
+                return
+            applied = client.apply_groups(text, file=name, moves=moves, dry_run=dry_run)
         if as_json:
             print_json(applied)
             return

@@ -30,6 +30,7 @@ from cress.cli import (
     login,
     logs,
     nodes,
+    plan,
     rebalance,
     reservations,
     resolve,
@@ -48,6 +49,7 @@ from cress.cli import (
     usage,
     users,
     validate,
+    what_if,
 )
 from cress.cli.errors import BAD_INPUT
 from cress.cli.programs import add_programs
@@ -62,9 +64,9 @@ class InOrder(TyperGroup):
     """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
-        "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "rebalance reserve reservations leases licences status events usage efficiency login logout whoami token "
-        "secret users audit config up center executor join tls store demo "
+        "submit plan run apply validate schema jobs job explain why logs exec resolve cancel hold release scale resume "
+        "groups nodes what-if rebalance reserve reservations leases licences status events usage efficiency login "
+        "logout whoami token secret users audit config up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is missing here comes last
 
@@ -135,6 +137,7 @@ def _cress(
 
 
 app.command(epilog=submit.EPILOG)(submit.submit)
+app.command(epilog=plan.EPILOG)(plan.plan)
 app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": False})(run.run)
 app.command(epilog=apply.EPILOG)(apply.apply)
 app.command(epilog=validate.EPILOG)(validate.validate)
@@ -153,6 +156,7 @@ app.command(epilog=scale.SCALE)(scale.scale)
 app.command(epilog=scale.RESUME)(scale.resume)
 app.add_typer(groups.app, name="groups")
 app.add_typer(nodes.app, name="nodes")
+app.command("what-if", epilog=what_if.EPILOG)(what_if.what_if)
 app.command(epilog=rebalance.EPILOG)(rebalance.rebalance)
 app.command(epilog=reservations.EPILOG)(reservations.reserve)
 app.add_typer(reservations.app, name="reservations")

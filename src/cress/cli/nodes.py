@@ -14,6 +14,7 @@ from cress.cli.common import Columns, Data, Json, Wide, connect, duration_of, mo
 from cress.cli.default_verb import WithDefaultOf
 from cress.cli.errors import told
 from cress.cli.node_matching import show_matches
+from cress.cli.preview import Yes, ask, is_asked, show_consequences
 from cress.cli.resolve import ports
 from cress.cli.tables import Cell, Selection, TableColumn, clean, facts, show, state
 from cress.model.errors import InputError
@@ -204,15 +205,23 @@ def drain(
         ),
     ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, shown to other users. Default: none.")] = "",
+    yes: Yes = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Cordon a node; tasks that still run there at the deadline run elsewhere."""
+    """Cordon a node; tasks that still run there at the deadline run elsewhere.
+
+    On a terminal it first shows what this would do to running and waiting work, and asks.
+    """
     with told("nodes drain"):
         from cress.model.units import format_duration
 
         patience = duration_of(deadline, "--deadline")
         with connect(data) as client:
+            if is_asked(yes=yes, as_json=as_json):
+                client.node(name)
+                show_consequences(client, {"drain": {name: patience / 1e6}})
+                ask(f"Drain node {clean(name)}?")
             node = client.drain(name, patience / 1e6, reason)
         _told(node, f"takes no new tasks; its running tasks have {format_duration(patience)}", as_json, reason)
 

@@ -54,9 +54,11 @@ from cress.protocol.job_views import (
     AppliedJobs,
     CancelledJobs,
     ExplanationView,
+    GroupExplanationView,
     HeldJobs,
     JobsPage,
     JobView,
+    NodeExplanationView,
     SubmittedPage,
     TasksPage,
     TaskView,
@@ -92,6 +94,7 @@ from cress.protocol.queries import (
     UsageQuery,
     WorkloadsQuery,
 )
+from cress.protocol.trial_views import ConsequencesView
 
 # Additional seconds for cancelling many jobs, and for a plan for thousands of nodes.
 CANCEL_SECONDS, PLAN_SECONDS = 120.0, 60.0
@@ -131,6 +134,25 @@ def call_of(
     return PreparedCall(row, row.at(*values), {} if query is None else query.given(), body, wait, headers)
 
 
+class ChangeKeys(TypedDict, total=False):
+    """The fields of a change, as in ``WhatIfBody``."""
+
+    jobs: Sequence[Mapping[str, object]]
+    remove_nodes: Sequence[str]
+    add_nodes: Sequence[str]
+    drain: Mapping[str, float]
+    groups: str
+    file: str
+    moves: Mapping[str, str]
+    options: Mapping[str, str | None]
+    licences: Mapping[str, int | None]
+
+
+def what_if(change: Mapping[str, object], seconds: float = 20.0) -> PreparedCall[ConsequencesView]:
+    """Return what a change would do; ``change`` has the fields of ``WhatIfBody``, ``seconds`` bound its computation."""
+    return call_of(cluster_calls.WHAT_IF, body={**change, "seconds": seconds}, wait=seconds + PLAN_SECONDS)
+
+
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 
@@ -158,6 +180,16 @@ def job(id: int, wait: float = 0.0) -> PreparedCall[JobView]:
 def explanation(id: int) -> PreparedCall[ExplanationView]:
     """Explain why a job waits, when it will start, and what would let it start now."""
     return call_of(job_calls.EXPLAIN, id)
+
+
+def group_explanation(name: str) -> PreparedCall[GroupExplanationView]:
+    """Explain why a group does not get more."""
+    return call_of(cluster_calls.EXPLAIN_GROUP, name)
+
+
+def node_explanation(name: str) -> PreparedCall[NodeExplanationView]:
+    """Explain why a node is empty or not fuller."""
+    return call_of(cluster_calls.EXPLAIN_NODE, name)
 
 
 def jobs(query: JobsQuery) -> PreparedCall[JobsPage]:

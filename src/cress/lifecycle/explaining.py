@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from cress.core.answers.explain import Copies, expected_start, explain
+from cress.core.answers.groups import use_of, why_no_more
+from cress.core.answers.nodes import free_of, why_not_fuller
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs import members
 from cress.lifecycle.jobs.reasons import reason
+from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.estimates import RunEstimate
-from cress.model.explanation import ExpectedStart, Explanation
+from cress.model.explanation import ExpectedStart, Explanation, Finding, GroupExplanation, NodeExplanation
 from cress.model.job import JobType
+from cress.model.units import format_amount
+
+# The reasons told of all groups below an inner group.
+MOST_BELOW = 20
 
 
 def explained(context: Context, number: int, copies: Copies) -> Explanation | None:
@@ -24,6 +33,43 @@ def explained(context: Context, number: int, copies: Copies) -> Explanation | No
     early, likely, late = (None if at is None else at + offset for at in (start.earliest, start.likely, start.latest))
     start = ExpectedStart(earliest=early, likely=likely, latest=late, because=start.because)
     return msgspec.structs.replace(explain(context.core, number, told, copies), start=start)
+
+
+def explained_group(context: Context, name: str) -> GroupExplanation | None:
+    """Return why a group does not get more; ``None`` if there is no such group."""
+    core, why = context.core, partial(reason, context)
+    group = core.groups.by_name.get(name)
+    if group is not None:
+        found = why_no_more(core.books, group, core.veto, why)
+        if group.spec.closed:
+            found = (Finding("closed", "it is closed: no new job is accepted"), *found)
+        return GroupExplanation(name, use_of(core.books, group), found)
+    inner = core.groups.tree.inner.get(name)
+    if inner is None:
+        return None
+    below = [other for other in core.groups if inner in other.path()]
+    reasons = [
+        Finding(finding.kind, f"{other.name}: {finding.text}")
+        for other in below
+        for finding in why_no_more(core.books, other, core.veto, why)
+    ]
+    return GroupExplanation(name, use_of(core.books, inner), tuple(reasons[:MOST_BELOW]))
+
+
+def explained_node(context: Context, name: str) -> NodeExplanation:
+    """Return why a node is empty or not fuller. The node must be known."""
+    core, live = context.core, context.nodes[name]
+    f = core.cluster.index[name]
+    closed = why_closed(context, live, context.now) or ("cordoned" if live.closed else "")
+    return NodeExplanation(
+        node=name,
+        tasks=len(context.on_node(name)),
+        free={
+            dimension: format_amount(amount, core.dimensions.measure(dimension))
+            for dimension, amount in free_of(core.books, f).items()
+        },
+        reasons=why_not_fuller(core.books, f, closed, partial(reason, context)),
+    )
 
 
 def waiting_job(context: Context, job: LiveJob | Family) -> int | None:

@@ -51,6 +51,18 @@ class ExpectedStart(msgspec.Struct, frozen=True, omit_defaults=True):
     ahead: str = ""
 
 
+class NodeScore(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node for a running task: whether it runs ``here``, the terms of its rank with their values there, and the
+    ``value`` by which nodes of equal rank are ordered; ``order`` says what that is (empty: by registration).
+    """
+
+    node: str
+    here: bool = False
+    terms: tuple[tuple[str, float], ...] = ()
+    order: str = ""
+    value: float | None = None
+
+
 class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Reason, expected start and remedies of a waiting job: a remedy is a single change that lets it start now."""
 
@@ -60,3 +72,27 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
     clauses: tuple[ClauseEffect, ...] = ()
     nearest: tuple[NearNode, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One reason, as a sentence; ``kind`` is for programs."""
+
+    kind: str
+    text: str
+
+
+class GroupExplanation(msgspec.Struct, frozen=True):
+    """Why a group does not get more: what it ``uses`` of its quota, and the reasons, the most general first."""
+
+    group: str
+    uses: str
+    reasons: tuple[Finding, ...]
+
+
+class NodeExplanation(msgspec.Struct, frozen=True):
+    """Why a node is empty or not fuller: the number of its tasks, its free amounts by dimension, and the reasons."""
+
+    node: str
+    tasks: int
+    free: dict[str, str]
+    reasons: tuple[Finding, ...]

@@ -13,6 +13,8 @@ from cress.model.node import Value
 # Most groups and kinds of licences of a cluster, and most options in one body, far more than there are. Larger mappings
 # are refused before anything is done with their entries.
 MOST_GROUPS, MOST_LICENCES, MOST_OPTIONS = 2_000, 10_000, 500
+# Most nodes of a list, and most seconds in which consequences are computed.
+MOST_NODES, MOST_SECONDS = 10_000, 45.0
 Moves: TypeAlias = Annotated[dict[str, str], Meta(max_length=MOST_GROUPS)]
 
 
@@ -218,6 +220,27 @@ class ConfigBody(Body, frozen=True):
     what: str = ""
     file: str = ""
     moves: Moves = {}
+
+
+class WhatIfBody(Body, frozen=True):
+    """A change whose consequences are wanted; nothing of it is stored.
+
+    ``jobs`` are submitted, as in job files. ``remove_nodes`` leave at once, and ``add_nodes`` come: ``10x<16, 64G>``,
+    or ``10xn1`` (like node n1). ``drain`` are nodes with the seconds that their tasks still have. ``groups`` is a text
+    as in ``GroupsBody``, with its ``moves`` and ``file``; ``options`` and ``licences`` as in ``ConfigBody``. The answer
+    takes about ``seconds`` at most.
+    """
+
+    jobs: list[dict[str, Any]] = []
+    remove_nodes: Annotated[list[str], Meta(max_length=MOST_NODES)] = []
+    add_nodes: Annotated[list[str], Meta(max_length=MOST_NODES)] = []
+    drain: Annotated[dict[str, Real], Meta(max_length=MOST_NODES)] = {}
+    groups: str | None = None
+    file: str = ""
+    moves: Moves = {}
+    options: Annotated[dict[str, str | None], Meta(max_length=MOST_OPTIONS)] = {}
+    licences: Annotated[dict[str, int | None], Meta(max_length=MOST_LICENCES)] = {}
+    seconds: Annotated[float, Meta(ge=0.1, le=MOST_SECONDS)] = 20.0
 
 
 class CordonBody(Body, frozen=True):

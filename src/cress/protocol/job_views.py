@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cress.model.explanation import ClauseEffect, NearNode, Remedy
+from cress.model.explanation import ClauseEffect, Finding, NearNode, NodeScore, Remedy
 from cress.protocol.views import Resources, View
 
 
@@ -347,11 +347,29 @@ class ExpectedStartView(View, frozen=True):
     ahead: str = ""
 
 
+class EndedView(View, frozen=True):
+    """An attempt that ended before its task was done: ``outcome`` and end (``at``, seconds since the epoch), after
+    ``ran`` seconds, for which reason (``why``), and for a preemption by which ``rule``, with the numbers of that moment
+    (empty if they are no longer known).
+    """
+
+    task: int
+    attempt: int
+    node: str
+    outcome: str
+    at: float
+    ran: float
+    why: str
+    rule: str = ""
+
+
 class ExplanationView(View, frozen=True):
     """Reason, expected start and remedies of a waiting job: a remedy is a single change that lets it start now.
 
     ``job`` is the job itself, or the member that waits of a service, database, cron job or dag. Without a waiting task
-    the ``reason`` is empty.
+    the ``reason`` is empty. If a task runs, ``chosen`` says why its node was chosen, as far as the decision tells, and
+    ``best`` are the best nodes for it now, if it did not run yet. ``ended`` are the latest attempts that were
+    preempted, lost or failed, newest first. ``late`` says how late the job is or was.
     """
 
     job: int
@@ -360,3 +378,24 @@ class ExplanationView(View, frozen=True):
     clauses: tuple[ClauseEffect, ...] = ()
     nearest: tuple[NearNode, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+    chosen: str = ""
+    best: tuple[NodeScore, ...] = ()
+    ended: tuple[EndedView, ...] = ()
+    late: str = ""
+
+
+class GroupExplanationView(View, frozen=True):
+    """Why a group does not get more: what it ``uses`` of its quota, and the ``reasons``, the most general first."""
+
+    group: str
+    uses: str
+    reasons: tuple[Finding, ...]
+
+
+class NodeExplanationView(View, frozen=True):
+    """Why a node is empty or not fuller: the number of its ``tasks``, what is ``free`` by resource, the ``reasons``."""
+
+    node: str
+    tasks: int
+    free: dict[str, str]
+    reasons: tuple[Finding, ...]

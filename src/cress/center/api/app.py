@@ -20,6 +20,7 @@ from cress.center.api import (
     errors,
     events,
     execution,
+    explaining,
     families,
     groups,
     hold,
@@ -37,6 +38,7 @@ from cress.center.api import (
     schemas,
     secrets,
     usage,
+    what_if,
 )
 from cress.center.api import names as name_service
 from cress.center.api.context import Readers
@@ -47,6 +49,7 @@ from cress.center.keeping.audit import Audit
 from cress.center.leader.explaining import Explainer
 from cress.center.leader.failover import Failover
 from cress.center.leader.rebalancing import Planner
+from cress.center.leader.trials import Trials
 from cress.center.secrets.vault import Vault
 from cress.center.web.asgi import App
 from cress.center.web.request_rates import RequestRates
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
 # The modules with the functions that answer the calls of the table.
 ROUTES = (
     jobs,
+    explaining,
     cancel,
     hold,
     families,
@@ -79,6 +83,7 @@ ROUTES = (
     login,
     secrets,
     centers,
+    what_if,
 )
 
 
@@ -111,6 +116,7 @@ def make_app(
     app.state.failover = failover
     app.state.planner = Planner(committer)
     app.state.explainer = Explainer(committer)
+    app.state.trials = Trials(committer)
     app.state.audit = audit = audit or Audit(committer.settings.data)
     app.state.document = document
     errors.install(app)

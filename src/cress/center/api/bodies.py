@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from cress.center.api.errors import TooLarge
 from cress.model.errors import InputError
-from cress.protocol.bodies import Body, JobsBody
+from cress.protocol.bodies import Body, JobsBody, WhatIfBody
 from cress.protocol.views import View, to_json
 
 # Seconds within which a body must arrive.
@@ -40,6 +40,12 @@ class RawApplyBody(Body, frozen=True):
 
     jobs: list[msgspec.Raw]
     dry_run: bool = False
+
+
+class RawWhatIfBody(WhatIfBody, frozen=True):
+    """A ``WhatIfBody`` with jobs that are not decoded."""
+
+    jobs: list[msgspec.Raw] = msgspec.field(default_factory=list)  # type: ignore[assignment]
 
 
 async def read(request: Request, kind: type[_T], most: int = SMALL) -> _T:

@@ -26,11 +26,10 @@ from cress.center.process.turns import all_in_turns, in_turns
 from cress.center.requests.validation import placed, read_jobs
 from cress.center.secrets.checks import check_secrets
 from cress.center.views.deadlines import deadline_view, foreseen_views
-from cress.center.views.explanation import explanation_view, start_view
+from cress.center.views.explanation import start_view
 from cress.center.views.jobs import job_view, run_of, task_view, whole_job_view, with_loans
 from cress.center.views.members import attempts_of, count_of, task_of, tasks_page
 from cress.core.diagnostics.unresolved_names import remarks
-from cress.lifecycle.explaining import waiting_job
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -47,7 +46,6 @@ from cress.protocol.bodies import SignalBody
 from cress.protocol.calls import job_calls
 from cress.protocol.job_views import (
     DeadlineView,
-    ExplanationView,
     JobsPage,
     JobView,
     Submitted,
@@ -221,25 +219,6 @@ async def job(request: Request, id: Annotated[str, "a number"]) -> Response:
             break
         found = await seen_job(request, id)
     return reply(_for_caller(request, found, await whole_job_view(committer, found)))
-
-
-@router.answers(job_calls.EXPLAIN)
-async def explanation(request: Request, id: str) -> Response:
-    """Explain why a job waits, when it will start, and which single changes would let it start now."""
-    committer, found = committer_of(request), await seen_job(request, id)
-    async with committer.turns.long_answer():
-        waiting = _waiting(committer, found)
-        told = None if waiting is None else await request.app.state.explainer.explain(waiting)
-    return reply(
-        ExplanationView(job=int(id), reason="")
-        if told is None
-        else explanation_view(told, partial(sees_number, request))
-    )
-
-
-def _waiting(committer: Committer, job: AnyJob) -> int | None:
-    """Return a job that waits, or the first member that waits of a service, database, cron job or dag."""
-    return waiting_job(committer.machine, job) if isinstance(job, (LiveJob, Family)) else None
 
 
 def _listed(request: Request, job: AnyJob) -> JobView:

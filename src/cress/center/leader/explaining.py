@@ -17,12 +17,14 @@ import msgspec
 
 from cress.center.committing.committer import Committer
 from cress.center.process.forked_work import ForkedWork
+from cress.center.process.forks import Fork
 from cress.core.answers.forward import Forecast
+from cress.core.answers.placed import best_nodes
 from cress.core.scheduler import Scheduler
-from cress.lifecycle.explaining import explained
+from cress.lifecycle.explaining import explained, explained_group, explained_node
 from cress.lifecycle.machine import Machine
 from cress.model.errors import NotAccepted
-from cress.model.explanation import Explanation
+from cress.model.explanation import Explanation, GroupExplanation, NodeExplanation, NodeScore
 
 FILE = "explanation.new"
 # Seconds that all runs forward of one explanation may take together.
@@ -30,7 +32,10 @@ PATIENCE = 2.0
 
 _T = TypeVar("_T")
 _encode = msgspec.msgpack.Encoder().encode
-_decode: Callable[[memoryview], Explanation | None] = msgspec.msgpack.Decoder(Explanation | None).decode
+_WAITING: Callable[[memoryview], Explanation | None] = msgspec.msgpack.Decoder(Explanation | None).decode
+_GROUP: Callable[[memoryview], GroupExplanation | None] = msgspec.msgpack.Decoder(GroupExplanation | None).decode
+_NODE: Callable[[memoryview], NodeExplanation] = msgspec.msgpack.Decoder(NodeExplanation).decode
+_PLACED: Callable[[memoryview], tuple[NodeScore, ...]] = msgspec.msgpack.Decoder(tuple[NodeScore, ...]).decode
 
 
 class Explainer:
@@ -42,17 +47,34 @@ class Explainer:
 
     async def explain(self, number: int) -> Explanation | None:
         """Return the explanation of a job; ``None`` if no task of it waits. Raises NotAccepted if it cannot be made."""
+        return await self._ask(lambda machine: explained(machine, number, Forks(machine.core)), _WAITING)
+
+    async def group(self, name: str) -> GroupExplanation | None:
+        """Return why a group does not get more; ``None`` if there is no such group. Raises NotAccepted."""
+        return await self._ask(partial(explained_group, name=name), _GROUP)
+
+    async def node(self, name: str) -> NodeExplanation:
+        """Return why a node, which must be known, is not fuller. Raises NotAccepted."""
+        return await self._ask(partial(explained_node, name=name), _NODE)
+
+    async def placed(self, attempt: int) -> tuple[NodeScore, ...]:
+        """Return the best nodes for the task of a running attempt. Raises NotAccepted."""
+        center = os.getpid()
+
+        def work(machine: Machine) -> tuple[NodeScore, ...]:
+            # It changes the scheduler, so it must not run in the center itself.
+            return best_nodes(machine.core, attempt) if os.getpid() != center else ()
+
+        return await self._ask(work, _PLACED)
+
+    async def _ask(self, ask: Callable[[Machine], _T], decode: Callable[[memoryview], _T]) -> _T:
+        machine, path = self._committer.machine, self._committer.settings.data / FILE
         async with self._turn:
-            path = self._committer.settings.data / FILE
-            work = ForkedWork(partial(_explained, self._committer.machine, number), path, "an explanation")
+            work = ForkedWork(lambda: _encode(ask(machine)), path, "an explanation")
             data = await asyncio.to_thread(work.result)
         if data is None:
             raise NotAccepted("the explanation could not be made; see the center's log", hint="try again")
-        return _decode(data)
-
-
-def _explained(machine: Machine, number: int) -> bytes:
-    return _encode(explained(machine, number, Forks(machine.core)))
+        return decode(data)
 
 
 class Forks:
@@ -75,16 +97,5 @@ class Forks:
         return time.monotonic() < self._until
 
     def _in_a_fork(self, trial: Callable[[Scheduler], _T], kind: type[_T]) -> _T | None:
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if not pid:
-            # No destructor of this process may run a second time.
-            try:
-                os.write(writing, _encode(trial(self._core)))
-            finally:
-                os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as pipe:
-            data = pipe.read()
-        os.waitpid(pid, 0)
+        data = Fork(lambda: _encode(trial(self._core))).result()
         return msgspec.msgpack.decode(data, type=kind) if data else None

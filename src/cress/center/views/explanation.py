@@ -5,9 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cress.center.access.redaction import redacted
-from cress.model.explanation import ExpectedStart, Explanation, Remedy
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import AnyJob, id_of
+from cress.lifecycle.jobs.reasons import lasting
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
+from cress.model.explanation import ExpectedStart, Explanation, Finding, Remedy
+from cress.model.records import JobRecord
 from cress.model.times import SECOND
 from cress.protocol.job_views import ExpectedStartView, ExplanationView
+
+
+def findings(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return reasons without the jobs that their reader does not see."""
+    return tuple(Finding(one.kind, redacted(one.text)) for one in found)
+
+
+def late_by(committer: Committer, job: AnyJob) -> str:
+    """Return how late a job ended, or is; empty if it is not late or has no deadline."""
+    spec = job.job if isinstance(job, (LiveJob, Family)) else None
+    run = committer.run(id_of(job))
+    deadline = spec.deadline if spec is not None else run.deadline if run is not None else 0
+    ended = job.ended if isinstance(job, JobRecord) else 0
+    over = (ended or committer.clock.utc()) - deadline
+    if not deadline or over <= 0:
+        return ""
+    said = f"{'it ended' if ended else 'it is'} {lasting(over)} after its deadline"
+    if not job.started:
+        return f"{said}; it has not started since its submission"
+    waited, ran = job.started - job.submitted, (ended or committer.clock.utc()) - job.started
+    return (
+        f"{said}: it waited for {lasting(waited)}, and {'took' if ended else 'has taken'} {lasting(ran)} from its start"
+    )
 
 
 def explanation_view(found: Explanation, sees: Callable[[int], bool]) -> ExplanationView:

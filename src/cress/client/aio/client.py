@@ -26,6 +26,7 @@ from cress.protocol.cluster_views import NodeView, PlaceView, StateView
 from cress.protocol.job_views import AppliedJob, JobView, Submitted
 from cress.protocol.lease_views import LicenceView, PlanView, ReservationView, RoundView
 from cress.protocol.queries import JobsQuery
+from cress.protocol.trial_views import ConsequencesView
 
 R = TypeVar("R")
 # Seconds for which a center may be away.
@@ -102,6 +103,20 @@ class AsyncClient:
         Raises ``Refused``.
         """
         return await operations.check(several(jobs), self.patient)
+
+    async def plan(self, jobs: JobLike | Sequence[JobLike], *, seconds: float = 20.0) -> ConsequencesView:
+        """Return where and when jobs would start, whom they would preempt, and what would wait longer; store nothing.
+
+        ``seconds`` bound the computation. Raises ``Refused``.
+        """
+        return await operations.plan(several(jobs), seconds, self.patient)
+
+    async def what_if(self, *, seconds: float = 20.0, **change: Unpack[calls.ChangeKeys]) -> ConsequencesView:
+        """Return what a change would do to running and waiting work (docs/plan.md); store nothing.
+
+        ``seconds`` bound the computation. Raises ``Refused``.
+        """
+        return await self.patient.ask(calls.what_if(change, seconds))
 
     async def apply(
         self,

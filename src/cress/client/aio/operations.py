@@ -21,6 +21,7 @@ from cress.protocol.cluster_views import NodeView
 from cress.protocol.job_views import AppliedJob, AttemptView, JobView, Submitted, TaskView
 from cress.protocol.logs import Piece
 from cress.protocol.queries import JobsQuery, TasksQuery
+from cress.protocol.trial_views import ConsequencesView
 
 # Seconds that the center may wait for the end of a job; it answers as soon as the job ends.
 LONG_WAIT = 20.0
@@ -64,6 +65,13 @@ async def check(jobs: Sequence[JobFile | Mapping[str, object]], center: AsyncPat
     """Return the answer that a submit would get, and store nothing."""
     page = await center.ask(calls.submit([mapping_of(job) for job in jobs], dry_run=True))
     return list(page.jobs)
+
+
+async def plan(
+    jobs: Sequence[JobFile | Mapping[str, object]], seconds: float, center: AsyncPatientHttp
+) -> ConsequencesView:
+    """Return what a submit would do, and store nothing."""
+    return await center.ask(calls.what_if({"jobs": [mapping_of(job) for job in jobs]}, seconds))
 
 
 async def wait(id: int, timeout: float | None, center: AsyncPatientHttp) -> JobView:

@@ -27,6 +27,7 @@ from cress.protocol.cluster_views import NodeView, PlaceView, StateView
 from cress.protocol.job_views import AppliedJob, JobView, Submitted
 from cress.protocol.lease_views import LicenceView, PlanView, ReservationView, RoundView
 from cress.protocol.queries import JobsQuery
+from cress.protocol.trial_views import ConsequencesView
 
 R = TypeVar("R")
 # Seconds for which a center may be away.
@@ -103,6 +104,20 @@ class Client:
         Raises ``Refused``.
         """
         return operations.check(several(jobs), self.patient)
+
+    def plan(self, jobs: JobLike | Sequence[JobLike], *, seconds: float = 20.0) -> ConsequencesView:
+        """Return where and when jobs would start, whom they would preempt, and what would wait longer; store nothing.
+
+        ``seconds`` bound the computation. Raises ``Refused``.
+        """
+        return operations.plan(several(jobs), seconds, self.patient)
+
+    def what_if(self, *, seconds: float = 20.0, **change: Unpack[calls.ChangeKeys]) -> ConsequencesView:
+        """Return what a change would do to running and waiting work (docs/plan.md); store nothing.
+
+        ``seconds`` bound the computation. Raises ``Refused``.
+        """
+        return self.patient.ask(calls.what_if(change, seconds))
 
     def apply(
         self,

@@ -22,6 +22,7 @@ from cress.protocol.cluster_views import NodeView
 from cress.protocol.job_views import AppliedJob, AttemptView, JobView, Submitted, TaskView
 from cress.protocol.logs import Piece
 from cress.protocol.queries import JobsQuery, TasksQuery
+from cress.protocol.trial_views import ConsequencesView
 
 # Seconds that the center may wait for the end of a job; it answers as soon as the job ends.
 LONG_WAIT = 20.0
@@ -65,6 +66,11 @@ def check(jobs: Sequence[JobFile | Mapping[str, object]], center: PatientHttp) -
     """Return the answer that a submit would get, and store nothing."""
     page = center.ask(calls.submit([mapping_of(job) for job in jobs], dry_run=True))
     return list(page.jobs)
+
+
+def plan(jobs: Sequence[JobFile | Mapping[str, object]], seconds: float, center: PatientHttp) -> ConsequencesView:
+    """Return what a submit would do, and store nothing."""
+    return center.ask(calls.what_if({"jobs": [mapping_of(job) for job in jobs]}, seconds))
 
 
 def wait(id: int, timeout: float | None, center: PatientHttp) -> JobView:

@@ -7,17 +7,19 @@ run, and submitted anew with the change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from cress.core.answers.fewest import most_that_fits
+from cress.core.answers.prospects import Prospects
 from cress.core.books import Books
 from cress.core.diagnostics.amounts import say_amount
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import USABLE
+from cress.core.kernels.holding import FREE, USABLE
 from cress.core.scheduler import Scheduler
 from cress.language.clauses import brief
 from cress.language.parser import parse_requirement
@@ -42,6 +44,8 @@ from cress.model.units import format_amount, format_duration
 
 # The number of running jobs, and of closed nodes, of which each is tried.
 MOST_JOBS, MOST_NODES = 5, 3
+# The running jobs, by their expected ends, among which those are found.
+MOST_LOOKED = 200
 _MEBI = 2**20
 # Kinds of which the first change that helps makes the others needless.
 _SMALLEST_ONLY = frozenset({"time_limit", "node", "end"})
@@ -66,13 +70,17 @@ class Counterfactual(msgspec.Struct, frozen=True):
 
 def changes_for(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     """Yield the changes worth a trial for the next unit of a waiting job, by kind."""
+    prospects = Prospects(core, job)
     yield from _of_the_order(core, job)
-    yield from _of_amounts(core, job)
-    yield from _of_clauses(core, job)
-    yield from _of_the_limit(core, job)
-    yield from _of_groups(core, job)
-    yield from _of_nodes(core, job)
-    yield from _of_ends(core, job)
+    if prospects.may_change:
+        yield from _of_amounts(core, job)
+        yield from _of_clauses(core, job)
+        if prospects.has_room:
+            yield from _of_the_limit(core, job)
+    if prospects.has_room:
+        yield from _of_groups(core, job)
+    yield from _of_nodes(core, job, prospects)
+    yield from _of_ends(core, job, prospects)
 
 
 def holds(core: Scheduler, change: Counterfactual) -> bool:
@@ -185,7 +193,7 @@ def _of_groups(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
         yield Counterfactual("quota", text, (GroupsApplied(groups),), job.job.id)
 
 
-def _of_nodes(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+def _of_nodes(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Counterfactual]:
     cluster, number = core.cluster, job.job.id
     if job.job.licences:
         counts = dict(core.relations.licences.counts)
@@ -202,6 +210,8 @@ def _of_nodes(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
             "uncordon", f"if node {name} took new tasks again (cress nodes uncordon {name})", (event,), number
         )
     for f in _kinds_of_nodes(core):
+        if not prospects.with_node(cluster.capacity_of(f)):
+            continue
         name = cluster.names[f]
         another = msgspec.structs.replace(cluster.specs[f], name=f"another-{name}")
         yield Counterfactual("node", f"with one more node like {name}", (NodeAdded(another),), number)
@@ -209,19 +219,30 @@ def _of_nodes(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
 
 def _kinds_of_nodes(core: Books) -> Iterable[int]:
     """Return one node for each capacity, the smallest first."""
-    cluster = core.cluster
-    first = {cluster.capacity_of(f): f for f in reversed(range(cluster.node_count)) if not cluster.lost[f]}
-    return [first[capacity] for capacity in sorted(first)][:MOST_NODES]
+    cluster, k = core.cluster, core.cluster.k_count
+    there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
+    capacities = cluster.nodes[there, FREE + k : FREE + 2 * k]
+    # The rows are sorted, and each has the first node of its capacity.
+    _, first = np.unique(capacities, axis=0, return_index=True)
+    found: list[int] = there[first[:MOST_NODES]].tolist()
+    return found
 
 
-def _of_ends(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
+def _of_ends(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Counterfactual]:
     """Yield the end of one running job, the next ones to end first."""
     ends: dict[int, int] = {}
     for attempt in core.attempts.values():
-        if attempt.job is not job:
-            ends[attempt.job.job.id] = max(ends.get(attempt.job.job.id, 0), attempt.expected)
-    for number in sorted(ends, key=lambda number: (ends[number], number))[:MOST_JOBS]:
+        if (other := attempt.job) is not job:
+            number = other.job.id
+            ends[number] = max(ends.get(number, 0), attempt.expected)
+    tried = 0
+    for _, number in nsmallest(MOST_LOOKED, ((end, number) for number, end in ends.items())):
         other = core.jobs[number]
+        if tried == MOST_JOBS:
+            break
+        if not prospects.with_end(other.attempts.values()):
+            continue
+        tried += 1
         events: list[Event] = [*map(TaskEnded, other.attempts)]
         if other.waiting:
             events = [JobHeld(number, held=True), *events]

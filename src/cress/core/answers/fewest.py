@@ -7,8 +7,10 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import FREE
+from cress.core.placing.constraints import Wants
 from cress.core.placing.together import Asked, copies_of
 from cress.core.tables.arrays import Ints
+from cress.model.resources import ResourceVector
 
 
 def most_that_fits(core: Books, job: JobEntry, dimension: int) -> int | None:
@@ -34,3 +36,30 @@ def most_that_fits(core: Books, job: JobEntry, dimension: int) -> int | None:
 
 
 _NO_CAPS: Ints = np.zeros(0, np.int64)
+
+
+def most_that_ever_fits(core: Books, request: ResourceVector, wants: Wants) -> tuple[tuple[str, int], ...]:
+    """Return, for each dimension whose reduction alone would let a task fit an empty node, its name and the most of
+    it; devices and lasting clauses count.
+    """
+    cluster, k = core.cluster, core.cluster.k_count
+    there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
+    capacities = cluster.nodes[there, FREE + k : FREE + 2 * k]
+    small = capacities < np.array(request, np.int64)
+    found = []
+    for i, name in enumerate(core.dimensions.names):
+        # Only this dimension is too small there.
+        only = small[:, i] & (small.sum(axis=1) == 1)
+        most = int(capacities[only, i].max(initial=0))
+        if most and core.fit.ever_fits((*request[:i], most, *request[i + 1 :]), wants):
+            found.append((name, most))
+    return tuple(found)
+
+
+def most_tasks_when_empty(core: Books, request: ResourceVector, tasks: int, wants: Wants) -> int:
+    """Return the most tasks of a gang that all nodes together could hold when they are empty; 0 if not even one."""
+    low, high = 0, tasks
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if core.fit.holds_when_empty(request, middle, wants) else (low, middle)
+    return low

@@ -10,6 +10,7 @@ import numpy as np
 
 from cress.core.admission import check_job as check_amounts
 from cress.core.admission import check_licences
+from cress.core.answers.fewest import most_tasks_when_empty, most_that_ever_fits
 from cress.core.diagnostics.amounts import say_amount, say_room, ways_out
 from cress.core.diagnostics.sentences import too_few
 from cress.core.diagnostics.short_parts import named, never_part
@@ -319,6 +320,11 @@ def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
     if not core.books.fit.ever_fits(job.request):
         what = "one task is larger than every node"
+        if less := most_that_ever_fits(core.books, job.request, wants):
+            amounts = " or ".join(
+                f"{name} of at most {format_amount(most, core.dimensions.measure(name))}" for name, most in less
+            )
+            hint = f"with {amounts} it fits; {hint}"
         if by_devices := _by_devices(context, job):
             what, hint = by_devices
     elif few := context.core.relations.licences.never(wants.licences):
@@ -334,6 +340,8 @@ def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
             constraints = constraints_of(job, core.dimensions)
             least = (constraints.least if constraints is not None else 0) or job.tasks
             if not texts or not core.books.fit.holds_when_empty(job.request, min(job.tasks, least)):
+                most = most_tasks_when_empty(core.books, job.request, job.tasks, wants)
+                hint = f"with at most {most:,} tasks it fits; {hint}" if most else hint
                 return NotAccepted(f"all nodes together are too small for the gang{with_}", hint=hint, field=field)
             what = f"the nodes that satisfy {' and '.join(texts)} are together too small for the gang{with_}"
         clauses = [clause for clause in wants.hard if str(clause) in texts]

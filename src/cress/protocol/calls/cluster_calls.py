@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.protocol.bodies import ConfigBody, CordonBody, DrainBody, GroupBody, GroupsBody, NodeSettingsBody
+from cress.protocol.bodies import (
+    ConfigBody,
+    CordonBody,
+    DrainBody,
+    GroupBody,
+    GroupsBody,
+    NodeSettingsBody,
+    WhatIfBody,
+)
 from cress.protocol.calls.row import CallRow
 from cress.protocol.centers import CentersPage, HandedOver, HistoryRowsView
 from cress.protocol.cluster_views import (
@@ -24,6 +32,7 @@ from cress.protocol.cluster_views import (
     StateView,
     UsagePage,
 )
+from cress.protocol.job_views import GroupExplanationView, NodeExplanationView
 from cress.protocol.queries import (
     DryRunQuery,
     EfficiencyQuery,
@@ -35,6 +44,7 @@ from cress.protocol.queries import (
     UsageQuery,
 )
 from cress.protocol.rights import Action
+from cress.protocol.trial_views import ConsequencesView
 
 GROUPS = CallRow(
     "GET",
@@ -74,6 +84,15 @@ SET_GROUP = CallRow(
         "changes. Administrators of the group may change its limits and `Submit`"
     ),
 )
+EXPLAIN_GROUP = CallRow(
+    "GET",
+    "/v1/groups/{name}/explanation",
+    GroupExplanationView,
+    about=(
+        "why the group does not get more: what it `uses` of its quota, and the `reasons`: bounds, cooling-off, quota, "
+        "and what its waiting jobs wait for"
+    ),
+)
 CONFIG = CallRow(
     "GET",
     "/v1/config",
@@ -109,6 +128,20 @@ CONFIG_REVISION = CallRow(
     "/v1/config/history/{number}",
     RevisionView,
     about="one revision, with its `text`",
+)
+WHAT_IF = CallRow(
+    "POST",
+    "/v1/what-if",
+    ConsequencesView,
+    body=WhatIfBody,
+    shown='{"jobs": [{…}], "remove_nodes": ["n1"], "add_nodes": ["10x<16, 64G>"], "options": {"preemption": "off"}}',
+    needs=Action.SUBMIT,
+    about=(
+        "what a change would do ([plan.md](plan.md)): a copy of the cluster runs forward in virtual time with it and "
+        "without it, until the jobs that wait now have ended. `before` and `after` are the two courses, `shifts` the "
+        "waiting jobs that start at another time, `stopped` the tasks that are stopped, `jobs` the start, end and "
+        "nodes of the jobs of the change. Nothing is stored"
+    ),
 )
 CENTERS = CallRow(
     "GET",
@@ -162,6 +195,15 @@ NODE = CallRow(
         "one node, also with its running `tasks`, their ports and devices, its [`devices`](#devices-and-load) one "
         "by one, its paths of [`data`](data.md), the foreign ports in `ports_seen`, and the missing limits in "
         "`unlimited`, as [sentences](containers.md#limits)"
+    ),
+)
+EXPLAIN_NODE = CallRow(
+    "GET",
+    "/v1/nodes/{name}/explanation",
+    NodeExplanationView,
+    about=(
+        "why the node is empty or not fuller: its `tasks`, what is `free`, and the `reasons`: closed, kept free for a "
+        "job or a reservation, or why the waiting jobs are not there"
     ),
 )
 CORDON = CallRow(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from cress.core.answers.preempted import rule_of
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import (
     Cancel,
@@ -32,6 +33,7 @@ from cress.lifecycle.inputs import (
 from cress.lifecycle.jobs.reasons import lasting
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.rows import LiveAttempt
+from cress.model.decisions import Preempt
 from cress.model.events import AdvanceReservationRemoved, AdvanceReserved, GroupsApplied, LicencesSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import JobType
@@ -250,6 +252,11 @@ def _of_job(
 
 
 def _of_tasks(machine: Machine, step: StepResult, groups: _Groups) -> Iterator[EventView]:
+    for fact in machine.told:
+        attempt = machine.attempts.get(fact.attempt) if isinstance(fact, Preempt) else None
+        if isinstance(fact, Preempt) and attempt is not None:
+            told = f"for job {fact.by}: {rule_of(machine.core.books, fact)}"
+            yield _of_task("task.preempted", machine.utc, fact.attempt, attempt, groups, text=told)
     for record in step.attempts:
         yield _of_task(
             "task.ended",

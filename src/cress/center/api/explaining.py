@@ -1,0 +1,91 @@
+"""Explanations: why a job waits, runs here or ended early, why a group gets no more, why a node is not fuller."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+from fastapi import Request, Response
+
+from cress.center.api.bodies import reply
+from cress.center.api.context import committer_of, seen_job, sees_number
+from cress.center.api.nodes import known_node
+from cress.center.api.routes import Routes
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import AnyJob
+from cress.center.leader.explaining import Explainer
+from cress.center.views.explanation import explanation_view, findings, late_by
+from cress.center.views.history_of_attempts import ended_views
+from cress.center.views.jobs import why_chosen
+from cress.center.views.members import attempts_of
+from cress.lifecycle.explaining import waiting_job
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
+from cress.model.errors import InputError
+from cress.model.explanation import NodeScore
+from cress.model.job import JobType
+from cress.model.units import one_of
+from cress.protocol.calls import cluster_calls, job_calls
+from cress.protocol.job_views import ExplanationView, GroupExplanationView, NodeExplanationView
+
+router = Routes()
+
+# Families whose tasks are jobs with numbers of their own.
+_WITHOUT_TASKS = (JobType.CRON.value, JobType.DAG.value)
+
+
+@router.answers(job_calls.EXPLAIN)
+async def job(request: Request, id: str) -> Response:
+    """Explain why a job waits and what would change that, why it runs where it runs, and why attempts ended early."""
+    committer, found = committer_of(request), await seen_job(request, id)
+    explainer: Explainer = request.app.state.explainer
+    async with committer.turns.long_answer():
+        waiting = waiting_job(committer.machine, found) if isinstance(found, (LiveJob, Family)) else None
+        told = None if waiting is None else await explainer.explain(waiting)
+        view = (
+            ExplanationView(job=int(id), reason="")
+            if told is None
+            else explanation_view(told, partial(sees_number, request))
+        )
+        view = await _with_tasks(committer, explainer, found, view)
+    return reply(view)
+
+
+async def _with_tasks(
+    committer: Committer, explainer: Explainer, job: AnyJob, view: ExplanationView
+) -> ExplanationView:
+    """Return the view with what is to be said about running and ended attempts."""
+    kind = job.job.type.value if isinstance(job, (LiveJob, Family)) else job.type
+    if kind in _WITHOUT_TASKS and not isinstance(job, LiveJob):
+        return view
+    running = [attempt for attempt in attempts_of(committer, job, None) if not attempt.halted]
+    chosen, best = "", tuple[NodeScore, ...]()
+    if running:
+        chosen = why_chosen(running[0].chosen, running[0].kept)
+        best = await explainer.placed(running[0].id)
+    ended = await ended_views(committer, job)
+    return msgspec.structs.replace(view, chosen=chosen, best=best, ended=ended, late=late_by(committer, job))
+
+
+@router.answers(cluster_calls.EXPLAIN_GROUP)
+async def group(request: Request, name: str) -> Response:
+    """Explain why a group does not get more: bounds, cooling-off, quota, and what its waiting jobs wait for."""
+    committer = committer_of(request)
+    async with committer.turns.long_answer():
+        found = await request.app.state.explainer.group(name)
+    if found is None:
+        groups = committer.machine.core.groups
+        known = (*groups.by_name, *groups.tree.inner)
+        raise InputError(f"there is no group {name[:40]!r}", hint=one_of(name, known))
+    return reply(GroupExplanationView(group=found.group, uses=found.uses, reasons=findings(found.reasons)))
+
+
+@router.answers(cluster_calls.EXPLAIN_NODE)
+async def node(request: Request, name: str) -> Response:
+    """Explain why a node is empty or not fuller."""
+    committer = committer_of(request)
+    known_node(committer, name)
+    async with committer.turns.long_answer():
+        found = await request.app.state.explainer.node(name)
+    view = NodeExplanationView(node=name, tasks=found.tasks, free=found.free, reasons=findings(found.reasons))
+    return reply(view)

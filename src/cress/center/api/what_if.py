@@ -1,0 +1,75 @@
+"""The call that tells what a change would do: a trial on a copy, of which nothing is stored."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import Request, Response
+
+from cress.center.access.guard import MOST_BODY
+from cress.center.api.bodies import RawWhatIfBody, decoded, decoded_jobs, receive, reply
+from cress.center.api.context import committer_of, sees_number, user_of
+from cress.center.api.groups import checked_moves
+from cress.center.api.jobs import checked_body, known_states
+from cress.center.api.routes import Routes
+from cress.center.files.group_file import checked_quotas
+from cress.center.requests import what_if
+from cress.center.requests.validation import placed, read_jobs
+from cress.center.views.consequences import consequences_view
+from cress.lifecycle.inputs import Input, Submit
+from cress.model.errors import InputError
+from cress.model.groups.conf import ParsedGroups, parse_groups
+from cress.model.job import Job
+from cress.model.jobfile.job import JobSpec
+from cress.model.resources import Dimensions
+from cress.protocol.calls import cluster_calls
+
+MOST_FILE = 1_000
+
+router = Routes()
+
+
+@router.answers(cluster_calls.WHAT_IF)
+async def consequences(request: Request) -> Response:
+    """Return what a change would do to running and waiting work, if nothing else is submitted.
+
+    A copy of the cluster runs forward with the change and without it. Nothing is stored.
+    """
+    committer, user = committer_of(request), user_of(request)
+    data = await receive(request, MOST_BODY)
+    machine = committer.machine
+    accounting = machine.core.options.accounting
+
+    def checked(dimensions: Dimensions) -> tuple[RawWhatIfBody, list[JobSpec], tuple[Job, ...], ParsedGroups | None]:
+        body = decoded(data, RawWhatIfBody)
+        specs, jobs = list[JobSpec](), tuple[Job, ...]()
+        if body.jobs:
+            accounts, zone = committer.settings.run_as, committer.machine.core.groups.cluster_zone
+            entries = decoded_jobs(body.jobs)
+            specs, jobs = read_jobs(entries, dimensions=dimensions, user=user, accounts=accounts, zone=zone)
+        if body.groups is None:
+            return body, specs, jobs, None
+        file = body.file[:MOST_FILE] or "Group.conf"
+        return body, specs, jobs, parse_groups(body.groups, dimensions=dimensions, file=file, accounting=accounting)
+
+    async with committer.turns.of_user(user, len(data)):
+        body, specs, jobs, groups = await checked_body(committer, len(data), checked)
+        known = await known_states(request, jobs)
+        moves = () if groups is None else checked_moves(committer, body.moves, groups)
+        notes: tuple[str, ...] = ()
+        if groups is not None:
+            notes = tuple(map(str, (*groups.notes, *checked_quotas(machine, groups, accounting))))
+        change: list[Input] = [
+            *what_if.added(machine, body.add_nodes),
+            *what_if.removed(machine, body.remove_nodes),
+            *what_if.drained(machine, body.drain),
+            *what_if.configured(committer, body.options, body.licences, groups, moves),
+        ]
+        if jobs:
+            change.append(Submit(jobs=jobs, known=known))
+        async with committer.turns.long_answer():
+            try:
+                found = await request.app.state.trials.consequences(change, body.seconds)
+            except InputError as error:
+                raise placed(error, specs) from None
+    return reply(consequences_view(found, partial(sees_number, request), notes))

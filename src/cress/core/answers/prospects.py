@@ -1,0 +1,77 @@
+"""Necessary conditions for a start, by which changes that cannot help are left out without a trial.
+
+Each trial costs a fork. What passes here is tried nevertheless, so a condition may be too weak, but never too strong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.jobs import Attempt, JobEntry
+from cress.core.kernels.holding import FREE
+from cress.model.resources import ResourceVector
+
+
+class Prospects:
+    """The room for the next unit of a waiting job, and the unit that its group offers before it."""
+
+    def __init__(self, core: Books, job: JobEntry) -> None:
+        self._core = core
+        self._job = job
+        # Parts, companions and leases make room in ways that amounts do not show.
+        self._simple = not (job.job.parts or job.companions or core.pool.leases)
+        self._room = core.fit.copies_free(job.shape) if self._simple else 0
+        group, policy = job.group, job.group.policy
+        first = group.offered if group.visited == core.pass_number else None
+        in_order = policy.keeps_order and not policy.offers_more and not policy.overtakes
+        # A unit that must start before it, since its group keeps the order of submission.
+        self._first = first if in_order and job.queued and first is not job else None
+
+    @property
+    def has_room(self) -> bool:
+        """True if a change that makes no room could help."""
+        return not self._simple or self._room >= self._job.shape.size
+
+    @property
+    def may_change(self) -> bool:
+        """True if the job could start in its group, submitted anew with a change; the first unit does not start now."""
+        return self._first is None
+
+    def with_node(self, capacity: ResourceVector) -> bool:
+        """Return True if one more node of this capacity could help."""
+        request = self._job.job.request
+        copies = min((has // asked for has, asked in zip(capacity, request, strict=True) if asked), default=2**31)
+        return self._with(copies)
+
+    def with_end(self, attempts: Iterable[Attempt]) -> bool:
+        """Return True if the end of these attempts could help."""
+        if self.has_room:
+            # It waits for something else, which may end with them.
+            return True
+        core, k = self._core, self._core.cluster.k_count
+        request = np.array(self._job.job.request, np.int64)
+        asked = request > 0
+        gained = 0
+        nodes = {attempt.node for attempt in attempts}
+        freed = {f: np.zeros(k, np.int64) for f in nodes}
+        for attempt in attempts:
+            freed[attempt.node] += np.array(attempt.amounts, np.int64)
+        for f in nodes:
+            free = core.cluster.nodes[f, FREE : FREE + k].astype(np.int64)
+            before, after = (
+                int((row[asked] // request[asked]).min(initial=2**31)) for row in (np.maximum(free, 0), free + freed[f])
+            )
+            gained += max(0, after - before)
+        return self._with(gained)
+
+    def _with(self, copies: int) -> bool:
+        """Return True if so many copies more could let the unit start."""
+        if not self._simple:
+            return True
+        size, room = self._job.shape.size, self._room + copies
+        # A unit of the same shape that is first takes its part of the room.
+        ahead = size if self._first is not None and self._first.shape is self._job.shape else 0
+        return room >= size + ahead
