@@ -30,6 +30,7 @@ from cress.cli import (
     logs,
     nodes,
     rebalance,
+    replay,
     reservations,
     resolve,
     run,
@@ -63,7 +64,7 @@ class InOrder(TyperGroup):
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
         "rebalance reserve reservations leases licences status events usage login logout whoami token secret "
         "users audit config up center executor join tls store demo "
-        "simulate".split()
+        "simulate size replay".split()
     )  # a verb that is missing here comes last
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -171,6 +172,7 @@ app.add_typer(store.app, name="store")
 app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG)(simulate.simulate)
 app.command(epilog=size.EPILOG)(size.size)
+app.command(epilog=replay.EPILOG)(replay.replay)
 
 
 def main() -> None:
