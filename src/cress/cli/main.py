@@ -170,7 +170,7 @@ app.command(epilog=join.EPILOG)(join.join)
 app.add_typer(tls.app, name="tls")
 app.add_typer(store.app, name="store")
 app.command(epilog=demo.EPILOG)(demo.demo)
-app.command(epilog=simulate.EPILOG)(simulate.simulate)
+app.command(epilog=simulate.EPILOG, cls=simulate.Comparing)(simulate.simulate)
 app.command(epilog=size.EPILOG)(size.size)
 app.command(epilog=replay.EPILOG)(replay.replay)
 

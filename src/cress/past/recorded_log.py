@@ -13,6 +13,15 @@ HINT = f"the data directory of a center, its folder {EVENTS}, or a file NUMBER{S
 
 
 @dataclass(frozen=True)
+class Span:
+    """A part of a log, from ``since`` to ``until`` (µs of the wall clock, excluded); ``anonymise``: with pseudonyms."""
+
+    since: int = 0
+    until: int | None = None
+    anonymise: bool = False
+
+
+@dataclass(frozen=True)
 class Gap:
     """Records that are in no file: after ``last`` the log continues at ``first``, with the state in ``file``.
 

@@ -5,7 +5,6 @@ Only the facts of the core are read: jobs as they were submitted, starts and end
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -167,13 +166,13 @@ class _Reader:
                 self._start(number, attempt.job, attempt.task, attempt.node, attempt.placed)
         for name, family in ((family.job.name, family) for family in tables.families.values()):
             work.families[family.job.id] = name
+        there = {name for name, index in core.cluster.index.items() if not core.cluster.lost[index]}
         for name, node in tables.nodes.items():
-            if core.cluster.has(name) if hasattr(core.cluster, "has") else True:
+            if name in there:
                 known = work.nodes.setdefault(name, RecordedNode(node.node))
-                if not known.spans or known.spans[-1][1] is not None:
-                    known.spans.append((utc, None))
-                if node.cordoned and (not known.cordons or known.cordons[-1][1] is not None):
-                    known.cordons.append((utc, None))
+                _open(known.spans, utc)
+                if node.closed:
+                    _open(known.cordons, utc)
 
     def take(self, record: Record) -> None:
         """Take in the facts of a record."""
@@ -235,8 +234,7 @@ class _Reader:
         node = fact.node
         known = self.work.nodes.setdefault(node.name, RecordedNode(node))
         known.node = node
-        if not known.spans or known.spans[-1][1] is not None:
-            known.spans.append((utc, None))
+        _open(known.spans, utc)
 
     def _lost(self, fact: NodeLost, utc: int) -> None:
         known = self.work.nodes.get(fact.name)
@@ -254,8 +252,8 @@ class _Reader:
             return
         if not fact.cordoned:
             _close(known.cordons, utc)
-        elif not known.cordons or known.cordons[-1][1] is not None:
-            known.cordons.append((utc, None))
+        else:
+            _open(known.cordons, utc)
 
     def _grouped(self, fact: GroupsApplied, _: int) -> None:
         if fact.groups != self.work.groups:
@@ -293,12 +291,13 @@ _TAKE = {
 }
 
 
+def _open(spans: list[tuple[int, int | None]], utc: int) -> None:
+    """Begin a span, unless one is open."""
+    if not spans or spans[-1][1] is not None:
+        spans.append((utc, None))
+
+
 def _close(spans: list[tuple[int, int | None]], utc: int) -> None:
     """End the last span, if it is open."""
     if spans and spans[-1][1] is None:
         spans[-1] = (spans[-1][0], utc)
-
-
-def names_in(jobs: Iterable[RecordedJob]) -> set[str]:
-    """Return the names of jobs, applications and workloads."""
-    return {name for job in jobs for name in (job.job.name, job.job.application, job.job.workload) if name}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cress.model.options import Options
+from cress.past.recorded_log import Span
 from cress.simulator.direct import TOGETHER
 from cress.simulator.groups import PolicyChoice
 from cress.simulator.measures import Analysis, MeasuredRun
@@ -17,7 +18,10 @@ REQUESTED, EXACT, PREDICTED = "requested", "exact", "predicted"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The arguments of a simulation, as given."""
+    """The arguments of a simulation, as given.
+
+    ``span`` is the part of an event log to simulate; ``None``: all of it.
+    """
 
     trace: str
     out: Path
@@ -34,6 +38,7 @@ class Request:
     seed: int = 1
     check: bool = False
     attempts: bool = False
+    span: Span | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
