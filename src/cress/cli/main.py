@@ -41,6 +41,7 @@ from cress.cli import (
     size,
     status,
     store,
+    story,
     submit,
     tls,
     tokens,
@@ -62,7 +63,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "rebalance reserve reservations leases licences status events usage login logout whoami token secret "
+        "rebalance reserve reservations leases licences status events story usage login logout whoami token secret "
         "users audit config up center executor join tls store demo "
         "simulate size replay".split()
     )  # a verb that is missing here comes last
@@ -173,6 +174,7 @@ app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG, cls=simulate.Comparing)(simulate.simulate)
 app.command(epilog=size.EPILOG)(size.size)
 app.command(epilog=replay.EPILOG)(replay.replay)
+app.command(epilog=story.EPILOG)(story.story)
 
 
 def main() -> None:

@@ -145,9 +145,7 @@ def simulate(
     ] = "",
     history: Annotated[
         str,
-        typer.Option(
-            metavar="DURATION", help="For an event log: only this time until now, such as 30d."
-        ),
+        typer.Option(metavar="DURATION", help="For an event log: only this time until now, such as 30d."),
     ] = "",
     since: Annotated[str, typer.Option("--from", metavar="TIME", help="For an event log: begin of the time.")] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="For an event log: end of the time.")] = "",
@@ -283,7 +281,9 @@ def _trace(trace: str, history: str) -> str:
     """Return the trace; with ``--history`` it is by default the data directory of the center here."""
     if trace or not history:
         if not trace:
-            raise InputError("Missing argument 'TRACE'.", hint="a file, or --history 30d for the log of the center here")
+            raise InputError(
+                "Missing argument 'TRACE'.", hint="a file, or --history 30d for the log of the center here"
+            )
         return trace
     from cress.client.config import data_directory
 

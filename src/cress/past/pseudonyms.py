@@ -51,7 +51,9 @@ def anonymised(work: RecordedWork) -> RecordedWork:
         names.of("node", name)
     for job in work.jobs.values():
         _note(names, job.job)
-    jobs = {number: replace(job, job=_job(names, job.job), attempts=[*job.attempts]) for number, job in work.jobs.items()}
+    jobs = {
+        number: replace(job, job=_job(names, job.job), attempts=[*job.attempts]) for number, job in work.jobs.items()
+    }
     for job in jobs.values():
         job.attempts = [replace(attempt, node=names.of("node", attempt.node)) for attempt in job.attempts]
     groups = tuple(

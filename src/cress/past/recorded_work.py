@@ -11,7 +11,8 @@ import msgspec
 
 from cress.lifecycle.facts import Configured, Widened
 from cress.lifecycle.follower import Follower
-from cress.lifecycle.record import Record, has_facts
+from cress.lifecycle.inputs import NodeJoined, Reported
+from cress.lifecycle.record import Record, has_facts, inputs_of
 from cress.model.decisions import Start
 from cress.model.errors import InputError
 from cress.model.events import (
@@ -32,6 +33,7 @@ from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.options import Options
+from cress.model.reports import Ended
 from cress.model.resources import Dimensions
 from cress.past.event_file import EventFile
 from cress.past.recorded_log import Gap, RecordedLog
@@ -140,6 +142,7 @@ class _Reader:
         self._since = since
         self._attempts: dict[int, RecordedAttempt] = {}
         self._utc = 0
+        self._ends: dict[int, int] = {}
 
     def begin(self, file: EventFile) -> None:
         """Take in the state with which a file begins."""
@@ -177,6 +180,7 @@ class _Reader:
     def take(self, record: Record) -> None:
         """Take in the facts of a record."""
         self._utc = utc = record.utc
+        self._ends = _ends(record)
         for fact in record.facts.core:
             take = _TAKE.get(type(fact))
             if take is not None:
@@ -194,7 +198,9 @@ class _Reader:
         work.until = min(self._utc, until) if until is not None else self._utc
         if self._since > work.since:
             work.since = self._since
-            gone = [number for number, job in work.jobs.items() if (job.ended or job.cancelled or work.until) < self._since]
+            gone = [
+                number for number, job in work.jobs.items() if (job.ended or job.cancelled or work.until) < self._since
+            ]
             for number in gone:
                 del work.jobs[number]
         return work
@@ -227,7 +233,7 @@ class _Reader:
     def _ended(self, fact: TaskEnded, utc: int) -> None:
         attempt = self._attempts.pop(fact.attempt, None)
         if attempt is not None:
-            attempt.ended, attempt.outcome = utc, fact.outcome
+            attempt.ended, attempt.outcome = max(self._ends.get(fact.attempt, utc), attempt.placed), fact.outcome
             attempt.again = fact.again or fact.outcome in (Outcome.PREEMPTED, Outcome.LOST)
 
     def _node(self, fact: NodeAdded | NodeChanged, utc: int) -> None:
@@ -289,6 +295,19 @@ _TAKE = {
     LicencesSet: _Reader._licences,
     RacksSet: _Reader._racks,
 }
+
+
+def _ends(record: Record) -> dict[int, int]:
+    """Return the ends (µs of the wall clock) that executors reported, by attempt: reports may come much later."""
+    if not any(isinstance(fact, TaskEnded) for fact in record.facts.core):
+        return {}
+    found = (input_ for input_ in inputs_of(record) if isinstance(input_, Reported | NodeJoined))
+    return {
+        report.attempt: min(report.at, record.utc)
+        for input_ in found
+        for report in input_.reports
+        if isinstance(report, Ended)
+    }
 
 
 def _open(spans: list[tuple[int, int | None]], utc: int) -> None:

@@ -78,7 +78,11 @@ def load_workload(
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "no such file"
         raise InputError(
-            what, hint="a file " + ", ".join(SUFFIXES) + f", the data directory of a center, `{GENERATED}`, `{FRAMEWORKS}` or `{MIXED}`", file=source
+            what,
+            hint="a file "
+            + ", ".join(SUFFIXES)
+            + f", the data directory of a center, `{GENERATED}`, `{FRAMEWORKS}` or `{MIXED}`",
+            file=source,
         )
     header = _header(path)
     for trace_format in FORMATS:
