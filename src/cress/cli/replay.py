@@ -132,11 +132,9 @@ def _counts(found: Replayed) -> list[str]:
 def _show_difference(found: Replayed) -> None:
     """Print the first difference, and the state before it."""
     import cress
-    from cress.past.state_lines import state_lines
 
-    different, before = found.difference, found.before
+    different = found.difference
     assert different is not None
-    assert before is not None
     print(f"record {different.record} ({moment(found.utc / 1e6)}, {found.file}) is decided differently:")
     facts(
         [
@@ -146,7 +144,7 @@ def _show_difference(found: Replayed) -> None:
         ]
     )
     print("the state before it:")
-    for line in state_lines(before, different):
+    for line in found.before:
         print(f"  {line}")
     if found.release != cress.__version__:
         print(f"cress {found.release} wrote the file, this is cress {cress.__version__}: decisions may have changed")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import gc
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,6 +21,7 @@ from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError
 from cress.past.event_file import EventFile
 from cress.past.recorded_log import Gap, RecordedLog
+from cress.past.state_lines import state_lines
 
 # Called with the number of the record that was decided last, and its wall clock (µs).
 Tell = Callable[[int, int], None]
@@ -27,8 +32,8 @@ class Replayed:
     """The result of a replay: counts of what was decided again and compared, and the first difference, if any.
 
     ``first`` and ``last`` are the numbers of the compared records, ``since`` and ``until`` their wall clocks (µs).
-    ``reread`` are records before which the center had read its state from the store, without a restart. ``before`` is
-    the state before the different record, in the ``file``, which ``release`` wrote.
+    ``reread`` are records before which the center had read its state from the store, without a restart. ``before``
+    tells the state before the different record, in the ``file``, which ``release`` wrote.
     """
 
     first: int = 0
@@ -45,7 +50,7 @@ class Replayed:
     files: list[Path] = field(default_factory=list)
     difference: replay.Difference | None = None
     utc: int = 0
-    before: Machine | None = None
+    before: list[str] = field(default_factory=list)
     file: Path | None = None
     release: str = ""
 
@@ -133,10 +138,50 @@ class Steps:
 def replay_log(log: RecordedLog, since: int = 0, until: int | None = None, tell: Tell | None = None) -> Replayed:
     """Decide a log again, and compare the steps from ``since`` to ``until`` (µs of the wall clock, excluded).
 
-    Stop at the first difference. Raises ``InputError`` for damaged files, and for those of a newer release.
+    Each file begins with a state, so the files are decided at the same time, by as many processes as there are
+    processors. The first difference counts. Raises ``InputError`` for damaged files, and for those of a newer release.
     """
+    files = list(log.files(since))
+    workers = min(len(files), len(os.sched_getaffinity(0)))
+    if workers < 2:
+        return _merged(files, (_replayed(file.path, since=since, until=until, tell=tell) for file in files))
+    # A fork has the compiled loops of this process.
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        one = partial(_replayed, since=since, until=until)
+        return _merged(files, pool.imap(one, [file.path for file in files]), tell)
+
+
+def _merged(files: Sequence[EventFile], parts: Iterator[Replayed], tell: Tell | None = None) -> Replayed:
+    """Return the results of files in order as one, up to the first difference."""
+    whole = Replayed()
+    last: int | None = None
+    for file, part in zip(files, parts, strict=False):
+        before = file.header.before
+        if last is not None and before != last:
+            whole.gaps.append(Gap(last, before + 1, file.path))
+        last = part.last or before
+        whole.files += part.files
+        whole.first, whole.since = whole.first or part.first, whole.since or part.since
+        whole.last, whole.until = part.last or whole.last, part.until or whole.until
+        for name in ("records", "starts", "preemptions", "stops", "restarts"):
+            setattr(whole, name, getattr(whole, name) + getattr(part, name))
+        whole.reread += part.reread
+        if tell is not None:
+            tell(whole.last, whole.until)
+        if part.difference is not None:
+            whole.difference, whole.before, whole.utc = part.difference, part.before, part.utc
+            whole.file, whole.release = part.file, part.release
+            break
+    return whole
+
+
+def _replayed(path: Path, *, since: int, until: int | None, tell: Tell | None = None) -> Replayed:
+    """Decide one file again."""
+    # Nearly all objects live as long as their jobs: to examine them again and again would take a tenth of the time.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
     found = Replayed()
-    steps = Steps(log, since, until)
+    steps = Steps(RecordedLog(path), since, until)
     for number, data, record in steps:
         assert steps.machine is not None
         step = replay.stepped(steps.machine, record)
@@ -146,16 +191,16 @@ def replay_log(log: RecordedLog, since: int = 0, until: int | None = None, tell:
             if different is not None:
                 before, step, steps.machine = _again(steps, record)
                 if replay.difference(number, whole, step) is not None:
-                    found.difference, found.before, found.utc = different, before, record.utc
+                    found.difference, found.utc = different, record.utc
+                    found.before = state_lines(before, different)
                     found.file, found.release = steps.files[-1].path, steps.files[-1].header.release
                     break
                 found.reread.append(number)
         if tell is not None and not number % 500:
             tell(number, record.utc)
-        if record.utc < since:
-            continue
-        _count(found, number, record, step)
-    found.gaps, found.files = steps.gaps, [file.path for file in steps.files]
+        if record.utc >= since:
+            _count(found, number, record, step)
+    found.files = [file.path for file in steps.files]
     return found
 
 
