@@ -45,6 +45,7 @@ from cress.cli import (
     submit,
     tls,
     tokens,
+    top,
     up,
     usage,
     users,
@@ -63,7 +64,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "rebalance reserve reservations leases licences status events story usage login logout whoami token secret "
+        "rebalance reserve reservations leases licences status top events story usage login logout whoami token secret "
         "users audit config up center executor join tls store demo "
         "simulate size replay".split()
     )  # a verb that is missing here comes last
@@ -156,6 +157,7 @@ app.add_typer(leases.app, name="leases")
 app.command(epilog=licences.EPILOG)(licences.licences)
 app.command(epilog=status.EPILOG)(status.status)
 app.command(epilog=events.EPILOG)(events.events)
+app.command(epilog=top.EPILOG)(top.top)
 app.command(epilog=usage.EPILOG)(usage.usage)
 app.command(epilog=login.LOGIN)(login.login)
 app.command(epilog=login.LOGOUT)(login.logout)

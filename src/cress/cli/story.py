@@ -80,27 +80,57 @@ def _has_files(place: Path) -> bool:
 
 
 def _from_center(client: Client, subject: str, since: float, until: float | None, *, as_json: bool) -> None:
-    """Print what the center still knows: the latest events, and the job."""
+    """Print what the center still knows."""
+    kind, _, name = subject.rpartition(":")
+    kind = kind or _kind_of(client, name)
+    for at, text in told_by_center(client, kind, name):
+        if at < since or (until is not None and at >= until):
+            continue
+        if as_json:
+            print_line({"at": at, "text": text})
+        else:
+            print(line(at, text))
+
+
+def _kind_of(client: Client, name: str) -> str:
+    """Return the kind of a subject without one."""
+    if any(node.name == name for node in client.nodes()):
+        return "node"
+    return "group" if any(group.name == name for group in client.groups().groups) else "job"
+
+
+def told_by_center(client: Client, kind: str, name: str) -> list[tuple[float, str]]:
+    """Return what a center still knows of a job, a node or a group, as times and lines: the latest events, and the job."""
     from cress.cli.events import about
     from cress.cli.job_names import job_named
 
-    kind, _, name = subject.rpartition(":")
-    nodes = {node.name for node in client.nodes()} if kind in ("", "node") else set()
-    groups = {group.name for group in client.groups()} if kind in ("", "group") else set()
-    job = job_named(client, name) if name not in nodes | groups else None
+    job = job_named(client, name) if kind == "job" else None
     lines: list[tuple[float, str]] = []
+    events = client.events(job=job, group=name if kind == "group" else "", after=0, follow=False)
+    for event in events:
+        if event.kind == "gap" or (kind == "node" and event.node != name):
+            continue
+        lines.append((event.at, f"{event.kind} {' '.join(about(event))}".strip()))
     if job is not None:
         view = client.job(job)
-        lines.append((view.submitted, f"{job} ({view.name}) submitted by {view.user} to group {view.group}"))
+        if not any(text.startswith("job.submitted") for _, text in lines):
+            lines.append((view.submitted, f"job.submitted {job} ({view.name}) by {view.user}"))
+        now = datetime.now().timestamp()
         if view.reason:
-            lines.append((datetime.now().timestamp(), f"{job} is {view.state}: {view.reason}"))
-    for event in client.events(job=job, group=name if name in groups else "", follow=False):
-        if name in nodes and event.node != name:
-            continue
-        lines.append((event.at, f"{event.kind} {' '.join(about(event))}"))
-    told_lines = [(at, text) for at, text in sorted(lines) if at >= since and (until is None or at < until)]
-    for at, text in told_lines:
-        if as_json:
-            print_json({"at": at, "text": text})
-        else:
-            print(line(at, text))
+            lines.append((view.ended or now, f"{job} is {view.state}: {view.reason}"))
+        if view.state == "waiting" and not view.held:
+            lines += [(now, text) for text in _outlook(client, job, now)]
+    return sorted(lines)
+
+
+def _outlook(client: Client, job: int, now: float) -> list[str]:
+    """Return the expected start of a waiting job, and the smallest change that would let it start now."""
+    from cress.cli.explain import when
+    from cress.client import Refused, calls
+
+    try:
+        found = client.ask(calls.explanation(job))
+    except Refused:
+        return []
+    lines = [f"{job} expected start: {when(found.start, now)}"] if found.reason else []
+    return [*lines, *(f"{job} would start now: {remedy.text}" for remedy in found.remedies[:1])]
