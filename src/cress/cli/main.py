@@ -19,6 +19,7 @@ from cress.cli import (
     events,
     execution,
     explain,
+    export,
     groups,
     hold,
     job,
@@ -66,7 +67,7 @@ class InOrder(TyperGroup):
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
         "rebalance reserve reservations leases licences status top events story usage login logout whoami token secret "
         "users audit config up center executor join tls store demo "
-        "simulate size replay".split()
+        "simulate size replay export".split()
     )  # a verb that is missing here comes last
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -177,6 +178,7 @@ app.command(epilog=simulate.EPILOG, cls=simulate.Comparing)(simulate.simulate)
 app.command(epilog=size.EPILOG)(size.size)
 app.command(epilog=replay.EPILOG)(replay.replay)
 app.command(epilog=story.EPILOG)(story.story)
+app.command(epilog=export.EPILOG)(export.export)
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -18,9 +17,10 @@ from cress.model.times import DAY, MINUTE
 from cress.model.zones import zone_of
 from cress.past.pseudonyms import anonymised
 from cress.past.recorded_log import RecordedLog, Span
-from cress.past.recorded_work import RecordedJob, RecordedNode, RecordedWork, recorded_work
+from cress.past.recorded_rows import NO_LIMIT, RecordedRow, rows_of
+from cress.past.recorded_work import RecordedNode, RecordedWork, recorded_work
 from cress.simulator.trace_notes import TraceNotes
-from cress.simulator.workload import NO_LIMIT, Outage, PlannedDrain, SimulatedCluster, Workload
+from cress.simulator.workload import Outage, PlannedDrain, SimulatedCluster, Workload
 
 # Shorter closures of nodes are left out (µs): the restart of a center or an executor.
 SHORT = MINUTE
@@ -45,77 +45,12 @@ def workload_of(work: RecordedWork, path: Path, cluster: SimulatedCluster | None
         notes.add("gap in the event log", count=1, detail=str(gap))
     if work.regrouped:
         notes.add("groups changed in the log", count=work.regrouped)
-    rows = [row for row in (_row(work, number, job, notes) for number, job in work.jobs.items()) if row is not None]
+    rows = rows_of(work, lambda kind: notes.add(kind, count=1))
     if not rows:
         raise InputError("has no jobs in this time", hint="another time, or another log", file=str(path))
     if not work.nodes and cluster is None:
         raise InputError("has no nodes in this time", hint="--cluster FILE", file=str(path))
-    rows.sort(key=lambda row: (row.submit, row.number))
     return _columns(work, rows, path, cluster or _cluster(work), notes)
-
-
-@dataclass(frozen=True)
-class _Row:
-    number: int
-    job: Job
-    submit: int
-    run: int
-    limit: int
-    tasks: int
-    killed: bool
-    fails: int
-    until: int
-
-
-def _row(work: RecordedWork, number: int, recorded: RecordedJob, notes: TraceNotes) -> _Row | None:
-    """Return a job as a row, in µs since the beginning of the log; ``None`` if too little is known of it."""
-    job, begin = recorded.job, work.since
-    if recorded.tasks <= 0:
-        return None
-    submit = max(recorded.submitted, begin)
-    until = NO_LIMIT if recorded.cancelled is None else max(recorded.cancelled, submit + 1) - begin
-    limit = NO_LIMIT if job.time_limit is None else job.time_limit
-    if recorded.before:
-        notes.add("job from before the log", count=1)
-    if job.type is not JobType.BATCH or job.is_lease:
-        notes.add("task of a service, database or lease", count=1)
-    last: dict[int, int] = {}
-    fails: dict[int, int] = {}
-    for attempt in recorded.attempts:
-        if attempt.ended is None or attempt.again:
-            if attempt.outcome is not None and attempt.outcome.value == "failed":
-                fails[attempt.task] = fails.get(attempt.task, 0) + 1
-            continue
-        last[attempt.task] = attempt.ended - max(attempt.placed, begin)
-    running = [attempt for attempt in recorded.attempts if attempt.ended is None]
-    if last:
-        run = max(last.values()) if job.gang else sum(last.values()) // len(last)
-    elif running:
-        notes.add("running at the end of the log", count=1)
-        run = max(limit, max(work.until - max(attempt.placed, begin) for attempt in running))
-    elif until != NO_LIMIT:
-        run = limit
-    elif limit != NO_LIMIT:
-        notes.add("not started in the log", count=1)
-        run = limit
-    else:
-        notes.add("unknown run time", count=1)
-        return None
-    if until != NO_LIMIT and last and not running and len(last) == recorded.tasks and run < until:
-        # It ended by itself as far as the log shows, so the cancellation cut nothing that is known.
-        until = until if recorded.ended is None or recorded.ended >= (recorded.cancelled or 0) else NO_LIMIT
-    killed = limit != NO_LIMIT and run >= limit and bool(last)
-    return _Row(
-        number,
-        job,
-        submit - begin,
-        run if run == NO_LIMIT else max(1, run if limit == NO_LIMIT else min(run, limit)),
-        limit,
-        recorded.tasks,
-        killed,
-        max(fails.values(), default=0) if len(fails) == recorded.tasks or job.gang else 0,
-        until,
-    )
 
 
 def _template(job: Job, work: RecordedWork) -> Job:
@@ -146,7 +81,7 @@ def _template(job: Job, work: RecordedWork) -> Job:
 
 
 def _columns(
-    work: RecordedWork, rows: Sequence[_Row], path: Path, cluster: SimulatedCluster, notes: TraceNotes
+    work: RecordedWork, rows: Sequence[RecordedRow], path: Path, cluster: SimulatedCluster, notes: TraceNotes
 ) -> Workload:
     position = {row.number: i for i, row in enumerate(rows)}
     asked = [work.dimensions.padded(row.job.mean_request) for row in rows]
@@ -212,7 +147,7 @@ def _dag(work: RecordedWork, job: Job) -> str:
     return work.families.get(job.family) or f"dag-{job.family}"
 
 
-def _predecessors(row: _Row, position: dict[int, int], notes: TraceNotes) -> list[tuple[int, Condition]]:
+def _predecessors(row: RecordedRow, position: dict[int, int], notes: TraceNotes) -> list[tuple[int, Condition]]:
     found = []
     for number, how in row.job.after:
         if number in position:
@@ -222,7 +157,7 @@ def _predecessors(row: _Row, position: dict[int, int], notes: TraceNotes) -> lis
     return found
 
 
-def _named_by_clauses(rows: Sequence[_Row]) -> set[str]:
+def _named_by_clauses(rows: Sequence[RecordedRow]) -> set[str]:
     """Return the names of jobs that constraints name: these jobs keep their names, others have their ids."""
     texts = {text for row in rows for text in (row.job.requirement, row.job.rank) if text}
     words = {word for text in texts for word in _WORD.findall(text)}
