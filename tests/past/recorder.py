@@ -37,11 +37,25 @@ class Recorder:
     def step(self, *inputs: Input, after: float = 1.0) -> StepResult:
         """Take a step ``after`` seconds later, and all that follow at once."""
         self.now += round(after * SECOND)
-        first = step = self._step(*inputs)
+        first = step = self._step(*inputs, *self._stopped(inputs))
         while step.more:
             step = self._step()
             first.replies += step.replies
         return first
+
+    def _stopped(self, inputs: tuple[Input, ...]) -> list[Input]:
+        """Return the reports of attempts that were told to stop earlier."""
+        gone = {one.name for one in inputs if isinstance(one, NodeLeft)}
+        told = {report.attempt for one in inputs if isinstance(one, Reported) for report in one.reports}
+        at = UTC + self.now
+        return [
+            Reported(
+                node=one.node,
+                reports=(Ended(attempt=one.id, cause=Cause.STOPPED, code=-15, started=one.placed, at=at),),
+            )
+            for one in self.machine.attempts.values()
+            if one.halted and one.node not in gone and one.id not in told and self.machine.nodes[one.node].connected
+        ]
 
     def _step(self, *inputs: Input) -> StepResult:
         utc = UTC + self.now
@@ -125,12 +139,15 @@ def busy_day(folder: Path, *, files: int = 2) -> Path:
     it = Recorder(folder)
     (long,) = it.submit(job(8, group="ads", name="long", time_limit=600 * SECOND))
     (web,) = it.submit(job(2, group="web", name="page", user="bob", time_limit=60 * SECOND))
-    it.step(after=40)
-    it.end(web, after=5)
+    it.step(after=5)
+    it.step(after=35)
+    it.end(web, after=15)
     if files > 1:
         it.new_file()
+    it.step()
     (gang,) = it.submit(job(2, group="web", name="gang", user="bob", gang=True, time_limit=100 * SECOND))
-    it.step(after=30)
+    it.step(after=20)
+    it.step(after=5)
     it.restart()
     (dropped,) = it.submit(job(1, cpus=4, group="ads", name="dropped"))
     it.cancel(dropped)

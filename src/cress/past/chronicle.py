@@ -79,7 +79,8 @@ class Chronicle:
         self.groups: set[str] = {DEFAULT_GROUP}
         self._attempts: dict[int, tuple[int, int, str]] = {}
         self._why: dict[int, str] = {}
-        self._claimed: dict[int, set[tuple[int, ...]]] = {}
+        self._ran: set[int] = set()
+        self._closed: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[Entry]:
         last: int | None = None
@@ -138,10 +139,9 @@ class Chronicle:
         for input_ in inputs:
             found += self._of_input(at, input_)
         for report in reports.values():
-            if isinstance(report, Started) and report.attempt in self._attempts:
-                found.append(
-                    self._task(report.at, "program", report.attempt, f"its program runs as process {report.pid}")
-                )
+            if isinstance(report, Started) and report.attempt in self._attempts and report.attempt not in self._ran:
+                self._ran.add(report.attempt)
+                found.append(self._task(report.at, "program", report.attempt, f"runs as process {report.pid}"))
         for fact in record.facts.core:
             tell = _TELL.get(type(fact))
             if tell is not None:
@@ -212,9 +212,10 @@ class Chronicle:
 
     def _claim(self, at: int, fact: Claim, by: Any, reports: Any) -> Iterator[Entry]:
         nodes = ", ".join(name for name, _ in fact.nodes[:4]) + (", …" if len(fact.nodes) > 4 else "")
-        left = "leave for another node" if fact.moves else "stop"
         count = len(fact.victims)
-        text = f"room is kept for it on {nodes}; {count} running task{'s' if count != 1 else ''} {left} for it"
+        verb = "move" if fact.moves else "stop"
+        who = f"1 running task {verb}s" if count == 1 else f"{count} running tasks {verb}"
+        text = f"room is kept for it on {nodes}; {who} for it"
         yield self._job(at, "claim", fact.job, text)
 
     def _dropped(self, at: int, fact: ClaimDropped, by: Any, reports: Any) -> Iterator[Entry]:
@@ -246,6 +247,7 @@ class Chronicle:
         if fact.attempt in self._attempts:
             yield self._task(at, "ended", fact.attempt, text)
             del self._attempts[fact.attempt]
+            self._ran.discard(fact.attempt)
 
     def _node_added(self, at: int, fact: NodeAdded, by: Any, reports: Any) -> Iterator[Entry]:
         self.nodes.add(fact.node.name)
@@ -263,7 +265,10 @@ class Chronicle:
 
     def _cordoned(self, at: int, fact: NodeCordoned, by: Any, reports: Any) -> Iterator[Entry]:
         why = "; its executor is away" if fact.away else f": {fact.reason}" if fact.reason else ""
-        text = f"it takes no new tasks{why}" if fact.cordoned else "it takes tasks again"
+        text = f"it takes no new tasks{why}" if fact.cordoned else "it takes tasks"
+        if self._closed.get(fact.name) == text:
+            return
+        self._closed[fact.name] = text
         yield Entry(at=at, kind="closed" if fact.cordoned else "open", node=fact.name, text=text)
 
     def _groups(self, at: int, fact: GroupsApplied, by: Any, reports: Any) -> Iterator[Entry]:
@@ -280,9 +285,9 @@ class Chronicle:
 
     def _task(self, at: int, kind: str, attempt: int, text: str) -> Entry:
         job, task, node = self._attempts[attempt]
-        return Entry(
-            at=at, kind=kind, job=job, node=node, group=self._group(job), text=f"{self._label(job)}.{task} {text}"
-        )
+        known = self.jobs.get(job)
+        label = f"{job}.{task}" + (f" ({known.name})" if known is not None and known.name else "")
+        return Entry(at=at, kind=kind, job=job, node=node, group=self._group(job), text=f"{label} {text}")
 
     def _job(self, at: int, kind: str, job: int, text: str) -> Entry:
         return Entry(at=at, kind=kind, job=job, group=self._group(job), text=f"{self._label(job)} {text}")

@@ -20,7 +20,7 @@ UNKNOWN = -1
 # Columns of the table: those that ``cress simulate`` reads, then what happened, which it ignores.
 FIRST = ("job", "submit", "run", "time_limit", "group", "user", "priority", "tasks", "gang")
 KEYS = ("requirement", "rank", "application", "workload", "max_per_node", "max_per_rack", "after", "until", "deadline")
-HAPPENED = ("name", "start", "end", "wait", "state", "attempts", "preemptions", "nodes")
+HAPPENED = ("name", "start", "end", "wait", "state", "attempts", "preemptions", "ran_on")
 # Status of a job in the Standard Workload Format.
 FAILED, COMPLETED, CANCELLED = 0, 1, 5
 

@@ -52,7 +52,8 @@ def row_of(work: RecordedWork, number: int, recorded: RecordedJob, note: Callabl
         note("running at the end of the log")
         run = max(limit, max(work.until - max(attempt.placed, begin) for attempt in running))
     elif until != NO_LIMIT:
-        run = limit
+        # It would have run at least until it was cancelled, if it had started at once.
+        run = limit if limit != NO_LIMIT else until - (submit - begin)
     elif limit != NO_LIMIT:
         note("not started in the log")
         run = limit

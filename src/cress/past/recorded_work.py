@@ -13,6 +13,7 @@ from cress.lifecycle.facts import Configured, Widened
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import NodeJoined, Reported
 from cress.lifecycle.record import Record, has_facts, inputs_of
+from cress.lifecycle.tables.rows import AWAY
 from cress.model.decisions import Start
 from cress.model.errors import InputError
 from cress.model.events import (
@@ -84,10 +85,15 @@ class RecordedJob:
 
 @dataclass(slots=True)
 class RecordedNode:
-    """One node, as it was described last, and the spans (µs of the wall clock) in which it was there, and cordoned."""
+    """One node, as it was described last, and its spans (µs of the wall clock; ``None``: to the end of the log).
+
+    It was in the cluster in its ``spans``. In ``cordons`` it took no new tasks by order; in ``aways`` its executor was
+    not connected.
+    """
 
     node: Node
     spans: list[tuple[int, int | None]] = field(default_factory=list)
+    aways: list[tuple[int, int | None]] = field(default_factory=list)
     cordons: list[tuple[int, int | None]] = field(default_factory=list)
 
 
@@ -174,7 +180,9 @@ class _Reader:
             if name in there:
                 known = work.nodes.setdefault(name, RecordedNode(node.node))
                 _open(known.spans, utc)
-                if node.closed:
+                if not node.connected:
+                    _open(known.aways, utc)
+                elif node.closed:
                     _open(known.cordons, utc)
 
     def take(self, record: Record) -> None:
@@ -247,6 +255,7 @@ class _Reader:
         if known is not None:
             _close(known.spans, utc)
             _close(known.cordons, utc)
+            _close(known.aways, utc)
             for number, attempt in list(self._attempts.items()):
                 if attempt.node == fact.name:
                     attempt.ended, attempt.outcome, attempt.again = utc, Outcome.LOST, True
@@ -254,12 +263,11 @@ class _Reader:
 
     def _cordoned(self, fact: NodeCordoned, utc: int) -> None:
         known = self.work.nodes.get(fact.name)
-        if known is None or fact.away:
+        if known is None:
             return
-        if not fact.cordoned:
-            _close(known.cordons, utc)
-        else:
-            _open(known.cordons, utc)
+        away = fact.cordoned and (fact.away or fact.reason == AWAY)
+        (_open if away else _close)(known.aways, utc)
+        (_open if fact.cordoned and not away else _close)(known.cordons, utc)
 
     def _grouped(self, fact: GroupsApplied, _: int) -> None:
         if fact.groups != self.work.groups:

@@ -63,6 +63,9 @@ def load_workload(
     (a center's data directory, or its files) to simulate. Raise ``InputError``.
     """
     name, _, parameters = source.partition(":")
+    if span is not None and not is_recorded(Path(source)):
+        hint = "for another trace leave out --history, --from, --until and --anonymise"
+        raise InputError("is not an event log", hint=hint, file=source)
     if name in GENERATORS:
         if load is not None:
             raise InputError("a generated workload has its own load", hint=f"{name}:load={load:g}", field="--load")
@@ -72,9 +75,6 @@ def load_workload(
     if is_recorded(path) and path.exists():
         recorded: Workload = import_module(f"{__name__}.recorded").load(path, cluster, span)
         return recorded if load is None else at_load(recorded, load)
-    if span is not None:
-        hint = "for another trace leave out --from, --until and --anonymise"
-        raise InputError("is not an event log", hint=hint, file=source)
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "no such file"
         raise InputError(

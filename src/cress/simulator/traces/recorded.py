@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
 
 from cress.model.errors import InputError
+from cress.model.events import Outcome
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job, JobType
 from cress.model.node import Node
 from cress.model.times import DAY, MINUTE
 from cress.model.zones import zone_of
 from cress.past.pseudonyms import anonymised
-from cress.past.recorded_log import RecordedLog, Span
+from cress.past import recorded_log
+from cress.past.recorded_log import RecordedLog
 from cress.past.recorded_rows import NO_LIMIT, RecordedRow, rows_of
-from cress.past.recorded_work import RecordedNode, RecordedWork, recorded_work
+from cress.past.recorded_work import RecordedAttempt, RecordedNode, RecordedWork, recorded_work
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import Outage, PlannedDrain, SimulatedCluster, Workload
 
@@ -26,12 +29,13 @@ from cress.simulator.workload import Outage, PlannedDrain, SimulatedCluster, Wor
 SHORT = MINUTE
 # The time in which the tasks of a closed node are not stopped (µs).
 FOR_EVER = 3_650 * DAY
+Span: TypeAlias = tuple[int, int | None]
 _WORD = re.compile(r"[\w.-]+")
 
 
-def load(path: Path, cluster: SimulatedCluster | None, span: Span | None = None) -> Workload:
+def load(path: Path, cluster: SimulatedCluster | None, span: recorded_log.Span | None = None) -> Workload:
     """Return the workload that a center recorded at ``path``. Raises ``InputError``."""
-    span = span or Span()
+    span = span or recorded_log.Span()
     work = recorded_work(RecordedLog(path), span.since, span.until)
     if span.anonymise:
         work = anonymised(work)
@@ -166,15 +170,28 @@ def _named_by_clauses(rows: Sequence[RecordedRow]) -> set[str]:
 
 def _cluster(work: RecordedWork) -> SimulatedCluster:
     begin, end = work.since, work.until
+    lost = {(attempt.node, attempt.ended) for attempt in _attempts(work) if attempt.outcome is Outcome.LOST}
     nodes: list[Node] = []
     outages: list[Outage] = []
     drains: list[PlannedDrain] = []
     for i, recorded in enumerate(work.nodes.values()):
+        name = recorded.node.name
         nodes.append(msgspec.structs.replace(recorded.node, capacity=work.dimensions.padded(recorded.node.capacity)))
-        outages += (Outage(i, first - begin, last and last - begin) for first, last in _away(recorded, begin))
-        for first, last in recorded.cordons:
-            if (end if last is None else last) - first >= SHORT and (last is None or last > begin):
-                drains.append(PlannedDrain(i, max(0, first - begin), FOR_EVER, last and last - begin))
+        gone = [*_away(recorded, begin)]
+        closed = [*recorded.cordons]
+        for first, last in recorded.aways:
+            # Without its executor a node takes no tasks; those that ran there went on, unless they were lost.
+            was_lost = any(
+                node == name and first <= (at or 0) and (last is None or (at or 0) <= last) for node, at in lost
+            )
+            (gone if was_lost or not _runs_on(work, name, first) else closed).append((first, last))
+        outages += (
+            Outage(i, max(0, first - begin), last and last - begin) for first, last in _long(_joined(gone), begin, end)
+        )
+        drains += (
+            PlannedDrain(i, max(0, first - begin), FOR_EVER, last and last - begin)
+            for first, last in _long(_joined(closed), begin, end)
+        )
     return SimulatedCluster(
         work.dimensions,
         tuple(nodes),
@@ -186,12 +203,42 @@ def _cluster(work: RecordedWork) -> SimulatedCluster:
     )
 
 
-def _away(recorded: RecordedNode, begin: int) -> Iterable[tuple[int, int | None]]:
-    """Yield the times without the node, between and around its spans; short ones are left out."""
+def _away(recorded: RecordedNode, begin: int) -> Iterable[Span]:
+    """Yield the times without the node, between and around its spans."""
     last: int | None = begin
     for first, end in recorded.spans:
-        if last is not None and first - last >= SHORT:
+        if last is not None and first > last:
             yield max(last, begin), first
         last = end
     if last is not None and recorded.spans:
         yield max(last, begin), None
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Return spans in order, those that touch or overlap as one."""
+    found: list[Span] = []
+    for first, last in sorted(spans, key=lambda span: span[0]):
+        if found and (found[-1][1] is None or first <= (found[-1][1] or 0)):
+            before = found[-1][1]
+            found[-1] = found[-1][0], None if before is None or last is None else max(before, last)
+        else:
+            found.append((first, last))
+    return found
+
+
+def _long(spans: Iterable[Span], begin: int, end: int) -> Iterable[Span]:
+    """Yield the spans that are not short, and not over before the beginning."""
+    for first, last in spans:
+        if (end if last is None else last) - max(first, begin) >= SHORT:
+            yield first, last
+
+
+def _attempts(work: RecordedWork) -> Iterable[RecordedAttempt]:
+    return (attempt for job in work.jobs.values() for attempt in job.attempts)
+
+
+def _runs_on(work: RecordedWork, name: str, at: int) -> bool:
+    """Return whether a task ran on a node at a moment."""
+    return any(
+        one.node == name and one.placed <= at and (one.ended is None or one.ended > at) for one in _attempts(work)
+    )
