@@ -1,4 +1,4 @@
-"""A day of 100,000 jobs, recorded as a center records it, and decided again: seconds, beside those of deciding alone."""
+"""A day of 100,000 jobs, recorded as a center records it, and decided again; the reference is deciding alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import Any
 
 from benchmarks.result import Result
 from cress.center.keeping.event_log import EventLog
-from cress.core.starting import starter  # noqa: F401 – the compiled loops are loaded before anything is measured
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import encode_record, record_of
+from cress.model.options import Options
 from cress.past.chronicle import story
 from cress.past.recorded_log import RecordedLog
 from cress.past.recorded_work import recorded_work
 from cress.past.replaying import replay_log
 from cress.simulator.managed import LifecyclePath, ManagedRun
 from cress.simulator.traces import load_workload
-from cress.model.options import Options
 
 JOBS, NODES = 100_000, 200
 
@@ -47,7 +46,7 @@ def record_day(folder: Path, jobs: int = JOBS, nodes: int = NODES, seed: int = 7
     """Record a generated workload in ``folder/events``; return the seconds that the decisions took."""
     workload = load_workload(f"generated:jobs={jobs},nodes={nodes},groups=10", None, seed)
     path: Any = LifecyclePath(workload, workload.groups, Options())
-    machine = path._machine
+    machine = path._machine  # noqa: SLF001 – the recorder stands in its place
     machine.__class__ = Recording
     machine.log = EventLog(folder / "events")
     utc = workload.utc + workload.begin

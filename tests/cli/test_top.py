@@ -41,9 +41,10 @@ LOOK = Look(
         tasks_waiting=2, tasks_running=7, capacity={"cpu": "40000"}, used={"cpu": "39000"},
     ),
     groups=(
-        GroupView(name="ads", quota="cpu=4", used="4", ratio=1.25, policy="FIFO", weight=1, users=(), running=4, waiting=2,
-                  cooling=True),
-        GroupView(name="web", quota="cpu=4", used="1", ratio=0.25, policy="FIFO", weight=1, users=(), running=1, waiting=0),
+        GroupView(name="ads", quota="cpu=4", used="4", ratio=1.25, policy="FIFO", weight=1, users=(), running=4,
+                  waiting=2, cooling=True),
+        GroupView(name="web", quota="cpu=4", used="1", ratio=0.25, policy="FIFO", weight=1, users=(), running=1,
+                  waiting=0),
     ),
     waiting=(job(12, "train", "group ads is at its bound", 60), job(9, "etl", "no node has 64G of memory free", 600)),
     nodes=(node("n1"), node("n2")),
@@ -99,7 +100,7 @@ def cells(app: TopApp, name: str) -> list[list[str]]:
 
 
 def test_the_screen_has_groups_what_waits_and_events_in_80_columns() -> None:
-    async def story(app: TopApp, pilot: Pilot[None]) -> None:
+    async def story(app: TopApp, _: Pilot[None]) -> None:
         assert "9,998 of 10,000 nodes up" in str(app.query_one("#heading", Static).content)
         assert [row[0] for row in cells(app, "groups")] == ["ads", "web"]
         assert cells(app, "groups")[0][1] == "██████████ 125%"

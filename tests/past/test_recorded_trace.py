@@ -80,8 +80,9 @@ def test_a_simulation_of_the_log_repeats_what_happened(day: Path, tmp_path: Path
         for i, at in zip(result.run.attempts.job.tolist()[::-1], result.run.attempts.start.tolist()[::-1], strict=True)
     }
     page = next(number for number, one in work.jobs.items() if one.job.name == "page")
-    assert work.jobs[page].started is not None
-    assert abs(simulated[page] + work.since - work.jobs[page].started) < 6 * SECOND
+    started = work.jobs[page].started
+    assert started is not None
+    assert abs(simulated[page] + work.since - started) < 6 * SECOND
 
 
 def test_other_groups_beside_the_own_ones(day: Path, tmp_path: Path) -> None:
@@ -176,6 +177,6 @@ def test_states_and_waits(day: Path) -> None:
     assert waits["web"].mean is not None
 
 
-def test_options_for_logs_are_refused_for_other_traces(tmp_path: Path) -> None:
+def test_options_for_logs_are_refused_for_other_traces() -> None:
     with pytest.raises(InputError, match="is not an event log"):
         load_workload("generated", None, 1, None, Span(5))

@@ -74,7 +74,7 @@ def _label(result: Result, groups: Sequence[Path], options: tuple[str, ...]) -> 
     """Return the heading of a run: its label, with the file of groups or the options if the label does not say them."""
     label = result.run.label
     if len(groups) == 1:
-        label = groups[0].stem if label in ("configured",) or not label else f"{groups[0].stem} {label}"
+        label = groups[0].stem if label == "configured" else f"{groups[0].stem} {label}"
     return " ".join((label, *options))
 
 

@@ -45,7 +45,7 @@ def moment_of(text: str, option: str) -> int:
     try:
         if word.lower() in ("now", "today", "yesterday"):
             days = timedelta(days=word.lower() == "yesterday")
-            found = now if word.lower() == "now" else datetime(now.year, now.month, now.day) - days
+            found = now if word.lower() == "now" else now.replace(hour=0, minute=0, second=0, microsecond=0) - days
         elif word.count(":") and not word.count("-"):
             found = datetime.fromisoformat(f"{now:%Y-%m-%d} {word}")
         else:

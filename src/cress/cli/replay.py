@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -172,7 +173,9 @@ def _explain(log: RecordedLog, job: str, at: str) -> None:
     )
 
 
-def _progress():  # type: ignore[no-untyped-def]
+def _progress() -> Callable[[int, int], None]:
+    """Return a function that shows how far a replay is, on standard error."""
+
     def tell(number: int, utc: int) -> None:
         at = datetime.fromtimestamp(utc / 1e6).astimezone().strftime("%Y-%m-%d %H:%M")
         typer.echo(f"\r\x1b[Krecord {number:,}, {at}", err=True, nl=False)

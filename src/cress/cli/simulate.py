@@ -69,10 +69,11 @@ def simulate(
         str,
         typer.Argument(
             metavar="TRACE",
-            help="Event log (data directory of a center, or .events), log (.swf, .swf.gz), table of jobs (.csv, .csv.gz, .parquet), job file (.yaml), dags (.jsonl, "
-            ".jsonl.gz), or generated workload: `generated` or "
-            "`generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or "
-            "`frameworks:count=2,load=1.1`, `mixed` or `mixed:nodes=40,night=0.5`. With --history the default is the data directory of the center here.",
+            help="Event log of a center (its data directory, or .events), log (.swf, .swf.gz), table of jobs (.csv, "
+            ".csv.gz, .parquet), job file (.yaml), dags (.jsonl, .jsonl.gz), or generated workload: `generated` or "
+            "`generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or `frameworks:count=2,load=1.1`, "
+            "`mixed` or `mixed:nodes=40,night=0.5`. With --history the default is the data directory of the center "
+            "here.",
         ),
     ] = "",
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the results.")] = Path("results"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, connect, print_json
+from cress.cli.common import Data, connect
 from cress.cli.errors import told
 from cress.cli.tables import clean
 from cress.model.errors import InputError
@@ -100,7 +101,7 @@ def _kind_of(client: Client, name: str) -> str:
 
 
 def told_by_center(client: Client, kind: str, name: str) -> list[tuple[float, str]]:
-    """Return what a center still knows of a job, a node or a group, as times and lines: the latest events, and the job."""
+    """Return what a center still knows of a job, a node or a group as times and lines: the latest events, the job."""
     from cress.cli.events import about
     from cress.cli.job_names import job_named
 
@@ -115,7 +116,7 @@ def told_by_center(client: Client, kind: str, name: str) -> list[tuple[float, st
         view = client.job(job)
         if not any(text.startswith("job.submitted") for _, text in lines):
             lines.append((view.submitted, f"job.submitted {job} ({view.name}) by {view.user}"))
-        now = datetime.now().timestamp()
+        now = time.time()
         if view.reason:
             lines.append((view.ended or now, f"{job} is {view.state}: {view.reason}"))
         if view.state == "waiting" and not view.held:

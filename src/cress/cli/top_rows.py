@@ -37,7 +37,7 @@ class TopRow:
 
 @dataclass(frozen=True)
 class TopTable:
-    """A table: its title, its columns with their widths, and its rows in one look. The last column takes what is left."""
+    """A table: its title, its columns with their widths (0: what is left), and its rows in one look."""
 
     title: str
     columns: tuple[tuple[str, int], ...]

@@ -6,7 +6,7 @@ Entries are read from the facts of records, and from the reports of executors fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -113,9 +113,9 @@ class Chronicle:
         except (ValueError, LookupError, TypeError, AttributeError, msgspec.MsgspecError) as error:
             what = f"begins with a state that this release cannot read (cress {file.header.release} wrote it): {error}"
             raise InputError(what, hint="read it with that release", file=str(file.path)) from None
-        for number, live in (*state.tables.jobs.items(), *state.tables.families.items()):
-            job = live.job
-            self.jobs.setdefault(number, _Known(job.name, job.group or DEFAULT_GROUP, job.family))
+        alive = [live.job for live in (*state.tables.jobs.values(), *state.tables.families.values())]
+        for job in alive:
+            self.jobs.setdefault(job.id, _Known(job.name, job.group or DEFAULT_GROUP, job.family))
         for number, attempt in state.tables.attempts.items():
             self._attempts[number] = attempt.job, attempt.task, attempt.node
         self.nodes.update(state.tables.nodes)
@@ -126,12 +126,13 @@ class Chronicle:
 
     def _of(self, record: Record) -> list[Entry]:
         """Return the entries of a record."""
-        at, found = record.utc, []
+        at = record.utc
+        found: list[Entry] = []
         inputs = inputs_of(record) if record.facts.core or record.facts.rows else ()
         by, reports = _inputs(inputs)
         attempts = record.facts.rows.get("attempts")
         for number, fields in () if attempts is None else attempts.changed:
-            if isinstance(fields, dict) and fields.get("halted_for"):
+            if fields.get("halted_for"):
                 self._why[int(number)] = str(fields["halted_for"])
         families = record.facts.rows.get("families")
         for number, row in () if families is None else families.written:
@@ -143,7 +144,7 @@ class Chronicle:
                 self._ran.add(report.attempt)
                 found.append(self._task(report.at, "program", report.attempt, f"runs as process {report.pid}"))
         for fact in record.facts.core:
-            tell = _TELL.get(type(fact))
+            tell = self._TELL.get(type(fact))
             if tell is not None:
                 found += tell(self, at, fact, by, reports)
         ended = record.facts.rows.get("ended")
@@ -281,6 +282,25 @@ class Chronicle:
     def _configured(self, at: int, fact: Configured, by: Any, reports: Any) -> Iterator[Entry]:
         yield Entry(at=at, kind="options", text="the scheduler has other options from now on")
 
+    # What tells the facts of a kind; others are of no story.
+    _TELL: ClassVar[dict[type, Callable[..., Iterator[Entry]]]] = {
+        JobSubmitted: _submitted,
+        JobHeld: _held,
+        JobCancelled: _cancelled,
+        Start: _started,
+        Claim: _claim,
+        ClaimDropped: _dropped,
+        Preempt: _preempted,
+        Stop: _stopped,
+        TaskEnded: _ended,
+        NodeAdded: _node_added,
+        NodeChanged: _node_changed,
+        NodeLost: _node_lost,
+        NodeCordoned: _cordoned,
+        GroupsApplied: _groups,
+        Configured: _configured,
+    }
+
     # --- entries -----------------------------------------------------------------------------------------------
 
     def _task(self, at: int, kind: str, attempt: int, text: str) -> Entry:
@@ -303,25 +323,6 @@ class Chronicle:
     def _family_of(self, job: int) -> int:
         known = self.jobs.get(job)
         return 0 if known is None else known.family
-
-
-_TELL: dict[type, Callable[[Chronicle, int, Any, Any, Any], Iterator[Entry]]] = {
-    JobSubmitted: Chronicle._submitted,
-    JobHeld: Chronicle._held,
-    JobCancelled: Chronicle._cancelled,
-    Start: Chronicle._started,
-    Claim: Chronicle._claim,
-    ClaimDropped: Chronicle._dropped,
-    Preempt: Chronicle._preempted,
-    Stop: Chronicle._stopped,
-    TaskEnded: Chronicle._ended,
-    NodeAdded: Chronicle._node_added,
-    NodeChanged: Chronicle._node_changed,
-    NodeLost: Chronicle._node_lost,
-    NodeCordoned: Chronicle._cordoned,
-    GroupsApplied: Chronicle._groups,
-    Configured: Chronicle._configured,
-}
 
 
 def subject_of(text: str, chronicle: Chronicle) -> Subject:

@@ -32,9 +32,10 @@ def explained_at(log: RecordedLog, job: str, at: int) -> PastReason:
     """
     steps = Steps(log, at, at + 1)
     number = 0
-    for number, _, record in steps:
+    for numbered, _, record in steps:
         assert steps.machine is not None
         replay.stepped(steps.machine, record)
+        number = numbered
     machine = steps.machine
     if machine is None or (steps.files[0].header.created > at and not number):
         begins = "has no records before this moment"
@@ -49,7 +50,8 @@ def _numbered(machine: Machine, job: str, log: RecordedLog) -> int:
         if int(job) in machine.jobs or int(job) in machine.families:
             return int(job)
     else:
-        named = [live.job.id for live in (*machine.jobs.values(), *machine.families.values()) if live.job.name == job]
+        alive = [*(one.job for one in machine.jobs.values()), *(one.job for one in machine.families.values())]
+        named = [one.id for one in alive if one.name == job]
         if named:
             return named[-1]
     raise InputError(

@@ -1,4 +1,4 @@
-"""Recorded work as files for other programs: a table of jobs (CSV), a log in Standard Workload Format, and the nodes."""
+"""Recorded work as files for other programs: jobs as a table or in Standard Workload Format, and nodes."""
 
 from __future__ import annotations
 

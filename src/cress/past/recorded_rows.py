@@ -14,6 +14,12 @@ NO_LIMIT = -1
 
 @dataclass(frozen=True)
 class RecordedRow:
+    """A job: its number, when it was submitted, how long its tasks ran, its limit, and when it was cancelled.
+
+    Times are µs since the beginning of the work, ``NO_LIMIT`` if there is none. ``killed``: it ran as long as its
+    limit. ``fails`` is the number of attempts of each task that failed before another one.
+    """
+
     number: int
     job: Job
     submit: int
@@ -50,7 +56,7 @@ def row_of(work: RecordedWork, number: int, recorded: RecordedJob, note: Callabl
         run = max(last.values()) if job.gang else sum(last.values()) // len(last)
     elif running:
         note("running at the end of the log")
-        run = max(limit, max(work.until - max(attempt.placed, begin) for attempt in running))
+        run = max(limit, *(work.until - max(attempt.placed, begin) for attempt in running))
     elif until != NO_LIMIT:
         # It would have run at least until it was cancelled, if it had started at once.
         run = limit if limit != NO_LIMIT else until - (submit - begin)

@@ -5,7 +5,9 @@ Only the facts of the core are read: jobs as they were submitted, starts and end
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import msgspec
 
@@ -190,7 +192,7 @@ class _Reader:
         self._utc = utc = record.utc
         self._ends = _ends(record)
         for fact in record.facts.core:
-            take = _TAKE.get(type(fact))
+            take = self._TAKE.get(type(fact))
             if take is not None:
                 take(self, fact, utc)
         families = record.facts.rows.get("families")
@@ -286,23 +288,22 @@ class _Reader:
     def _racks(self, fact: RacksSet, _: int) -> None:
         self.work.racks = fact
 
-
-_TAKE = {
-    JobSubmitted: _Reader._submitted,
-    JobHeld: _Reader._held,
-    JobCancelled: _Reader._cancelled,
-    Start: _Reader._started,
-    TaskEnded: _Reader._ended,
-    NodeAdded: _Reader._node,
-    NodeChanged: _Reader._node,
-    NodeLost: _Reader._lost,
-    NodeCordoned: _Reader._cordoned,
-    GroupsApplied: _Reader._grouped,
-    Configured: _Reader._configured,
-    Widened: _Reader._widened,
-    LicencesSet: _Reader._licences,
-    RacksSet: _Reader._racks,
-}
+    _TAKE: ClassVar[dict[type, Callable[..., None]]] = {
+        JobSubmitted: _submitted,
+        JobHeld: _held,
+        JobCancelled: _cancelled,
+        Start: _started,
+        TaskEnded: _ended,
+        NodeAdded: _node,
+        NodeChanged: _node,
+        NodeLost: _lost,
+        NodeCordoned: _cordoned,
+        GroupsApplied: _grouped,
+        Configured: _configured,
+        Widened: _widened,
+        LicencesSet: _licences,
+        RacksSet: _racks,
+    }
 
 
 def _ends(record: Record) -> dict[int, int]:

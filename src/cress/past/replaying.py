@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cress.lifecycle import replay
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Restarted
 from cress.lifecycle.machine import Machine
@@ -204,14 +205,14 @@ def _replayed(path: Path, *, since: int, until: int | None, tell: Tell | None = 
     return found
 
 
-def _again(steps: Steps, record: Record) -> tuple[Machine, replay.StepResult, Machine]:
+def _again(steps: Steps, record: Record) -> tuple[Machine, StepResult, Machine]:
     """Return the stored state before a record, the step of a machine that continues from it, and that machine."""
     assert steps.stored is not None
     before, machine = steps.stored.machine(), steps.stored.machine()
     return before, replay.stepped(machine, record), machine
 
 
-def _count(found: Replayed, number: int, record: Record, step: replay.StepResult) -> None:
+def _count(found: Replayed, number: int, record: Record, step: StepResult) -> None:
     found.first, found.since = found.first or number, found.since or record.utc
     found.last, found.until = number, record.utc
     found.records += 1

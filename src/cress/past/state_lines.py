@@ -18,8 +18,10 @@ def state_lines(machine: Machine, different: Difference) -> list[str]:
     waiting = [number for number, job in jobs.items() if job.waiting]
     up = sum(node.connected for node in nodes.values())
     lines = [
-        f"{len(jobs)} jobs, {len(waiting)} of them with waiting tasks; {len(attempts)} attempts; "
-        f"{up} of {len(nodes)} nodes connected",
+        (
+            f"{len(jobs)} jobs, {len(waiting)} of them with waiting tasks; {len(attempts)} attempts; "
+            f"{up} of {len(nodes)} nodes connected"
+        ),
     ]
     named = set(_leaves((different.stored, different.replayed)))
     concerned = [number for number in jobs if number in named]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,8 +17,8 @@ from cress.model.job import Condition, Job, JobType
 from cress.model.node import Node
 from cress.model.times import DAY, MINUTE
 from cress.model.zones import zone_of
-from cress.past.pseudonyms import anonymised
 from cress.past import recorded_log
+from cress.past.pseudonyms import anonymised
 from cress.past.recorded_log import RecordedLog
 from cress.past.recorded_rows import NO_LIMIT, RecordedRow, rows_of
 from cress.past.recorded_work import RecordedAttempt, RecordedNode, RecordedWork, recorded_work
@@ -29,6 +29,7 @@ from cress.simulator.workload import Outage, PlannedDrain, SimulatedCluster, Wor
 SHORT = MINUTE
 # The time in which the tasks of a closed node are not stopped (µs).
 FOR_EVER = 3_650 * DAY
+_T = TypeVar("_T")
 Span: TypeAlias = tuple[int, int | None]
 _WORD = re.compile(r"[\w.-]+")
 
@@ -136,9 +137,9 @@ def _ints(values: Iterable[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(list(values), dtype=np.int64)
 
 
-def _numbered(values):  # type: ignore[no-untyped-def]
+def _numbered(values: Iterable[_T]) -> dict[_T, int]:
     """Return the distinct values, numbered in their order."""
-    found = {}
+    found: dict[_T, int] = {}
     for value in values:
         found.setdefault(value, len(found))
     return found
