@@ -10,7 +10,7 @@ from cress.model.errors import InputError
 from cress.model.options import Options
 from cress.past.export import as_csv, as_swf, nodes_as_csv, state_of
 from cress.past.pseudonyms import anonymised
-from cress.past.recorded_log import RecordedLog, Span
+from cress.past.recorded_log import LogSpan, RecordedLog
 from cress.past.recorded_waits import waits_of
 from cress.past.recorded_work import recorded_work
 from cress.simulator.clusterfile import load_cluster
@@ -101,10 +101,10 @@ def test_only_a_part_of_the_time(tmp_path: Path) -> None:
     (late,) = it.submit(job(1, group="ads", name="late"), after=100)
     it.end(late, after=10)
     folder = it.close()
-    assert load_workload(str(folder), None, 1, None, Span(UTC + 50 * SECOND)).ids == [str(late)]
-    assert load_workload(str(folder), None, 1, None, Span(0, UTC + 50 * SECOND)).ids == [str(early)]
+    assert load_workload(str(folder), None, 1, None, LogSpan(UTC + 50 * SECOND)).ids == [str(late)]
+    assert load_workload(str(folder), None, 1, None, LogSpan(0, UTC + 50 * SECOND)).ids == [str(early)]
     with pytest.raises(InputError, match="has no jobs in this time"):
-        load_workload(str(folder), None, 1, None, Span(UTC + 5000 * SECOND))
+        load_workload(str(folder), None, 1, None, LogSpan(UTC + 5000 * SECOND))
 
 
 def test_what_is_not_known_is_noted(tmp_path: Path) -> None:
@@ -179,4 +179,4 @@ def test_states_and_waits(day: Path) -> None:
 
 def test_options_for_logs_are_refused_for_other_traces() -> None:
     with pytest.raises(InputError, match="is not an event log"):
-        load_workload("generated", None, 1, None, Span(5))
+        load_workload("generated", None, 1, None, LogSpan(5))

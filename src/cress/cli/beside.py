@@ -1,4 +1,4 @@
-"""What would have happened under other groups, policies or options, beside what did: tables of waits by group."""
+"""Tables of waits by group: what would have happened under other groups, policies or options, beside what did."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show_beside(
     out: Path | None,
 ) -> None:
     """Simulate the jobs of a log with changes, and print the waits beside those that the log has."""
-    from cress.past.recorded_log import Span
+    from cress.past.recorded_log import LogSpan
     from cress.past.recorded_waits import ALL, waits_of
     from cress.past.recorded_work import recorded_work
     from cress.simulator import run
@@ -42,7 +42,7 @@ def show_beside(
             out=out or Path(place),
             policies=policies,
             options=options,
-            span=Span(since, until),
+            span=LogSpan(since, until),
         )
         plans = run.plans(request, groups)
         with runs_progress() as progress:

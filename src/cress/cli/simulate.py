@@ -21,7 +21,7 @@ from cress.cli.past_times import moment_of, span_of
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.past.recorded_log import Span
+    from cress.past.recorded_log import LogSpan
     from cress.simulator.request import Result
 
 
@@ -47,6 +47,23 @@ Examples:
 Exit codes: 0 done, 2 bad input (nothing was simulated), 130 interrupted.
 Formats, options and measures: docs/simulate.md, docs/groups.md.
 """
+
+
+Compare = Annotated[
+    str,
+    typer.Option(
+        metavar="KEY=V1,V2",
+        help="Run each policy with each of these values of an option, such as lending=off,on. With the groups of "
+        "an event log: `--compare` alone runs its own groups beside --groups.",
+    ),
+]
+# Options for event logs.
+History = Annotated[
+    str, typer.Option("--history", metavar="DURATION", help="For an event log: only this time until now, such as 30d.")
+]
+Since = Annotated[str, typer.Option("--from", metavar="TIME", help="For an event log: begin of the time.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="For an event log: end of the time.")]
+Anonymise = Annotated[bool, typer.Option("--anonymise", help="For an event log: pseudonyms for users, jobs and nodes.")]
 
 
 class EventOrder(StrEnum):
@@ -136,23 +153,11 @@ def simulate(
             ),
         ),
     ] = 0,
-    compare: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY=V1,V2",
-            help="Run each policy with each of these values of an option, such as lending=off,on. With the groups of "
-            "an event log: `--compare` alone runs its own groups beside --groups.",
-        ),
-    ] = "",
-    history: Annotated[
-        str,
-        typer.Option(metavar="DURATION", help="For an event log: only this time until now, such as 30d."),
-    ] = "",
-    since: Annotated[str, typer.Option("--from", metavar="TIME", help="For an event log: begin of the time.")] = "",
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help="For an event log: end of the time.")] = "",
-    anonymise: Annotated[
-        bool, typer.Option("--anonymise", help="For an event log: pseudonyms for users, jobs and nodes.")
-    ] = False,
+    compare: Compare = "",
+    history: History = "",
+    since: Since = "",
+    until: Until = "",
+    anonymise: Anonymise = False,
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the scheduler: grace=30s. Repeatable.")
     ] = None,
@@ -230,7 +235,6 @@ def simulate(
         from cress.simulator import run
         from cress.simulator.request import Request
 
-        own = compare == OWN_GROUPS
         request = Request(
             trace=_trace(trace, history),
             out=out,
@@ -242,24 +246,20 @@ def simulate(
             deadlines=deadlines,
             load=load,
             frameworks=frameworks,
-            compare="" if own else compare,
+            compare="" if compare == OWN_GROUPS else compare,
             seed=seed,
             check=check,
             attempts=attempts,
             span=_span(history, since, until, anonymise=anonymise),
         )
-        if own and not groups:
-            raise InputError("has nothing to compare with", hint="--groups FILE, or --compare lending=off,on")
-        plans = run.plans(request, groups or [], own=own)
+        plans = run.plans(request, groups or [], own=compare == OWN_GROUPS)
         with runs_progress() as progress:
             planned = run.run_all(plans, progress)
         results = [result for result, _ in planned]
         if as_json:
             print(json.dumps([run.summary(result, plan) for result, plan in planned], indent=2))
         else:
-            _show(results, out)
-            if len(results) > 1 and request.span is not None:
-                _show_waits(results)
+            _show(results, out, waits=request.span is not None)
         for sentence in run_notes(results):
             typer.echo(sentence, err=True)
 
@@ -291,19 +291,19 @@ def _trace(trace: str, history: str) -> str:
     return str(data_directory(None))
 
 
-def _span(history: str, since: str, until: str, *, anonymise: bool) -> Span | None:
+def _span(history: str, since: str, until: str, *, anonymise: bool) -> LogSpan | None:
     """Return the part of an event log that the options name; ``None`` if there are none."""
     if not (history or since or until or anonymise):
         return None
     if history and (since or until):
         raise InputError("cannot be combined with --from and --until", hint="only one of them", field="--history")
-    from cress.past.recorded_log import Span
+    from cress.past.recorded_log import LogSpan
 
     if history:
         duration_of(history, "--history")
-        return Span(moment_of(history, "--history"), None, anonymise)
+        return LogSpan(moment_of(history, "--history"), None, anonymise)
     first, last = span_of(since, until)
-    return Span(first, last, anonymise)
+    return LogSpan(first, last, anonymise)
 
 
 def _show_waits(results: Sequence[Result]) -> None:
@@ -415,12 +415,14 @@ def runs_progress() -> Iterator[Callable[[str, int, int], None] | None]:
         yield show
 
 
-def _show(results: Sequence[Result], out: Path) -> None:
-    """Print the measures as a table."""
+def _show(results: Sequence[Result], out: Path, *, waits: bool = False) -> None:
+    """Print the measures as a table; ``waits``: those of each group too, if there are several runs."""
     from cress.simulator.report.page import summary_rows
 
     print_runs([result.run.label for result in results], summary_rows(results))
     print(f"Report: {out / 'report.html'}")
+    if waits and len(results) > 1:
+        _show_waits(results)
 
 
 def print_runs(labels: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:

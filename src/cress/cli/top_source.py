@@ -1,4 +1,4 @@
-"""What ``cress top`` shows: one look at a center, in a few small calls whose answers do not grow with the cluster."""
+"""The data of ``cress top``: one look at a center, in small calls whose answers do not grow with the cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Look:
 
 
 class Source(Protocol):
-    """Where looks and stories come from; its methods may block."""
+    """The origin of looks and stories; its methods may block."""
 
     def look(self, *, nodes: bool, word: str) -> Look:
         """Look at the center; ``nodes``: with the nodes, of those whose names match ``word``."""

@@ -59,7 +59,7 @@ class Subject(msgspec.Struct, frozen=True):
         return (entry.node if self.kind == NODE else entry.group) == self.name
 
 
-class _Known(msgspec.Struct):
+class _KnownJob(msgspec.Struct):
     name: str
     group: str
     family: int
@@ -74,7 +74,7 @@ class Chronicle:
     def __init__(self, log: RecordedLog, since: int = 0, until: int | None = None) -> None:
         self._log = log
         self._since, self._until = since, until
-        self.jobs: dict[int, _Known] = {}
+        self.jobs: dict[int, _KnownJob] = {}
         self.nodes: set[str] = set()
         self.groups: set[str] = {DEFAULT_GROUP}
         self._attempts: dict[int, tuple[int, int, str]] = {}
@@ -113,9 +113,10 @@ class Chronicle:
         except (ValueError, LookupError, TypeError, AttributeError, msgspec.MsgspecError) as error:
             what = f"begins with a state that this release cannot read (cress {file.header.release} wrote it): {error}"
             raise InputError(what, hint="read it with that release", file=str(file.path)) from None
-        alive = [live.job for live in (*state.tables.jobs.values(), *state.tables.families.values())]
+        alive = [live.job for live in state.tables.jobs.values()]
+        alive += [family.job for family in state.tables.families.values()]
         for job in alive:
-            self.jobs.setdefault(job.id, _Known(job.name, job.group or DEFAULT_GROUP, job.family))
+            self.jobs.setdefault(job.id, _KnownJob(job.name, job.group or DEFAULT_GROUP, job.family))
         for number, attempt in state.tables.attempts.items():
             self._attempts[number] = attempt.job, attempt.task, attempt.node
         self.nodes.update(state.tables.nodes)
@@ -156,7 +157,7 @@ class Chronicle:
     def _family(self, number: int, row: Any) -> None:
         job = row.get("job") if isinstance(row, dict) else None
         if isinstance(job, dict):
-            self.jobs.setdefault(number, _Known(job.get("name", ""), job.get("group") or DEFAULT_GROUP, 0))
+            self.jobs.setdefault(number, _KnownJob(job.get("name", ""), job.get("group") or DEFAULT_GROUP, 0))
 
     # --- inputs ------------------------------------------------------------------------------------------------
 
@@ -184,7 +185,7 @@ class Chronicle:
 
     def _submitted(self, at: int, fact: JobSubmitted, by: Any, reports: Any) -> Iterator[Entry]:
         job = fact.job
-        self.jobs[job.id] = _Known(job.name, job.group or DEFAULT_GROUP, job.family)
+        self.jobs[job.id] = _KnownJob(job.name, job.group or DEFAULT_GROUP, job.family)
         tasks = "1 task" if job.tasks == 1 else f"{job.tasks} tasks{', all at once' if job.gang else ''}"
         held = ", held" if job.hold else f", after job {fact.behind}" if fact.behind is not None else ""
         yield self._job(

@@ -1,4 +1,4 @@
-"""Why a job waited at a moment of a recorded log: the scheduler of that moment is asked."""
+"""The reason why a job waited at a moment of a recorded log: the scheduler of that moment is asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cress.lifecycle import replay
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.past.recorded_log import RecordedLog
-from cress.past.replaying import Steps
+from cress.past.replaying import RecordedSteps
 
 
 class PastReason(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ def explained_at(log: RecordedLog, job: str, at: int) -> PastReason:
 
     Raises ``InputError`` if the log does not know the job then, or does not reach to that moment.
     """
-    steps = Steps(log, at, at + 1)
+    steps = RecordedSteps(log, at, at + 1)
     number = 0
     for numbered, _, record in steps:
         assert steps.machine is not None

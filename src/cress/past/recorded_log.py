@@ -13,7 +13,7 @@ HINT = f"the data directory of a center, its folder {EVENTS}, or a file NUMBER{S
 
 
 @dataclass(frozen=True)
-class Span:
+class LogSpan:
     """A part of a log, from ``since`` to ``until`` (µs of the wall clock, excluded); ``anonymise``: with pseudonyms."""
 
     since: int = 0

@@ -13,8 +13,11 @@ from cress.past.recorded_work import RecordedJob, RecordedWork
 ALL = ""
 
 
-class Waits(msgspec.Struct, kw_only=True):
-    """Waits of the jobs of a group that started, in seconds; ``None`` if none did. ``preemptions`` are of attempts."""
+class RecordedWaits(msgspec.Struct, kw_only=True):
+    """The waits of the jobs of a group that started, in seconds; ``None`` if none did.
+
+    ``preemptions`` are of attempts.
+    """
 
     jobs: int
     started: int
@@ -24,7 +27,7 @@ class Waits(msgspec.Struct, kw_only=True):
     preemptions: int
 
 
-def waits_of(work: RecordedWork) -> dict[str, Waits]:
+def waits_of(work: RecordedWork) -> dict[str, RecordedWaits]:
     """Return the waits by group, those of all jobs under the name ``""``."""
     groups = sorted({job.job.group or DEFAULT_GROUP for job in work.jobs.values()})
     found = {ALL: _waits(work, work.jobs.values())}
@@ -33,12 +36,12 @@ def waits_of(work: RecordedWork) -> dict[str, Waits]:
     return found
 
 
-def _waits(work: RecordedWork, jobs: Iterable[RecordedJob]) -> Waits:
+def _waits(work: RecordedWork, jobs: Iterable[RecordedJob]) -> RecordedWaits:
     kept = list(jobs)
     waits = sorted((job.started - max(job.submitted, work.since)) / 1e6 for job in kept if job.started is not None)
     waits = [max(0.0, wait) for wait in waits]
     preempted = sum(attempt.outcome is Outcome.PREEMPTED for job in kept for attempt in job.attempts)
-    return Waits(
+    return RecordedWaits(
         jobs=len(kept),
         started=len(waits),
         mean=sum(waits) / len(waits) if waits else None,

@@ -1,4 +1,4 @@
-"""What happened in a recorded log, as jobs, attempts and nodes with their times; nothing is decided again.
+"""Recorded work: what happened in a log, as jobs, attempts and nodes with their times; nothing is decided again.
 
 Only the facts of the core are read: jobs as they were submitted, starts and ends of attempts, nodes, groups, options.
 """

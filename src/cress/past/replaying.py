@@ -104,8 +104,8 @@ def records_of(file: EventFile) -> Iterator[tuple[int, bytes, Record]]:
             raise InputError(what, hint="replay it with that release", file=str(file.path)) from None
 
 
-class Steps:
-    """Steps a machine through a log as the center did: with its restarts, and over the gaps between files."""
+class RecordedSteps:
+    """RecordedSteps a machine through a log as the center did: with its restarts, and over the gaps between files."""
 
     def __init__(self, log: RecordedLog, since: int = 0, until: int | None = None) -> None:
         self._log = log
@@ -182,7 +182,7 @@ def _replayed(path: Path, *, since: int, until: int | None, tell: Tell | None = 
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
     found = Replayed()
-    steps = Steps(RecordedLog(path), since, until)
+    steps = RecordedSteps(RecordedLog(path), since, until)
     for number, data, record in steps:
         assert steps.machine is not None
         step = replay.stepped(steps.machine, record)
@@ -205,7 +205,7 @@ def _replayed(path: Path, *, since: int, until: int | None, tell: Tell | None = 
     return found
 
 
-def _again(steps: Steps, record: Record) -> tuple[Machine, StepResult, Machine]:
+def _again(steps: RecordedSteps, record: Record) -> tuple[Machine, StepResult, Machine]:
     """Return the stored state before a record, the step of a machine that continues from it, and that machine."""
     assert steps.stored is not None
     before, machine = steps.stored.machine(), steps.stored.machine()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cress.model.options import Options
-from cress.past.recorded_log import Span
+from cress.past.recorded_log import LogSpan
 from cress.simulator.direct import TOGETHER
 from cress.simulator.groups import PolicyChoice
 from cress.simulator.measures import Analysis, MeasuredRun
@@ -38,7 +38,7 @@ class Request:
     seed: int = 1
     check: bool = False
     attempts: bool = False
-    span: Span | None = None
+    span: LogSpan | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

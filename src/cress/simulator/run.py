@@ -68,6 +68,10 @@ def plans(request: Request, groups: Sequence[Path], *, own: bool = False) -> lis
 
     With ``own`` the groups of the trace come first. The trace is read once. Raise ``InputError``; write nothing.
     """
+    if own and not groups:
+        raise InputError(
+            "has nothing to compare with", hint="--groups FILE, or --compare lending=off,on", field="--compare"
+        )
     if len(groups) < 2 and not own:
         return [plan(dataclasses.replace(request, groups=groups[0] if groups else None))]
     names = names_of(groups)

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from cress.model.errors import InputError
-from cress.past.recorded_log import Span, is_recorded
+from cress.past.recorded_log import LogSpan, is_recorded
 from cress.simulator.files import text_of
 from cress.simulator.load import at_load
 from cress.simulator.workload import SimulatedCluster, Workload
@@ -53,7 +53,7 @@ MOST_HEADER = 100_000
 
 
 def load_workload(
-    source: str, cluster: SimulatedCluster | None, seed: int, load: float | None = None, span: Span | None = None
+    source: str, cluster: SimulatedCluster | None, seed: int, load: float | None = None, span: LogSpan | None = None
 ) -> Workload:
     """Return the workload of a file, or a generated one.
 

@@ -17,9 +17,8 @@ from cress.model.job import Condition, Job, JobType
 from cress.model.node import Node
 from cress.model.times import DAY, MINUTE
 from cress.model.zones import zone_of
-from cress.past import recorded_log
 from cress.past.pseudonyms import anonymised
-from cress.past.recorded_log import RecordedLog
+from cress.past.recorded_log import LogSpan, RecordedLog
 from cress.past.recorded_rows import NO_LIMIT, RecordedRow, rows_of
 from cress.past.recorded_work import RecordedAttempt, RecordedNode, RecordedWork, recorded_work
 from cress.simulator.trace_notes import TraceNotes
@@ -34,9 +33,9 @@ Span: TypeAlias = tuple[int, int | None]
 _WORD = re.compile(r"[\w.-]+")
 
 
-def load(path: Path, cluster: SimulatedCluster | None, span: recorded_log.Span | None = None) -> Workload:
+def load(path: Path, cluster: SimulatedCluster | None, span: LogSpan | None = None) -> Workload:
     """Return the workload that a center recorded at ``path``. Raises ``InputError``."""
-    span = span or recorded_log.Span()
+    span = span or LogSpan()
     work = recorded_work(RecordedLog(path), span.since, span.until)
     if span.anonymise:
         work = anonymised(work)
