@@ -282,9 +282,7 @@ def _trace(trace: str, history: str) -> str:
     """Return the trace; with ``--history`` it is by default the data directory of the center here."""
     if trace or not history:
         if not trace:
-            raise InputError(
-                "Missing argument 'TRACE'.", hint="a file, or --history 30d for the log of the center here"
-            )
+            raise InputError("is missing", hint="see: cress simulate -h", field="TRACE")
         return trace
     from cress.client.config import data_directory
 

@@ -171,9 +171,7 @@ class Chronicle:
             case NodeLeft():
                 yield Entry(at=at, kind="left", node=input_.name, text="its executor is no longer connected")
             case NodeDead():
-                yield Entry(
-                    at=at, kind="dead", node=input_.name, text="no task runs there any more, as an operator said"
-                )
+                yield Entry(at=at, kind="dead", node=input_.name, text="it is dead: no task runs there any more")
             case Drain():
                 text = f"it is drained{_by(input_.by)}{f': {input_.reason}' if input_.reason else ''}"
                 yield Entry(at=at, kind="drain", node=input_.name, text=text)
