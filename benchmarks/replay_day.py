@@ -22,7 +22,9 @@ from cress.past.replaying import replay_log
 from cress.simulator.managed import LifecyclePath, ManagedRun
 from cress.simulator.traces import load_workload
 
-JOBS, NODES = 100_000, 200
+JOBS, NODES = 100_000, 1_213
+# Median run time in seconds with which so many jobs fill the nodes to nine tenths for a day.
+RUN = 570
 
 
 class Recording(Machine):
@@ -44,7 +46,7 @@ class Recording(Machine):
 
 def record_day(folder: Path, jobs: int = JOBS, nodes: int = NODES, seed: int = 7) -> float:
     """Record a generated workload in ``folder/events``; return the seconds that the decisions took."""
-    workload = load_workload(f"generated:jobs={jobs},nodes={nodes},groups=10", None, seed)
+    workload = load_workload(f"generated:jobs={jobs},nodes={nodes},groups=20,run={RUN}", None, seed)
     path: Any = LifecyclePath(workload, workload.groups, Options())
     machine = path._machine  # noqa: SLF001 – the recorder stands in its place
     machine.__class__ = Recording

@@ -56,6 +56,17 @@ def test_a_different_decision_ends_with_1_and_is_shown(place: Path, tmp_path: Pa
     assert "the state before it:" in told.stdout
 
 
+def test_the_own_history_under_other_groups_side_by_side(place: Path) -> None:
+    words = ("simulate", "--history", "9000d", "--groups", "new.conf", "--compare", "--out", "results")
+    told = run_cress(
+        words, environment={**os.environ, "CRESS_DATA": str(place / "cluster"), "COLUMNS": "120"}, folder=place
+    )
+    assert told.returncode == 0, told.stderr
+    assert re.search(r"^ +own +new$", told.stdout, re.MULTILINE)
+    assert re.search(r"^wait of web +[\d.]+s +[\d.]+s$", told.stdout, re.MULTILINE)
+    assert (place / "results" / "report.html").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -65,6 +76,7 @@ def test_a_different_decision_ends_with_1_and_is_shown(place: Path, tmp_path: Pa
         (["story", "nobody", "--data", "cluster"], "cress story: the log knows no job, node or group 'nobody'"),
         (["export", "cluster", "--out", "x.txt"], "cress export: --out: x.txt does not say the format"),
         (["simulate", "new.conf"], "cress simulate: new.conf: unknown trace format"),
+        (["top"], "cress top: standard output is not a terminal"),
         (["simulate"], "cress simulate: TRACE: is missing"),
     ],
 )

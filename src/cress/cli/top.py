@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from cress.cli.common import Data, connect
 from cress.cli.errors import told
+from cress.model.errors import InputError
 
 EPILOG = """\
 \b
@@ -36,6 +38,8 @@ def top(
         from cress.cli.top_app import TopApp
         from cress.cli.top_source import ClientSource
 
+        if not sys.stdout.isatty():
+            raise InputError("standard output is not a terminal", hint="`cress status` prints the same figures once")
         with connect(data) as client:
             client.state()  # a center that is not reachable is told before the screen is taken
             TopApp(ClientSource(client), every).run()

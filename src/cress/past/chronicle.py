@@ -13,7 +13,7 @@ import msgspec
 from cress.lifecycle.facts import Configured
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Cancel, Drain, Hold, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, SetGroup
-from cress.lifecycle.record import Record, inputs_of
+from cress.lifecycle.record import Record, has_facts, inputs_of
 from cress.model.decisions import Claim, ClaimDropped, Preempt, Start, Stop
 from cress.model.errors import InputError
 from cress.model.events import (
@@ -92,6 +92,9 @@ class Chronicle:
                 last = number
                 if self._until is not None and record.utc >= self._until:
                     return
+                if not has_facts(record):
+                    what = f"record {number} is of release 5, which stored no decisions"
+                    raise InputError(what, hint="`cress replay` decides it again", file=str(file.path))
                 entries = self._of(record)
                 yield from entries if record.utc >= self._since else ()
 
