@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,18 @@ def test_a_file_of_a_newer_release_is_told(tmp_path: Path) -> None:
     path.write_bytes(FileFormat("events", 9).first_line + b"whatever")
     with pytest.raises(InputError, match="was written by a newer release"):
         replay_log(RecordedLog(tmp_path))
+
+
+def test_a_file_of_the_release_before_is_replayed(day: Path, tmp_path: Path) -> None:
+    # Version 1 of event files: length, checksum and payload of each frame, without a first line.
+    file = read(RecordedLog(day).paths[0])
+    header = msgspec.msgpack.encode(file.header)
+    payloads = [header, *(data for _, data in file.raw())]
+    frames = (struct.pack("<II", len(one), zlib.crc32(one)) + one for one in payloads)
+    (tmp_path / "00000001.events").write_bytes(b"".join(frames))
+    found = replay_log(RecordedLog(tmp_path))
+    assert found.difference is None
+    assert found.records == len(payloads) - 1
 
 
 def test_a_folder_without_a_log_is_told(tmp_path: Path) -> None:
