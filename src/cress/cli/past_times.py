@@ -15,11 +15,21 @@ HINT = "'2026-11-02 14:30', 2026-11-02, 14:30 for that time of today, or 7d for 
 
 
 def log_of(data: Path | None) -> RecordedLog:
-    """Return the recorded log at a path, or that of the center on this machine. Raises InputError."""
-    from cress.client.config import data_directory
+    """Return the recorded log at a path, or that of the chosen center. Raises InputError."""
     from cress.past.recorded_log import RecordedLog
 
-    return RecordedLog(data if data is not None else data_directory(None))
+    return RecordedLog(log_place(data))
+
+
+def log_place(data: Path | None) -> Path:
+    """Return a given path, or the data directory of the chosen center. Raises InputError if that is elsewhere."""
+    from cress.client.config import chosen_directory
+
+    found = chosen_directory(data)
+    if found is None:
+        what = "the chosen center is known by its address only, and its log is in its data directory"
+        raise InputError(what, hint="name that directory, or a copy of it")
+    return found
 
 
 def span_of(since: str, until: str) -> tuple[int, int | None]:

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 from cress.cli.common import duration, duration_of
 from cress.cli.errors import told
-from cress.cli.past_times import moment_of, span_of
+from cress.cli.past_times import log_place, moment_of, span_of
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -284,9 +284,7 @@ def _trace(trace: str, history: str) -> str:
         if not trace:
             raise InputError("is missing", hint="see: cress simulate -h", field="TRACE")
         return trace
-    from cress.client.config import data_directory
-
-    return str(data_directory(None))
+    return str(log_place(None))
 
 
 def _span(history: str, since: str, until: str, *, anonymise: bool) -> LogSpan | None:

@@ -44,11 +44,11 @@ def story(
     """Show everything that happened to a job, a node or a group."""
     with told("story", "center"):
         from cress.cli.past_times import log_of, span_of
-        from cress.client.config import data_directory
+        from cress.client.config import chosen_directory
 
         first, last = span_of(since, until)
-        place: Path = data_directory(data)
-        if not (place / "events").is_dir() and place.is_dir() | (not place.exists()) and not _has_files(place):
+        place = chosen_directory(data)
+        if place is None or not _has_log(place):
             with connect(data) as client:
                 _from_center(client, subject, first / 1e6, None if last is None else last / 1e6, as_json=as_json)
             return
@@ -76,8 +76,12 @@ def print_line(entry: object) -> None:
     print(msgspec.json.encode(entry).decode())
 
 
-def _has_files(place: Path) -> bool:
-    return place.is_file() or any(place.glob("*.events"))
+def _has_log(place: Path) -> bool:
+    """Return whether there is a log that this user may read."""
+    try:
+        return place.is_file() or any(any(folder.glob("*.events")) for folder in (place, place / "events"))
+    except OSError:
+        return False
 
 
 def _from_center(client: Client, subject: str, since: float, until: float | None, *, as_json: bool) -> None:
