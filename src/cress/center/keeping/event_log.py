@@ -21,7 +21,7 @@ from cress.lifecycle.record import MAJOR
 from cress.model.times import DAY
 from cress.past.event_file import EVENTS, FORMAT, SUFFIX, EventFile, Header, files, read, up_to_damage
 
-__all__ = ["EVENTS", "SUFFIX", "EventFile", "EventLog", "Header", "files", "prune", "read"]
+__all__ = ["EVENTS", "FORMAT", "SUFFIX", "EventFile", "EventLog", "Header", "files", "prune", "read"]
 
 # Microseconds or bytes after which the next snapshot begins a new file.
 FILE_AGE, FILE_SIZE = DAY, 16 * 2**20
