@@ -46,5 +46,5 @@ def test_commands_of_the_documentation_exist(page: Path) -> None:
 
 
 def test_what_does_not_exist_is_found() -> None:
-    text = "`cress replay` and `cress run --gpu 1 -- x --y`\ncress nodes --where x --wher y\n"
-    assert list(_wrong(text)) == ["cress replay", "cress run --gpu", "cress nodes --wher"]
+    text = "`cress rewind` and `cress run --gpu 1 -- x --y`\ncress nodes --where x --wher y\n"
+    assert list(_wrong(text)) == ["cress rewind", "cress run --gpu", "cress nodes --wher"]

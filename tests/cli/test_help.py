@@ -54,7 +54,9 @@ Commands:
   leases        List leases of workloads, request them, or return them.
   licences      List the licences of the cluster.
   status        Show the cluster in a few lines.
+  top           Watch groups, waiting jobs, nodes and events on one screen.
   events        Show events of the cluster.
+  story         Show everything that happened to a job, a node or a group.
   usage         Show the resources that groups used over time.
 """
 VERBS = (
@@ -107,7 +109,9 @@ VERBS = (
     "leases release",
     "licences",
     "status",
+    "top",
     "events",
+    "story",
     "usage",
     "config",
     "config check",
@@ -125,6 +129,8 @@ VERBS = (
     "store restore",
     "simulate",
     "size",
+    "replay",
+    "export",
 )
 
 # The ports that are usual may be in use.

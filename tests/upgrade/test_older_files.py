@@ -112,7 +112,7 @@ def test_an_event_log_of_a_newer_release_is_left_alone(tmp_path: Path) -> None:
     newer = FileFormat("events", 3).first_line + framed(EVENTS[8:82])
     path = tmp_path / "00000001.events"
     path.write_bytes(newer)
-    with pytest.raises(InputError, match="is not a file of an event log"):
+    with pytest.raises(InputError, match="was written by a newer release of Cress"):
         read(path)
     log = EventLog(tmp_path)
     log.open(9, [], lambda: b"after nine", utc=5)

@@ -20,6 +20,7 @@ from cress.cli import (
     events,
     execution,
     explain,
+    export,
     groups,
     hold,
     job,
@@ -32,6 +33,7 @@ from cress.cli import (
     nodes,
     plan,
     rebalance,
+    replay,
     reservations,
     resolve,
     run,
@@ -42,9 +44,11 @@ from cress.cli import (
     size,
     status,
     store,
+    story,
     submit,
     tls,
     tokens,
+    top,
     up,
     usage,
     users,
@@ -64,10 +68,10 @@ class InOrder(TyperGroup):
     """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
-        "submit plan run apply validate schema jobs job explain why logs exec resolve cancel hold release scale resume "
-        "groups nodes what-if rebalance reserve reservations leases licences status events usage efficiency login "
-        "logout whoami token secret users audit config up center executor join tls store demo "
-        "simulate".split()
+        "submit plan run apply validate schema jobs job explain why story logs exec resolve cancel hold release scale "
+        "resume groups nodes what-if rebalance reserve reservations leases licences status top events usage efficiency "
+        "login logout whoami token secret users audit config up center executor join tls store demo "
+        "simulate size replay export".split()
     )  # a verb that is missing here comes last
 
     def __init__(self, **given: Any) -> None:
@@ -164,6 +168,7 @@ app.add_typer(leases.app, name="leases")
 app.command(epilog=licences.EPILOG)(licences.licences)
 app.command(epilog=status.EPILOG)(status.status)
 app.command(epilog=events.EPILOG)(events.events)
+app.command(epilog=top.EPILOG)(top.top)
 app.command(epilog=usage.EPILOG)(usage.usage)
 app.command(epilog=efficiency.EPILOG)(efficiency.efficiency)
 app.command(epilog=login.LOGIN)(login.login)
@@ -180,8 +185,11 @@ app.command(epilog=join.EPILOG)(join.join)
 app.add_typer(tls.app, name="tls")
 app.add_typer(store.app, name="store")
 app.command(epilog=demo.EPILOG)(demo.demo)
-app.command(epilog=simulate.EPILOG)(simulate.simulate)
+app.command(epilog=simulate.EPILOG, cls=simulate.Comparing)(simulate.simulate)
 app.command(epilog=size.EPILOG)(size.size)
+app.command(epilog=replay.EPILOG)(replay.replay)
+app.command(epilog=story.EPILOG)(story.story)
+app.command(epilog=export.EPILOG)(export.export)
 
 _VERBS = taken_from(app)
 

@@ -13,15 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from cress.cli.common import duration, duration_of
 from cress.cli.errors import told
+from cress.cli.past_times import log_place, moment_of, span_of
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
+    from cress.past.recorded_log import LogSpan
     from cress.simulator.request import Result
 
 
 GAP = "  "
+# The value of --compare that stands for the groups of an event log itself.
+OWN_GROUPS = "groups"
 WIDEST = 2**31  # the width of a pipe or file
 # Options of openb.
 ARRIVE, DAYS, SEEDS = 1.3, 2.0, "42..51"
@@ -32,6 +38,8 @@ Examples:
   cress simulate KTH-SP2.swf.gz --policy FIFO --policy BackFill --out results
   cress simulate jobs.csv --cluster cluster.yaml --groups Group.conf --out results
   cress simulate generated:jobs=20000,nodes=300 --seed 7 --out results
+  cress simulate /srv/cress --from 2026-11-02 --until 2026-11-03 --policy FIFO --policy BackFill
+  cress simulate --history 30d --groups new.conf --compare    the own last month, under other groups
   cress simulate openb --pods PODS.csv --nodes NODES.csv --option node_order=balance --option node_order=fragmentation
   --out results
 
@@ -39,6 +47,23 @@ Examples:
 Exit codes: 0 done, 2 bad input (nothing was simulated), 130 interrupted.
 Formats, options and measures: docs/simulate.md, docs/groups.md.
 """
+
+
+Compare = Annotated[
+    str,
+    typer.Option(
+        metavar="KEY=V1,V2",
+        help="Run each policy with each of these values of an option, such as lending=off,on. With the groups of "
+        "an event log: `--compare` alone runs its own groups beside --groups.",
+    ),
+]
+# Options for event logs.
+History = Annotated[
+    str, typer.Option("--history", metavar="DURATION", help="For an event log: only this time until now, such as 30d.")
+]
+Since = Annotated[str, typer.Option("--from", metavar="TIME", help="For an event log: begin of the time.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="For an event log: end of the time.")]
+Anonymise = Annotated[bool, typer.Option("--anonymise", help="For an event log: pseudonyms for users, jobs and nodes.")]
 
 
 class EventOrder(StrEnum):
@@ -78,12 +103,13 @@ def simulate(
         str,
         typer.Argument(
             metavar="TRACE",
-            help="Log (.swf, .swf.gz), table of jobs (.csv, .csv.gz, .parquet), job file (.yaml), dags (.jsonl, "
-            ".jsonl.gz), or generated workload: `generated` or "
-            "`generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or "
-            "`frameworks:count=2,load=1.1`, `mixed` or `mixed:nodes=40,night=0.5`.",
+            help="Event log of a center (its data directory, or .events), log (.swf, .swf.gz), table of jobs (.csv, "
+            ".csv.gz, .parquet), job file (.yaml), dags (.jsonl, .jsonl.gz), or generated workload: `generated` or "
+            "`generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or `frameworks:count=2,load=1.1`, "
+            "`mixed` or `mixed:nodes=40,night=0.5`. With --history the default is the data directory of the center "
+            "here.",
         ),
-    ],
+    ] = "",
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the results.")] = Path("results"),
     cluster: Annotated[
         Path | None,
@@ -144,12 +170,11 @@ def simulate(
             ),
         ),
     ] = 0,
-    compare: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY=V1,V2", help="Run each policy with each of these values of an option, such as lending=off,on."
-        ),
-    ] = "",
+    compare: Compare = "",
+    history: History = "",
+    since: Since = "",
+    until: Until = "",
+    anonymise: Anonymise = False,
     option: SchedulerOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
     pods: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of pods.")] = None,
@@ -226,7 +251,7 @@ def simulate(
         from cress.simulator.request import Request
 
         request = Request(
-            trace=trace,
+            trace=_trace(trace, history),
             out=out,
             cluster=cluster,
             policies=tuple(policy or ()),
@@ -236,22 +261,72 @@ def simulate(
             deadlines=deadlines,
             load=load,
             frameworks=frameworks,
-            compare=compare,
+            compare="" if compare == OWN_GROUPS else compare,
             seed=seed,
             check=check,
             attempts=attempts,
             forecasts=forecasts,
+            span=_span(history, since, until, anonymise=anonymise),
         )
-        plans = run.plans(request, groups or [])
+        plans = run.plans(request, groups or [], own=compare == OWN_GROUPS)
         with runs_progress() as progress:
             planned = run.run_all(plans, progress)
         results = [result for result, _ in planned]
         if as_json:
             print(json.dumps([run.summary(result, plan) for result, plan in planned], indent=2))
         else:
-            _show(results, out)
+            _show(results, out, waits=request.span is not None)
         for sentence in run_notes(results):
             typer.echo(sentence, err=True)
+
+
+class Comparing(TyperCommand):
+    """The verb, whose option ``--compare`` may stand alone."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give ``--compare`` its value, if it has none."""
+        known = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
+        given: list[str] = []
+        for i, word in enumerate(args):
+            given.append(word)
+            if word == "--compare" and (i + 1 == len(args) or args[i + 1].partition("=")[0] in known):
+                given.append(OWN_GROUPS)
+        return super().parse_args(ctx, given)
+
+
+def _trace(trace: str, history: str) -> str:
+    """Return the trace; with ``--history`` it is by default the data directory of the center here."""
+    if trace or not history:
+        if not trace:
+            raise InputError("is missing", hint="see: cress simulate -h", field="TRACE")
+        return trace
+    return str(log_place(None))
+
+
+def _span(history: str, since: str, until: str, *, anonymise: bool) -> LogSpan | None:
+    """Return the part of an event log that the options name; ``None`` if there are none."""
+    if not (history or since or until or anonymise):
+        return None
+    if history and (since or until):
+        raise InputError("cannot be combined with --from and --until", hint="only one of them", field="--history")
+    from cress.past.recorded_log import LogSpan
+
+    if history:
+        duration_of(history, "--history")
+        return LogSpan(moment_of(history, "--history"), None, anonymise)
+    first, last = span_of(since, until)
+    return LogSpan(first, last, anonymise)
+
+
+def _show_waits(results: Sequence[Result]) -> None:
+    """Print the waits of each group, side by side."""
+    rows = []
+    for name in dict.fromkeys(name for result in results for name in result.analysis.group_summary):
+        cells = [result.analysis.group_summary.get(name, {}) for result in results]
+        waits = [cell.get("wait_mean_s") for cell in cells]
+        rows.append((f"wait of {name}", ["-" if wait is None else duration(wait) for wait in waits]))
+    print()
+    print_runs([result.run.label for result in results], rows)
 
 
 def _refuse(given: dict[str, object]) -> None:
@@ -352,12 +427,14 @@ def runs_progress() -> Iterator[Callable[[str, int, int], None] | None]:
         yield show
 
 
-def _show(results: Sequence[Result], out: Path) -> None:
-    """Print the measures as a table."""
+def _show(results: Sequence[Result], out: Path, *, waits: bool = False) -> None:
+    """Print the measures as a table; ``waits``: those of each group too, if there are several runs."""
     from cress.simulator.report.page import summary_rows
 
     print_runs([result.run.label for result in results], summary_rows(results))
     print(f"Report: {out / 'report.html'}")
+    if waits and len(results) > 1:
+        _show_waits(results)
 
 
 def print_runs(labels: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:

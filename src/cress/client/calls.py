@@ -269,9 +269,9 @@ def groups() -> PreparedCall[GroupsPage]:
     return call_of(cluster_calls.GROUPS)
 
 
-def nodes(where: str = "", rank: str = "", after: str = "") -> PreparedCall[NodesPage]:
+def nodes(where: str = "", rank: str = "", after: str = "", limit: int = 1_000) -> PreparedCall[NodesPage]:
     """Return a page of nodes."""
-    return call_of(cluster_calls.NODES, query=NodesQuery(where=where, rank=rank, after=after))
+    return call_of(cluster_calls.NODES, query=NodesQuery(limit=limit, where=where, rank=rank, after=after))
 
 
 def node(name: str) -> PreparedCall[NodeView]:

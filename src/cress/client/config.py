@@ -97,6 +97,16 @@ def find_cluster() -> NamedCluster | None:
     return file.cluster(named or file.default, CLUSTER) if named or file.default else None
 
 
+def chosen_directory(data: Path | None = None) -> Path | None:
+    """Return the data directory of the chosen center; ``None`` if it is chosen by an address only."""
+    if data is not None:
+        return data
+    cluster = find_cluster()
+    if cluster is not None:
+        return cluster.data
+    return None if os.environ.get(URL) or os.environ.get(SOCKET) else data_directory()
+
+
 def find_center(data: Path | None = None) -> Address:
     """Return the address of the chosen center; its data directory ``data`` precedes the environment.
 

@@ -40,6 +40,15 @@ class _Stored5(msgspec.Struct, frozen=True, array_like=True):
     inputs: msgspec.Raw
 
 
+class _StoredInputs(msgspec.Struct, frozen=True, array_like=True):
+    """The first fields of a record; its facts are not decoded."""
+
+    version: tuple[int, int]
+    now: int
+    utc: int
+    inputs: msgspec.Raw
+
+
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
     """A record as written; fields of a newer minor version follow these."""
 
@@ -53,6 +62,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Stored).decode
+_decode_inputs_only = msgspec.msgpack.Decoder(_StoredInputs).decode
 _decode_first = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _decode_inputs = msgspec.msgpack.Decoder(tuple[Input | _Reports, ...]).decode
 _REPORTS = {arg.__name__: arg for arg in get_args(Report)}
@@ -101,6 +111,14 @@ def decode_record(data: bytes) -> Record:
     return Record(
         stored.version, stored.now, stored.utc, stored.inputs, Facts(list(unpacked(stored.core)), stored.rows)
     )
+
+
+def decode_without_facts(data: bytes) -> Record:
+    """Do ``decode_record`` in a fraction of its time, with empty facts. Raises the same errors for its other fields."""
+    if _major_of(data) != MAJOR:
+        return decode_record(data)
+    stored = _decode_inputs_only(data)
+    return Record(stored.version, stored.now, stored.utc, stored.inputs, Facts())
 
 
 def has_facts(record: Record) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.facts import packed
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.record import Record, has_facts, inputs_of
+from cress.lifecycle.record import Record, encode_record, has_facts, inputs_of
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -45,18 +45,31 @@ NOTHING = _Nothing()
 def replay(machine: Machine, records: Iterable[Record]) -> Difference | None:
     """Step a machine, in its state before the first record, through the inputs; return the first difference."""
     for number, record in enumerate(records, 1):
-        step = stepped(machine, record)
-        if not has_facts(record):
-            continue
-        for place, one, other in (
-            ("core", packed(record.facts.core), packed(step.facts.core)),
-            ("rows", record.facts.rows, step.facts.rows),
-        ):
-            found = _first(_plain(one), _plain(other))
-            if found is not None:
-                path, stored, replayed = found
-                return Difference(number, record.now, (place, *path), stored, replayed)
+        found = difference(number, record, stepped(machine, record))
+        if found is not None:
+            return found
     return None
+
+
+def difference(number: int, record: Record, step: StepResult) -> Difference | None:
+    """Return the first difference between the facts of a record and those of a step with its inputs."""
+    if not has_facts(record):
+        return None
+    for place, one, other in (
+        ("core", packed(record.facts.core), packed(step.facts.core)),
+        ("rows", record.facts.rows, step.facts.rows),
+    ):
+        found = _first(_plain(one), _plain(other))
+        if found is not None:
+            path, stored, replayed = found
+            return Difference(number, record.now, (place, *path), stored, replayed)
+    return None
+
+
+def is_as_stored(data: bytes, record: Record, step: StepResult) -> bool:
+    """Return whether a step with the inputs of a record has the facts of the record's stored form, byte for byte."""
+    again = Record(record.version, record.now, record.utc, record.inputs, step.facts)
+    return encode_record(again) == data
 
 
 def stepped(machine: Machine, record: Record) -> StepResult:

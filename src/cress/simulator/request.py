@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cress.model.options import Options
+from cress.past.recorded_log import LogSpan
 from cress.simulator.direct import TOGETHER
 from cress.simulator.forecasts import Foretelling
 from cress.simulator.groups import PolicyChoice
@@ -18,7 +19,10 @@ REQUESTED, EXACT, PREDICTED = "requested", "exact", "predicted"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The arguments of a simulation, as given."""
+    """The arguments of a simulation, as given.
+
+    ``span`` is the part of an event log to simulate; ``None``: all of it.
+    """
 
     trace: str
     out: Path
@@ -36,6 +40,7 @@ class Request:
     check: bool = False
     attempts: bool = False
     forecasts: int = 0
+    span: LogSpan | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

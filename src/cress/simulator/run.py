@@ -49,6 +49,9 @@ from cress.simulator.tables import write_attempts, write_dags, write_jobs
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import NO_LIMIT, UNDATED_START, Ints, SimulatedCluster, Workload
 
+# The name of a run with the groups of the trace itself, beside runs with other groups.
+OWN = "own"
+
 # Called with the label of the run, the events so far and the total of events.
 Progress = Callable[[str, int, int], None]
 
@@ -62,19 +65,25 @@ def plan(request: Request, cluster: SimulatedCluster | None = None) -> Plan:
     return _in_groups(request, _workload(request, cluster), options)
 
 
-def plans(request: Request, groups: Sequence[Path]) -> list[Plan]:
+def plans(request: Request, groups: Sequence[Path], *, own: bool = False) -> list[Plan]:
     """Return a plan for each of these files of groups, or one without a file; the names of the runs tell the files.
 
-    The trace is read once. Raise ``InputError``; write nothing.
+    With ``own`` the groups of the trace come first. The trace is read once. Raise ``InputError``; write nothing.
     """
-    if len(groups) < 2:
+    if own and not groups:
+        raise InputError(
+            "has nothing to compare with", hint="--groups FILE, or --compare lending=off,on", field="--compare"
+        )
+    if len(groups) < 2 and not own:
         return [plan(dataclasses.replace(request, groups=groups[0] if groups else None))]
     names = names_of(groups)
     options = _options(request)
     workload = _workload(request, None)
+    files: list[tuple[Path | None, str]] = [*zip(groups, names, strict=True)]
+    if own:
+        files.insert(0, (None, OWN if OWN not in names else "own groups"))
     return [
-        _named(_in_groups(dataclasses.replace(request, groups=path), workload, options), name)
-        for path, name in zip(groups, names, strict=True)
+        _named(_in_groups(dataclasses.replace(request, groups=path), workload, options), name) for path, name in files
     ]
 
 
@@ -92,7 +101,12 @@ def _options(request: Request) -> Options:
     if request.out.exists() and not request.out.is_dir():
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
     plotly_script()
-    options = parse_assignments(request.options)
+    return _changed(Options(), request)
+
+
+def _changed(options: Options, request: Request) -> Options:
+    """Return options with the changes of the request."""
+    options = parse_assignments(request.options, options)
     if request.estimates == PREDICTED:
         options = parse_assignments([f"estimates={PREDICTED}"], options)
     return options
@@ -101,7 +115,7 @@ def _options(request: Request) -> Options:
 def _workload(request: Request, cluster: SimulatedCluster | None) -> Workload:
     """Read the trace, and change it as the arguments say."""
     cluster = cluster or _cluster(request.cluster)
-    workload = load_workload(request.trace, cluster, request.seed, request.load)
+    workload = load_workload(request.trace, cluster, request.seed, request.load, request.span)
     if request.estimates == EXACT:
         workload = workload.exact_estimates()
     if request.deadlines:
@@ -113,6 +127,9 @@ def _workload(request: Request, cluster: SimulatedCluster | None) -> Workload:
 
 def _in_groups(request: Request, workload: Workload, options: Options) -> Plan:
     """Return the plan of a workload in the groups of the request."""
+    if workload.options is not None:
+        # A center works with options of its own; those of the request are changes of them.
+        options = _changed(workload.options, request)
     choices = tuple(parse_policy(text) for text in request.policies)
     check_options(choices, request.options)
     # Each file of groups has notes of its own.

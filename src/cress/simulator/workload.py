@@ -14,6 +14,7 @@ from cress.model.distances import Distance
 from cress.model.group import Group
 from cress.model.job import Condition, Job
 from cress.model.node import Node
+from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 from cress.simulator.trace_notes import TraceNotes
 
@@ -105,7 +106,7 @@ class Workload:
     ``tightness_index`` points into ``tightness_names``, the kinds of deadlines that were drawn (``None``: none were).
     ``scales`` are changes of the task counts of services and databases, in order of time: (time, position of the job,
     tasks). ``used`` is, for the dimensions of which it is known, the amount that one task really uses on average; the
-    scheduler does not know it.
+    scheduler does not know it. ``options`` are those of the center that recorded the jobs; ``None``: the defaults.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Workload:
     groups: tuple[Group, ...] = ()
     utc: int = UNDATED_START
     zone: tzinfo = field(default=UTC)
+    options: Options | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -4,90 +4,30 @@ A file begins with the state before its first record. It is written after the st
 empties the store's own log. Thus the store has every record that the file may lose in a crash, and ``open`` restores
 these records.
 
-A file is a framed file. The first frame is a ``Header``, every other one a record as in ``lifecycle.record``, both in
-msgpack.
+``past/event_file.py`` has the form of the files, and reads them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 import cress
-from cress.formats.framed import BARE, Beginning, FileFormat, Frame, FramedFile, Older, frames
-from cress.lifecycle.record import MAJOR, Record, decode_record
-from cress.model.errors import InputError
+from cress.formats.framed import FramedFile
+from cress.lifecycle.record import MAJOR
 from cress.model.times import DAY
+from cress.past.event_file import EVENTS, FORMAT, SUFFIX, EventFile, Header, files, read, up_to_damage
 
-EVENTS, SUFFIX = "events", ".events"
-# Files of version 1 are frames without a first line and marks.
-FORMAT = FileFormat("events", 2, (Older(1, b"", 0, BARE),))
+__all__ = ["EVENTS", "FORMAT", "SUFFIX", "EventFile", "EventLog", "Header", "files", "prune", "read"]
+
 # Microseconds or bytes after which the next snapshot begins a new file.
 FILE_AGE, FILE_SIZE = DAY, 16 * 2**20
 # Most bytes of records that wait because they could not be written; beyond that a new file begins, after a gap.
 MOST_PENDING = 64 * 2**20
-
-
-class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The first frame of a file: the ``state`` for ``Machine.restore``, and the settings of a replay.
-
-    ``before`` is the number of the last record that is part of the state. ``created`` is a wall-clock time in µs.
-    """
-
-    format: int
-    release: str
-    machine: int
-    zone: str
-    created: int
-    before: int
-    state: bytes
-
-
-class EventFile:
-    """A file opened for reading: its ``header`` and, as an iterable, its records with their numbers.
-
-    A last record that a crash cut off is left out.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with _told(path), path.open("rb") as file:
-            first = next(_payloads(file, path), None)
-        try:
-            self.header = msgspec.msgpack.decode(first or b"", type=Header)
-        except msgspec.MsgspecError:
-            raise InputError("is not a file of an event log", hint=f"NUMBER{SUFFIX}", file=str(path)) from None
-
-    def __iter__(self) -> Iterator[tuple[int, Record]]:
-        for number, data in self.raw():
-            try:
-                yield number, decode_record(data)
-            except (ValueError, msgspec.MsgspecError) as error:
-                what = f"record {number} was written by another version ({self.header.release}): {error}"
-                raise InputError(what, file=str(self.path)) from None
-
-    def raw(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the encoded records with their numbers."""
-        with _told(self.path), self.path.open("rb") as file:
-            payloads = _payloads(file, self.path)
-            next(payloads, None)
-            yield from enumerate(payloads, self.header.before + 1)
-
-
-def read(path: Path) -> EventFile:
-    """Open the file at ``path``. Raises InputError, now or during iteration, if it is not an event file."""
-    return EventFile(path)
-
-
-def files(folder: Path) -> list[Path]:
-    """Return the files of a log, oldest first."""
-    found = [path for path in folder.glob(f"*{SUFFIX}") if path.stem.isdigit()]
-    return sorted(found, key=lambda path: int(path.stem))
 
 
 def prune(folder: Path, *, now: int, keep_age: int, keep_size: int) -> list[Path]:
@@ -342,7 +282,7 @@ class EventLog:
             return None
         with known[-1].open("rb") as file:
             beginning = FORMAT.beginning(file)
-            whole = _up_to_damage(file, beginning)
+            whole = up_to_damage(file, beginning)
             first = next(whole, None)
             if first is None:
                 return None
@@ -380,43 +320,6 @@ def _append_header(file: FramedFile, header: Header, state: memoryview) -> None:
     # The state is the last field and empty so far: its length and bytes replace the empty value.
     assert head.endswith(b"\xc4\x00")
     file.append_pieces(head[:-2] + b"\xc6" + len(state).to_bytes(4, "big"), state)
-
-
-def _payloads(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield the payloads of the whole frames, up to a record that a crash cut off.
-
-    Raises InputError if a frame in the middle is damaged.
-    """
-    beginning = FORMAT.beginning(file)
-    end = beginning.at
-    for frame in _frames(file, beginning):
-        if frame.start > end:
-            raise InputError(f"is damaged at byte {end}", hint="the part before it can be read", file=str(path))
-        end = frame.end
-        yield frame.payload
-
-
-def _up_to_damage(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
-    """Yield the whole frames before any damage."""
-    end = beginning.at
-    for frame in _frames(file, beginning):
-        if frame.start > end:
-            return
-        end = frame.end
-        yield frame
-
-
-def _frames(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
-    """Yield the whole frames; none if a newer release wrote the file."""
-    return frames(file, beginning) if beginning.version <= FORMAT.version else iter(())
-
-
-@contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
 
 
 def _sync_folder(folder: Path) -> None:

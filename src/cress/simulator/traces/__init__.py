@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from cress.model.errors import InputError
+from cress.past.recorded_log import LogSpan, is_recorded
 from cress.simulator.files import text_of
 from cress.simulator.load import at_load
 from cress.simulator.workload import SimulatedCluster, Workload
@@ -46,27 +47,42 @@ FORMATS = (
 SUFFIXES = tuple(dict.fromkeys(suffix for trace_format in FORMATS for suffix in trace_format.suffixes))
 # Generators: each is a module of this name with ``load(parameters, cluster, seed)``.
 GENERATED, FRAMEWORKS, MIXED = GENERATORS = ("generated", "frameworks", "mixed")
+# Event logs of centers: data directories, folders of event files, and files with this suffix.
+RECORDED = ".events"
 MOST_HEADER = 100_000
 
 
-def load_workload(source: str, cluster: SimulatedCluster | None, seed: int, load: float | None = None) -> Workload:
+def load_workload(
+    source: str, cluster: SimulatedCluster | None, seed: int, load: float | None = None, span: LogSpan | None = None
+) -> Workload:
     """Return the workload of a file, or a generated one.
 
     Generated ones are ``generated`` or ``generated:jobs=1000,load=0.9,…``, ``frameworks`` and ``mixed``. ``cluster`` is
     that of ``--cluster``; formats without a cluster need it. ``load`` is that of ``--load``: if the trace has no number
-    of nodes, the load sets it, otherwise the times between submissions are scaled. Raise ``InputError``.
+    of nodes, the load sets it, otherwise the times between submissions are scaled. ``span`` is the part of an event log
+    (a center's data directory, or its files) to simulate. Raise ``InputError``.
     """
     name, _, parameters = source.partition(":")
+    if span is not None and not is_recorded(Path(source)):
+        hint = "for another trace leave out --history, --from, --until and --anonymise"
+        raise InputError("is not an event log", hint=hint, file=source)
     if name in GENERATORS:
         if load is not None:
             raise InputError("a generated workload has its own load", hint=f"{name}:load={load:g}", field="--load")
         generated: Workload = import_module(f"{__name__}.{name}").load(parameters, cluster, seed)
         return generated
     path = Path(source)
+    if is_recorded(path) and path.exists():
+        recorded: Workload = import_module(f"{__name__}.recorded").load(path, cluster, span)
+        return recorded if load is None else at_load(recorded, load)
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "no such file"
         raise InputError(
-            what, hint="a file " + ", ".join(SUFFIXES) + f", `{GENERATED}`, `{FRAMEWORKS}` or `{MIXED}`", file=source
+            what,
+            hint="a file "
+            + ", ".join(SUFFIXES)
+            + f", the data directory of a center, `{GENERATED}`, `{FRAMEWORKS}` or `{MIXED}`",
+            file=source,
         )
     header = _header(path)
     for trace_format in FORMATS:
@@ -74,7 +90,7 @@ def load_workload(source: str, cluster: SimulatedCluster | None, seed: int, load
             module = import_module(f"{__name__}.{trace_format.module}")
             workload: Workload = module.load(path, cluster, load) if trace_format.sized else module.load(path, cluster)
             return workload if load is None or trace_format.sized else at_load(workload, load)
-    raise InputError("unknown trace format", hint="one of " + ", ".join(SUFFIXES), file=source)
+    raise InputError("unknown trace format", hint="one of " + ", ".join((*SUFFIXES, RECORDED)), file=source)
 
 
 def _header(path: Path) -> Sequence[str]:

@@ -44,6 +44,8 @@ OPTIONAL = (
     "deadline",
     *COLUMNS,
 )
+# Columns that `cress export` writes: what happened, which a simulation does not need.
+HAPPENED = ("name", "start", "end", "wait", "state", "attempts", "preemptions", "ran_on")
 # Before the name of a dimension: the amount that one task uses on average, of the amount that it asks for.
 USED = "used_"
 MOST_TASKS = 10_000_000
@@ -81,7 +83,7 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
         )
     known = (*REQUIRED, *OPTIONAL, *cluster.dimensions.names, *(USED + name for name in cluster.dimensions.names))
     for name in columns:
-        if name not in known:
+        if name not in (*known, *HAPPENED):
             meant = closest(name, known)
             notes.add("unknown column", count=1, detail=f"{name}: did you mean {meant}?" if meant else name)
     return workload_of(path, columns, lines, cluster, notes)
