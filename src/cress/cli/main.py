@@ -50,6 +50,7 @@ from cress.cli import (
 )
 from cress.cli.errors import BAD_INPUT
 from cress.cli.programs import add_programs
+from cress.cli.slurm import install as slurm
 from cress.cli.usage_errors import usage_error
 from cress.model.foreign_words import verb_for
 
@@ -62,7 +63,7 @@ class InOrder(TyperGroup):
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
         "rebalance reserve reservations leases licences status events usage login logout whoami token secret "
-        "users audit config up center executor join tls store demo "
+        "users audit config slurm up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is missing here comes last
 
@@ -163,6 +164,7 @@ app.add_typer(secrets.app, name="secret")
 app.add_typer(users.app, name="users")
 app.command(epilog=audit.EPILOG)(audit.audit)
 app.add_typer(config.app, name="config")
+app.add_typer(slurm.app, name="slurm")
 app.command(epilog=up.EPILOG)(up.up)
 add_programs(app)
 app.command(epilog=join.EPILOG)(join.join)
