@@ -50,12 +50,17 @@ class Layout(NamedTuple):
 
 
 class Request(msgspec.Struct):
-    """What the options of a job ask for, each as it was read."""
+    """What the options of a job ask for, each as it was read.
+
+    ``ranks``: each Slurm task becomes a Cress task; ``ranks_per_node`` is their bound on one node, 0 without one.
+    """
 
     values: dict[str, str]
     array: Array | None = None
     dependencies: tuple[Dependency, ...] = ()
     notes: list[str] = []
+    ranks: bool = False
+    ranks_per_node: int = 0
 
     def text(self, name: str) -> str:
         """Return the value of an option, empty if it is not given."""
@@ -183,6 +188,8 @@ def layout_of(request: Request) -> Layout:
     ntasks = ntasks or nodes * (per_node or 1)
     nodes = min(nodes, ntasks) if "nodes" not in given else nodes
     slots = -(-ntasks // nodes)
+    if request.ranks:
+        return Layout(ntasks, 1, ntasks, per_task, one_per_node=False)
     return Layout(nodes, slots, ntasks, slots * per_task, one_per_node=nodes > 1)
 
 
@@ -285,9 +292,7 @@ def _constraint(text: str, site: Site) -> str:
     return "".join(written)
 
 
-def allocation(
-    request: Request, around: Surroundings, *, default_name: str, default_export: str = "ALL"
-) -> Translated:
+def allocation(request: Request, around: Surroundings, *, default_name: str, default_export: str = "ALL") -> Translated:
     """Return the job without its command. Raises InputError."""
     notes = list(request.notes)
     layout = layout_of(request)
@@ -339,6 +344,8 @@ def allocation(
         job["gang"] = True
         if layout.one_per_node:
             job["max_per_node"] = 1
+        elif request.ranks_per_node:
+            job["max_per_node"] = request.ranks_per_node
     elif request.array is not None:
         job["tasks"] = len(request.array.elements)
         if request.array.most_running:
@@ -405,7 +412,31 @@ def _variables(request: Request, layout: Layout, around: Surroundings, title: st
     return {name: value for name, value in found.items() if value}
 
 
-def head(request: Request, translated: Translated, mode: str, *, pieces: int = 0, default_output: str = "") -> list[str]:
+def as_ranks(request: Request) -> None:
+    """Let each Slurm task be a Cress task: what a node was to have is divided among its tasks."""
+    layout = layout_of(request)
+    given = request.values
+    request.ranks = True
+    if layout.one_per_node:
+        request.ranks_per_node = layout.slots
+    if given.get("mem"):
+        given["mem-per-cpu"] = f"{max((memory(given.pop('mem')) >> 10) // layout.cpus, 1)}K"
+    gpus, model = 0, ""
+    if given.get("gres"):
+        gpus, model = _gres(given.pop("gres")).get("gpu", (0, ""))
+    if given.get("gpus-per-node"):
+        gpus, model = _gpus(given.pop("gpus-per-node"))
+    per_rank = -(-gpus // layout.slots)
+    if given.get("gpus"):
+        gpus, model = _gpus(given.pop("gpus"))
+        per_rank = -(-gpus // layout.ntasks)
+    if per_rank:
+        given["gpus-per-task"] = f"{model}:{per_rank}" if model else str(per_rank)
+
+
+def head(
+    request: Request, translated: Translated, mode: str, *, pieces: int = 0, default_output: str = ""
+) -> list[str]:
     """Return the command of a task up to the arguments that follow its head."""
     layout, given = translated.layout, request.values
     limit = seconds(given["time"]) if given.get("time") else None

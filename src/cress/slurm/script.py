@@ -77,6 +77,8 @@ def _words(text: str, file: str, line: int) -> list[str]:
     try:
         words = list(reader)
     except ValueError:
-        raise InputError("has a quotation mark without its pair", hint=text.strip()[:80], file=file, line=line) from None
+        raise InputError(
+            "has a quotation mark without its pair", hint=text.strip()[:80], file=file, line=line
+        ) from None
     comment = next((place for place, word in enumerate(words) if word.startswith("#")), len(words))
     return words[:comment]

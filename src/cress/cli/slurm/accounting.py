@@ -84,7 +84,7 @@ def _columns(text: str) -> list[Column]:
     for word in filter(None, (part.strip() for part in text.split(","))):
         name, _, size = word.partition("%")
         width = int(size) if size.lstrip("-").isdigit() else WIDTHS.get(name.lower(), WIDTH)
-        left = name.lower() in ("jobid", "jobidraw") and not size or size.startswith("-")
+        left = (name.lower() in ("jobid", "jobidraw") and not size) or size.startswith("-")
         columns.append(Column(_TITLES.get(name.lower(), name), field(name), abs(width), not left))
     return columns
 

@@ -159,5 +159,3 @@ def highest_code(client: Client, id: int) -> int:
         after = page.next
         if after is None:
             return max(codes)
-
-

@@ -55,9 +55,7 @@ def install(
         folder = folder.expanduser().resolve()
         theirs = [name for name in COMMANDS if _is_foreign(folder / name)]
         if theirs:
-            raise InputError(
-                f"{folder / theirs[0]} is a program of somebody else", hint="another folder", field="DIR"
-            )
+            raise InputError(f"{folder / theirs[0]} is a program of somebody else", hint="another folder", field="DIR")
         folder.mkdir(parents=True, exist_ok=True)
         text = _text(folder, _center(data))
         for name in COMMANDS:
@@ -94,9 +92,7 @@ def _center(data: Path | None) -> dict[str, str]:
 
 def _text(folder: Path, center: dict[str, str]) -> str:
     """Return the text of a command. Variables of the caller that name a center go first."""
-    lines = [
-        f"export {name}={shlex.quote(value)}" for name, value in center.items()
-    ]
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in center.items()]
     named = "${CRESS_URL-}${CRESS_SOCKET-}${CRESS_DATA-}${CRESS_CLUSTER-}"
     chosen = [f'if [ -z "{named}" ]; then', *(f"  {line}" for line in lines), "fi"] if lines else []
     call = f'exec {shlex.quote(sys.executable)} -I -m cress.cli.slurm @NAME "$@"'

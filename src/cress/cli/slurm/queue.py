@@ -97,15 +97,15 @@ LETTERS: dict[str, Callable[[Row], str]] = {
     "U": FIELDS["uid"],
     "u": FIELDS["user"],
     "V": FIELDS["submit"],
-    "v": lambda row: "(null)",
-    "w": lambda row: "(null)",
-    "x": lambda row: "(null)",
+    "v": lambda _row: "(null)",
+    "w": lambda _row: "(null)",
+    "x": lambda _row: "(null)",
     "y": lambda row: str(-row.job.priority),
     "Z": FIELDS["workdir"],
     "B": lambda row: row.nodes[0] if row.nodes else "n/a",
-    "h": lambda row: "OK",
-    "H": lambda row: "*",
-    "X": lambda row: "0",
+    "h": lambda _row: "OK",
+    "H": lambda _row: "*",
+    "X": lambda _row: "0",
 }
 _AFTER = {"ok": "ok", "any": "any", "failed": "notok"}
 HEADS = {

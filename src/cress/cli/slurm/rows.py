@@ -219,7 +219,9 @@ def read_moment(text: str, name: str) -> float:
         clock = time.strptime(word, "%H:%M:%S" if word.count(":") == 2 else "%H:%M")
         return midnight + clock.tm_hour * 3600 + clock.tm_min * 60 + clock.tm_sec
     except ValueError:
-        raise InputError(f"{text!r} is not a time", hint="such as 2026-12-01T08:00, 08:00 or now-2days", field=name) from None
+        raise InputError(
+            f"{text!r} is not a time", hint="such as 2026-12-01T08:00, 08:00 or now-2days", field=name
+        ) from None
 
 
 def _limit(row: Row) -> str:
@@ -263,7 +265,7 @@ FIELDS: dict[str, Callable[[Row], str]] = {
     "arraytaskid": lambda row: row.element or "N/A",
     "avecpu": lambda row: time_text(row.cpu_seconds),
     "averss": lambda row: f"{row.memory >> 10}K" if row.memory else "",
-    "cluster": lambda row: "cress",
+    "cluster": lambda _row: "cress",
     "command": lambda row: row.job.name,
     "comment": lambda row: row.variable("SLURM_JOB_COMMENT"),
     "constraints": lambda row: row.job.requirement,
@@ -275,14 +277,14 @@ FIELDS: dict[str, Callable[[Row], str]] = {
     "eligible": _eligible,
     "end": lambda row: moment(row.ended),
     "exitcode": lambda row: "{}:{}".format(*row.code),
-    "gid": lambda row: "",
+    "gid": lambda _row: "",
     "group": lambda row: row.job.group,
     "jobid": lambda row: row.id + (f".{row.step}" if row.step else ""),
     "jobidraw": lambda row: str(row.raw_id) + (f".{row.step}" if row.step else ""),
     "jobname": lambda row: row.step or row.variable("SLURM_JOB_NAME") or row.job.name,
     "maxrss": lambda row: f"{row.memory >> 10}K" if row.memory and row.step else "",
     "maxrssnode": lambda row: row.nodes[0] if row.nodes else "",
-    "maxvmsize": lambda row: "",
+    "maxvmsize": lambda _row: "",
     "ncpus": lambda row: f"{row.cpus:g}",
     "nnodes": lambda row: str(row.count),
     "nodelist": lambda row: nodelist(row.nodes) or "None assigned",
@@ -300,13 +302,13 @@ FIELDS: dict[str, Callable[[Row], str]] = {
     "state": state_text,
     "statecompact": lambda row: STATES.get(row.state, ("?", ""))[0],
     "submit": lambda row: moment(row.job.submitted),
-    "systemcpu": lambda row: "00:00:00",
+    "systemcpu": lambda _row: "00:00:00",
     "timelimit": _limit,
     "timelimitraw": lambda row: "" if row.job.time_limit is None else str(int(row.job.time_limit // 60)),
     "timeleft": _left,
     "timeused": lambda row: short_time_text(row.elapsed),
     "totalcpu": lambda row: time_text(row.cpu_seconds),
-    "uid": lambda row: "",
+    "uid": lambda _row: "",
     "user": lambda row: row.job.user,
     "usercpu": lambda row: time_text(row.cpu_seconds),
     "workdir": lambda row: row.job.directory,
