@@ -16,6 +16,7 @@ COMMANDS = {
     "sinfo": "nodes",
     "sacct": "accounting",
     "scontrol": "control",
+    "sacctmgr": "accounts",
     "sprio": "reports",
     "sreport": "reports",
     "seff": "reports",
