@@ -49,6 +49,7 @@ from cress.cli import (
     validate,
 )
 from cress.cli.errors import BAD_INPUT
+from cress.cli.job_options import JobCommand
 from cress.cli.programs import add_programs
 from cress.cli.slurm import install as slurm
 from cress.cli.usage_errors import usage_error
@@ -129,7 +130,7 @@ def _cress(
         choose_cluster(cluster)
 
 
-app.command(epilog=submit.EPILOG)(submit.submit)
+app.command(epilog=submit.EPILOG, cls=JobCommand)(submit.submit)
 app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": False})(run.run)
 app.command(epilog=apply.EPILOG)(apply.apply)
 app.command(epilog=validate.EPILOG)(validate.validate)

@@ -25,7 +25,13 @@ class Given(NamedTuple):
 
 
 def parse(
-    words: Sequence[str], table: Iterable[Option], *, file: str = "", line: int = 0, mixed: bool = False
+    words: Sequence[str],
+    table: Iterable[Option],
+    *,
+    file: str = "",
+    line: int = 0,
+    mixed: bool = False,
+    hint: str = "docs/slurm.md lists the options",
 ) -> tuple[list[Given], list[str]]:
     """Return the options and the words after them, which end the options unless ``mixed``. Raises InputError."""
     by_name = {option.name: option for option in table}
@@ -45,7 +51,7 @@ def parse(
         try:
             if word.startswith("--"):
                 name, equals, value = word[2:].partition("=")
-                option = by_name[_name(name, by_name)]
+                option = by_name[_name(name, by_name, hint)]
                 given.append(Given(option, _value(option, value, bool(equals), left), file, line))
             else:
                 given += _letters(word[1:], by_letter, left, file, line)
@@ -54,7 +60,7 @@ def parse(
     return given, rest
 
 
-def _name(name: str, known: dict[str, Option]) -> str:
+def _name(name: str, known: dict[str, Option], hint: str) -> str:
     plain = name.replace("_", "-")
     if plain in known:
         return plain
@@ -65,9 +71,7 @@ def _name(name: str, known: dict[str, Option]) -> str:
         shown = ", ".join(f"--{other}" for other in sorted(begun)[:5])
         raise InputError(f"--{name} is ambiguous", hint=f"one of {shown}")
     near = closest(plain, known)
-    raise InputError(
-        f"unknown option --{name}", hint=f"did you mean --{near}?" if near else "docs/slurm.md lists the options"
-    )
+    raise InputError(f"unknown option --{name}", hint=f"did you mean --{near}?" if near else hint)
 
 
 def _value(option: Option, value: str, equals: bool, left: list[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cress.cli.slurm.common import center, site, user_of
-from cress.cli.slurm.queue import VALUE, option
+from cress.cli.slurm.queue import option
 from cress.model.errors import InputError
 from cress.slurm.command_line import parse
 
@@ -19,7 +19,18 @@ OPTIONS = (
     option("readonly", "r"),
     option("verbose", "v"),
 )
-ENTITIES = ("user", "users", "account", "accounts", "association", "associations", "assoc", "cluster", "clusters", "qos")
+ENTITIES = (
+    "user",
+    "users",
+    "account",
+    "accounts",
+    "association",
+    "associations",
+    "assoc",
+    "cluster",
+    "clusters",
+    "qos",
+)
 USUAL = {"user": "User,Account", "account": "Account,Descr", "association": "Cluster,Account,User", "cluster": "Cluster",
          "qos": "Name"}  # fmt: skip
 

@@ -104,7 +104,7 @@ def _job(row: Row) -> list[str]:
     return [
         f"JobId={row.raw_id if row.element.isdigit() else job.id} {' '.join([*array, ''])}JobName="
         f"{FIELDS['jobname'](row)}",
-        f"UserId={job.user}(0) GroupId={job.group}(0) MCS_label=N/A",
+        f"UserId={job.user}{_uid(job.user)} GroupId={job.group} MCS_label=N/A",
         f"Priority={job.priority} Nice=0 Account={FIELDS['account'](row)} QOS={FIELDS['qos'](row)}",
         f"JobState={FIELDS['state'](row)} Reason={row.reason} Dependency={after or '(null)'}",
         f"Requeue={int(job.job_failure)} Restarts={max((len(task.attempts) for task in row.tasks), default=1) - 1} "
@@ -124,6 +124,16 @@ def _job(row: Row) -> list[str]:
         *([f"Comment={row.variable('SLURM_JOB_COMMENT')}"] if row.variable("SLURM_JOB_COMMENT") else []),
         *([f"CressReason={job.reason}"] if job.reason else []),
     ]
+
+
+def _uid(user: str) -> str:
+    """Return the number of an account of this machine, empty for a user that has none."""
+    import pwd
+
+    try:
+        return f"({pwd.getpwnam(user).pw_uid})"
+    except KeyError:
+        return ""
 
 
 def _nodes(client: Client, names: list[str]) -> list[list[str]]:
