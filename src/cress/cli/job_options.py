@@ -47,7 +47,7 @@ SEVERAL = frozenset(
 VALUES, COMMAND, SCRIPT = "cress.values", "cress.command", "cress.script"
 
 
-class Value(NamedTuple):
+class KeyValue(NamedTuple):
     """The value of one option: its key, the text, and the option as written."""
 
     key: str
@@ -103,7 +103,7 @@ class JobCommand(TyperCommand):
         """Set keys, and a command or a script with its arguments, apart; read the rest."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        left, rest, values = list(args), list[str](), list[Value]()
+        left, rest, values = list(args), list[str](), list[KeyValue]()
         rows, by_name = key_rows()
         own = {name: not param.is_flag for param in self.get_params(ctx) if hasattr(param, "is_flag")
                for name in param.opts}  # fmt: skip
@@ -174,9 +174,9 @@ def _help(key: Key) -> str:
     return f"{first[:1].upper()}{first[1:].rstrip('.')}."
 
 
-def values_of(ctx: Any) -> list[Value]:
+def values_of(ctx: Any) -> list[KeyValue]:
     """Return the values that options of the command line gave."""
-    found: list[Value] = ctx.meta.get(VALUES, [])
+    found: list[KeyValue] = ctx.meta.get(VALUES, [])
     return found
 
 
@@ -194,17 +194,17 @@ def key_rows() -> tuple[list[Option], dict[str, str]]:
     return rows, by_name
 
 
-def values_given(given: Sequence[Given], by_name: Mapping[str, str]) -> list[Value]:
+def values_given(given: Sequence[Given], by_name: Mapping[str, str]) -> list[KeyValue]:
     """Return the values of options that were read by the rows of ``key_rows``."""
     values = []
     for one in given:
         key, text = _set(one.value) if one.option.name == "set" else (by_name[one.option.name], one.value)
         truth = one.option.takes is Takes.MAYBE and not text
-        values.append(Value(key, "true" if truth else text, f"--{one.option.name}"))
+        values.append(KeyValue(key, "true" if truth else text, f"--{one.option.name}"))
     return values
 
 
-def directive_values(words: Sequence[str], file: str, line: int) -> list[Value]:
+def directive_values(words: Sequence[str], file: str, line: int) -> list[KeyValue]:
     """Return the values of a ``#CRESS`` directive. Raises InputError with file and line."""
     rows, by_name = key_rows()
     given, rest = parse(words, rows, file=file, line=line, mixed=True, hint="docs/commands.md lists the keys")
@@ -213,16 +213,15 @@ def directive_values(words: Sequence[str], file: str, line: int) -> list[Value]:
     return values_given(given, by_name)
 
 
-def with_values(mapping: Mapping[str, object], values: Iterable[Value]) -> dict[str, object]:
+def with_values(mapping: Mapping[str, object], values: Iterable[KeyValue]) -> dict[str, object]:
     """Return the job with these values of keys; entries of a mapping are added to those of the job. Raises InputError.
 
     A path such as ``resource.cpu`` sets one entry.
     """
     from cress.cli.common import pairs
-    from cress.cli.submit import with_key
 
     result = dict(mapping)
-    by_key: dict[str, list[Value]] = {}
+    by_key: dict[str, list[KeyValue]] = {}
     for value in values:
         by_key.setdefault(value.key, []).append(value)
     for name, found in by_key.items():
@@ -243,6 +242,15 @@ def with_values(mapping: Mapping[str, object], values: Iterable[Value]) -> dict[
         else:
             result = with_key(result, name, _value(texts[-1], option))
     return result
+
+
+def with_key(mapping: dict[str, object], key: str, value: object) -> dict[str, object]:
+    """Return the job with this value of a key, in whatever spelling the job has the key."""
+    from cress.model.jobfile.keys import ALIASES
+    from cress.model.jobfile.reader import plain
+
+    spellings = {plain(alias) for alias, name in ALIASES.items() if name == key} | {plain(key)}
+    return {**{name: old for name, old in mapping.items() if plain(name) not in spellings}, key: value}
 
 
 def _of(mapping: Mapping[str, object], key: str) -> object:

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cress.cli.common import read_text
-from cress.cli.job_options import Value, directive_values, with_values
+from cress.cli.job_options import KeyValue, directive_values, with_values
 from cress.cli.jobfile import JobInFile
 
 if TYPE_CHECKING:
     from cress.client import Client
 
 
-def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> tuple[JobInFile, list[Value]]:
+def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> tuple[JobInFile, list[KeyValue]]:
     """Return the job of a script, and the values of its ``#CRESS`` directives. Raises InputError with file and line.
 
     Notes on directives that are passed over go to standard error.

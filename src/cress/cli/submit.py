@@ -13,6 +13,7 @@ import typer
 from cress.cli.common import STANDARD_INPUT, Data, Deadline, Json, Licence, Workload, connect, print_json
 from cress.cli.errors import Interrupted, told
 from cress.cli.interrupts import delayed_interrupt
+from cress.cli.job_options import with_key
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.jobfile.directory import in_folder, needs_folder
@@ -93,11 +94,9 @@ def submit(
 
                 entries = [read_script_job(client, *script)[0]]
             values = values_of(ctx)
-            mappings = [
-                with_workload(with_deadline(with_licences(with_values(in_directory_of(entry), values), licence), deadline),
-                              workload)
-                for entry in entries
-            ]  # fmt: skip
+            given = [with_values(in_directory_of(entry), values) for entry in entries]
+            given = [with_deadline(with_licences(mapping, licence), deadline) for mapping in given]
+            mappings = [with_workload(mapping, workload) for mapping in given]
             options = {value.key.partition(".")[0]: value.option for value in values}
             ids: list[int] = []
             try:
@@ -195,15 +194,6 @@ def with_workload(mapping: dict[str, object], name: str | None) -> dict[str, obj
     except InputError as error:
         raise InputError(error.what, hint=error.hint, field="--workload") from None
     return with_key(mapping, "workload", name)
-
-
-def with_key(mapping: dict[str, object], key: str, value: object) -> dict[str, object]:
-    """Return the job with this value of a key, in whatever spelling the job has the key."""
-    from cress.model.jobfile.keys import ALIASES
-    from cress.model.jobfile.reader import plain
-
-    spellings = {plain(alias) for alias, name in ALIASES.items() if name == key} | {plain(key)}
-    return {**{name: old for name, old in mapping.items() if plain(name) not in spellings}, key: value}
 
 
 def in_directory_of(entry: JobInFile) -> dict[str, object]:

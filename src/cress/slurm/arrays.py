@@ -67,7 +67,10 @@ class JobName(NamedTuple):
 
 
 def parse_job(text: str) -> JobName:
-    """Return the job in ``12``, ``12_3``, ``12_[1-5]``, ``12.batch``, or the own id of an element. Raises InputError."""
+    """Return the job in ``12``, ``12_3``, ``12_[1-5]``, ``12.batch``, or the own id of an element.
+
+    Raises InputError.
+    """
     found = re.fullmatch(r"(\d{1,16})(?:_(?:(\d{1,9})|\[([\d,:%-]+)\]|\*))?(?:\.(\w+))?", text.strip())
     if found is None:
         raise InputError(f"Invalid job id specified: {text!r}", hint="such as 12, or 12_3 for an element of an array")

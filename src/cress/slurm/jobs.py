@@ -49,8 +49,8 @@ class Layout(NamedTuple):
     one_per_node: bool
 
 
-class Request(msgspec.Struct):
-    """What the options of a job ask for, each as it was read.
+class SlurmRequest(msgspec.Struct):
+    """The request of the options of a job, each as it was read.
 
     ``ranks``: each Slurm task becomes a Cress task; ``ranks_per_node`` is their bound on one node, 0 without one.
     """
@@ -76,10 +76,10 @@ class Translated(NamedTuple):
     singleton: bool = False
 
 
-def read_request(given: Sequence[Given]) -> Request:
+def read_request(given: Sequence[Given]) -> SlurmRequest:
     """Return the request of the options; the last of several counts. Raises InputError with all mistakes."""
     errors = refused(given)
-    request = Request({one.option.name: one.value for one in given}, notes=notes(given))
+    request = SlurmRequest({one.option.name: one.value for one in given}, notes=notes(given))
     last = {one.option.name: one for one in given}
 
     def read(name: str, reader: Callable[[str], _T]) -> _T | None:
@@ -165,11 +165,11 @@ _CHECKS: dict[str, Callable[[str], object]] = {
 }
 
 
-def _nodes_of(request: Request) -> int:
+def _nodes_of(request: SlurmRequest) -> int:
     return node_count(request.text("nodes") or "1")
 
 
-def layout_of(request: Request) -> Layout:
+def layout_of(request: SlurmRequest) -> Layout:
     """Return the tasks of Cress for a request: one on each node, or one for each Slurm task if no node is named."""
     given = request.values
     per_task = int(given.get("cpus-per-task") or 1)
@@ -193,7 +193,7 @@ def layout_of(request: Request) -> Layout:
     return Layout(nodes, slots, ntasks, slots * per_task, one_per_node=nodes > 1)
 
 
-def _resource(request: Request, layout: Layout) -> tuple[dict[str, object], str]:
+def _resource(request: SlurmRequest, layout: Layout) -> tuple[dict[str, object], str]:
     """Return the resources of one task of Cress, and the model of its GPUs."""
     given = request.values
     amounts = _gres(given["gres"]) if given.get("gres") else {}
@@ -233,7 +233,7 @@ def job_name(text: str) -> str:
     return f"job-{name}"[:MOST_NAME] if re.fullmatch(r"[\d.]+", name) or not re.match(r"[A-Za-z0-9]", name) else name
 
 
-def environment(request: Request, around: Surroundings, default: str) -> dict[str, str]:
+def environment(request: SlurmRequest, around: Surroundings, default: str) -> dict[str, str]:
     """Return the variables that ``--export`` passes on."""
     everything = {
         name: value
@@ -252,7 +252,7 @@ def environment(request: Request, around: Surroundings, default: str) -> dict[st
     return found
 
 
-def _meanings(request: Request, around: Surroundings, notes: list[str]) -> list[Meaning]:
+def _meanings(request: SlurmRequest, around: Surroundings, notes: list[str]) -> list[Meaning]:
     """Return what account, partition and qos stand for; the first one with a group decides the group."""
     found = []
     for option, kind in (("account", "accounts"), ("partition", "partitions"), ("qos", "qos")):
@@ -292,75 +292,73 @@ def _constraint(text: str, site: Site) -> str:
     return "".join(written)
 
 
-def allocation(request: Request, around: Surroundings, *, default_name: str, default_export: str = "ALL") -> Translated:
+def allocation(
+    request: SlurmRequest, around: Surroundings, *, default_name: str, default_export: str = "ALL"
+) -> Translated:
     """Return the job without its command. Raises InputError."""
     notes = list(request.notes)
     layout = layout_of(request)
     resource, model = _resource(request, layout)
     title = request.text("job-name") or default_name
-    job: dict[str, object] = {"name": job_name(title)}
-    requirements = []
     meanings = _meanings(request, around, notes)
-    group = next((meaning.group for meaning in meanings if meaning.group), "")
-    if group:
-        job["group"] = group
-    requirements += [meaning.requirement for meaning in meanings if meaning.requirement]
-    priority = sum(meaning.priority for meaning in meanings)
-    if request.text("priority").lstrip("-").isdigit():
-        priority = int(request.text("priority"))
-    if "nice" in request.values:
-        priority -= _nice(request.text("nice"))
-    if priority:
-        job["priority"] = priority
-    if resource:
-        job["resource"] = resource
-    if request.text("constraint"):
-        requirements.append(_constraint(request.text("constraint"), around.site))
-    if model:
-        requirements.append(f'GPUModel = "{model}"')
-    requirements += [f'Name != "{name}"' for name in expanded(request.text("exclude"))]
-    if requirements:
-        job["requirement"] = requirements if len(requirements) > 1 else requirements[0]
-    if request.text("nodelist"):
-        job["nodes"] = expanded(request.text("nodelist"))
-    if request.text("licenses"):
-        job["licences"] = [word.replace(":", "=") for word in request.text("licenses").split(",") if word]
-    limit = seconds(request.text("time")) if request.text("time") else None
-    if limit:
-        job["time_limit"] = f"{limit}s"
-    if request.text("deadline"):
-        job["deadline"] = request.text("deadline").replace("T", " ")
-    if "hold" in request.values:
-        job["hold"] = True
-    if "no-requeue" in request.values:
-        job["job_failure"] = False
-    after: dict[str, str] = {}
-    for dependency in request.dependencies:
-        after |= {str(id): dependency.condition for id in dependency.ids}
-    if after:
-        job["after"] = after
-    if layout.places > 1:
-        job["tasks"] = layout.places
-        job["gang"] = True
-        if layout.one_per_node:
-            job["max_per_node"] = 1
-        elif request.ranks_per_node:
-            job["max_per_node"] = request.ranks_per_node
-    elif request.array is not None:
-        job["tasks"] = len(request.array.elements)
-        if request.array.most_running:
-            job["max_running"] = request.array.most_running
     if request.text("mem") and memory(request.text("mem")) == 0:
         notes.append("--mem=0 is passed over: a job that names no memory has no limit of it")
-    job["directory"] = request.text("chdir") or around.directory
-    if not str(job["directory"]).startswith("/"):
-        job["directory"] = f"{around.directory}/{job['directory']}"
-    job["environment"] = environment(request, around, default_export) | _variables(request, layout, around, title)
+    directory = request.text("chdir") or around.directory
+    # Values that say nothing are left out below.
+    job: dict[str, object] = {
+        "name": job_name(title),
+        "group": next((meaning.group for meaning in meanings if meaning.group), ""),
+        "priority": _priority(request, meanings),
+        "resource": resource,
+        "requirement": _requirement(request, around, meanings, model),
+        "nodes": expanded(request.text("nodelist")),
+        "licences": [word.replace(":", "=") for word in request.text("licenses").split(",") if word],
+        "time_limit": _limit(request),
+        "deadline": request.text("deadline").replace("T", " "),
+        "hold": "hold" in request.values,
+        "after": {str(id): wait.condition for wait in request.dependencies for id in wait.ids},
+        "directory": directory if directory.startswith("/") else f"{around.directory}/{directory}",
+        "environment": environment(request, around, default_export) | _variables(request, layout, around, title),
+        **_tasks(request, layout),
+    }
+    job = {key: value for key, value in job.items() if value}
+    if "no-requeue" in request.values:
+        job["job_failure"] = False
     singleton = any(dependency.singleton for dependency in request.dependencies)
     return Translated(job, notes, layout, singleton)
 
 
-def _variables(request: Request, layout: Layout, around: Surroundings, title: str) -> dict[str, str]:
+def _limit(request: SlurmRequest) -> str:
+    limit = seconds(request.text("time")) if request.text("time") else None
+    return f"{limit}s" if limit else ""
+
+
+def _priority(request: SlurmRequest, meanings: Sequence[Meaning]) -> int:
+    given = request.text("priority")
+    priority = int(given) if given.lstrip("-").isdigit() else sum(meaning.priority for meaning in meanings)
+    return priority - (_nice(request.text("nice")) if "nice" in request.values else 0)
+
+
+def _requirement(request: SlurmRequest, around: Surroundings, meanings: Sequence[Meaning], model: str) -> list[str]:
+    found = [meaning.requirement for meaning in meanings if meaning.requirement]
+    if request.text("constraint"):
+        found.append(_constraint(request.text("constraint"), around.site))
+    if model:
+        found.append(f'GPUModel = "{model}"')
+    return found + [f'Name != "{name}"' for name in expanded(request.text("exclude"))]
+
+
+def _tasks(request: SlurmRequest, layout: Layout) -> dict[str, object]:
+    """Return the keys for the number of tasks: a gang on several places, or an array."""
+    if layout.places > 1:
+        most = 1 if layout.one_per_node else request.ranks_per_node
+        return {"tasks": layout.places, "gang": True, "max_per_node": most}
+    if request.array is not None:
+        return {"tasks": len(request.array.elements), "max_running": request.array.most_running}
+    return {}
+
+
+def _variables(request: SlurmRequest, layout: Layout, around: Surroundings, title: str) -> dict[str, str]:
     """Return the variables of Slurm that are known before the start."""
     given = request.values
     nodes = layout.places if layout.one_per_node or layout.places == 1 else 0
@@ -412,7 +410,7 @@ def _variables(request: Request, layout: Layout, around: Surroundings, title: st
     return {name: value for name, value in found.items() if value}
 
 
-def as_ranks(request: Request) -> None:
+def as_ranks(request: SlurmRequest) -> None:
     """Let each Slurm task be a Cress task: what a node was to have is divided among its tasks."""
     layout = layout_of(request)
     given = request.values
@@ -435,7 +433,7 @@ def as_ranks(request: Request) -> None:
 
 
 def head(
-    request: Request, translated: Translated, mode: str, *, pieces: int = 0, default_output: str = ""
+    request: SlurmRequest, translated: Translated, mode: str, *, pieces: int = 0, default_output: str = ""
 ) -> list[str]:
     """Return the command of a task up to the arguments that follow its head."""
     layout, given = translated.layout, request.values
@@ -460,7 +458,7 @@ def head(
 
 
 def batch_job(
-    request: Request,
+    request: SlurmRequest,
     around: Surroundings,
     text: str,
     arguments: Sequence[str],

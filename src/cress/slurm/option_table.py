@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Fate(StrEnum):
-    """What happens to an option."""
+    """The treatment of an option."""
 
     UNDERSTOOD = "understood"
     PASSED_OVER = "passed over"
@@ -19,7 +19,7 @@ class Fate(StrEnum):
 
 
 class Takes(StrEnum):
-    """Whether an option takes a value; an optional one follows ``=`` or the letter directly."""
+    """The need of an option for a value; an optional one follows ``=`` or the letter directly."""
 
     NOTHING = "nothing"
     VALUE = "a value"

@@ -11,7 +11,7 @@ from cress.model.errors import InputError
 
 
 class Meaning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a name of Slurm stands for; empty fields change nothing."""
+    """The meaning of a name of Slurm; empty fields change nothing."""
 
     group: str = ""
     requirement: str = ""

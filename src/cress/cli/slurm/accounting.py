@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cress.cli.slurm.common import center, user_of
 from cress.cli.slurm.queue import VALUE, option, states_named
-from cress.cli.slurm.rows import FIELDS, Row, field, named, read_moment, rows_of
-from cress.cli.slurm.tables import Column
+from cress.cli.slurm.rows import FIELDS, JobRow, field, named, read_moment, rows_of
+from cress.cli.slurm.tables import TextColumn
 from cress.slurm.arrays import parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import job_name
@@ -63,7 +63,7 @@ OPTIONS = (
 )
 
 
-def sacct(name: str, words: Sequence[str]) -> int:
+def sacct(_name: str, words: Sequence[str]) -> int:
     """Print the accounting of jobs."""
     given, _ = parse(words, OPTIONS, mixed=True)
     values = {one.option.name: one.value for one in given}
@@ -79,13 +79,13 @@ def sacct(name: str, words: Sequence[str]) -> int:
     return 0
 
 
-def _columns(text: str) -> list[Column]:
+def _columns(text: str) -> list[TextColumn]:
     columns = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         name, _, size = word.partition("%")
         width = int(size) if size.lstrip("-").isdigit() else WIDTHS.get(name.lower(), WIDTH)
         left = (name.lower() in ("jobid", "jobidraw") and not size) or size.startswith("-")
-        columns.append(Column(_TITLES.get(name.lower(), name), field(name), abs(width), not left))
+        columns.append(TextColumn(_TITLES.get(name.lower(), name), field(name), abs(width), not left))
     return columns
 
 
@@ -97,7 +97,7 @@ _TITLES = {
 }
 
 
-def _print(columns: list[Column], rows: list[Row], values: dict[str, str]) -> None:
+def _print(columns: list[TextColumn], rows: list[JobRow], values: dict[str, str]) -> None:
     lines = []
     table = [[column.value(row) for column in columns] for row in rows]
     parsable = "parsable" in values or "parsable2" in values
@@ -117,13 +117,13 @@ def _print(columns: list[Column], rows: list[Row], values: dict[str, str]) -> No
         print("\n".join(lines))
 
 
-def _fit(column: Column, text: str) -> str:
+def _fit(column: TextColumn, text: str) -> str:
     """Return the text of a cell; one that is cut ends in ``+``."""
     cut = text if len(text) <= column.width else text[: column.width - 1] + "+"
     return cut.rjust(column.width) if column.right else cut.ljust(column.width)
 
 
-def _rows(client: Client, values: dict[str, str], ids: list[str]) -> Iterable[Row]:
+def _rows(client: Client, values: dict[str, str], ids: list[str]) -> Iterable[JobRow]:
     midnight = read_moment("today", "--starttime")
     state = values.get("state", "")
     since = read_moment(values["starttime"], "--starttime") if "starttime" in values else None if ids else midnight
@@ -146,7 +146,7 @@ def _rows(client: Client, values: dict[str, str], ids: list[str]) -> Iterable[Ro
                 continue
             yield row
             if "allocations" not in values and row.started is not None and job.type == "batch":
-                yield Row(row.job, row.tasks, row.element, row.word, step="batch")
+                yield JobRow(row.job, row.tasks, row.element, row.word, step="batch")
 
 
 def _jobs(

@@ -31,13 +31,17 @@ ENTITIES = (
     "clusters",
     "qos",
 )
-USUAL = {"user": "User,Account", "account": "Account,Descr", "association": "Cluster,Account,User", "cluster": "Cluster",
-         "qos": "Name"}  # fmt: skip
+USUAL = {
+    "user": "User,Account",
+    "account": "Account,Descr",
+    "association": "Cluster,Account,User",
+    "cluster": "Cluster",
+    "qos": "Name",
+}
 
 
-def sacctmgr(name: str, words: Sequence[str]) -> int:
+def sacctmgr(_name: str, words: Sequence[str]) -> int:
     """Print users, accounts, associations, clusters or qos."""
-    del name
     given, rest = parse(words, OPTIONS, mixed=True)
     values = {one.option.name: one.value for one in given}
     if len(rest) < 2 or rest[0].lower() not in ("show", "list") or rest[1].lower() not in ENTITIES:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cress.cli.slurm.batch import after_singletons
 from cress.cli.slurm.common import FAILED, center, say, surroundings
-from cress.cli.slurm.layout import Place, places_of
+from cress.cli.slurm.layout import AllocatedPlace, places_of
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import Translated, allocation, head, read_request
 from cress.slurm.nodelist import compressed
@@ -58,7 +58,7 @@ def salloc(name: str, words: Sequence[str]) -> int:
             say(name, f"Relinquishing job allocation {id}")
 
 
-def _places(client: Client, id: int) -> tuple[Place, ...]:
+def _places(client: Client, id: int) -> tuple[AllocatedPlace, ...]:
     while True:
         job = client.job(id)
         if job.ended is not None:
@@ -79,7 +79,7 @@ def release(client: Client, id: int, tasks: Sequence[int]) -> None:
             continue
 
 
-def _variables(id: int, translated: Translated, places: Sequence[Place]) -> dict[str, str]:
+def _variables(id: int, translated: Translated, places: Sequence[AllocatedPlace]) -> dict[str, str]:
     nodes = compressed(place.node for place in places)
     environment = translated.job["environment"]
     assert isinstance(environment, dict)

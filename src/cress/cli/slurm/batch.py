@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cress.cli.slurm.common import FAILED, center, say, surroundings, user_of
 from cress.model.errors import InputError
 from cress.slurm.command_line import Given, parse
-from cress.slurm.jobs import Request, Translated, batch_job, read_request, wrapped
+from cress.slurm.jobs import SlurmRequest, Translated, batch_job, read_request, wrapped
 from cress.slurm.option_table import SBATCH
 from cress.slurm.pbs import pbs_words
 from cress.slurm.script import Script, read_script
@@ -72,7 +72,7 @@ def sbatch(name: str, words: Sequence[str]) -> int:
         return _submit(name, client, request, translated)
 
 
-def _submit(name: str, client: Client, request: Request, translated: Translated) -> int:
+def _submit(name: str, client: Client, request: SlurmRequest, translated: Translated) -> int:
     after_singletons(client, translated)
     if "verbose" in request.values:
         shown = {key: value for key, value in translated.job.items() if key not in ("command", "environment")}
@@ -122,14 +122,18 @@ def directives(script: Script, file: str, *, pbs: bool = True) -> list[Given]:
         try:
             if directive.kind == "SBATCH":
                 found, rest = parse(directive.words, SBATCH, file=file, line=directive.line, mixed=True)
-                if rest:
-                    raise InputError(f"{rest[0]!r} is not an option", hint="#SBATCH --NAME=VALUE")
+                _nothing_left(rest)
                 given += found
             elif directive.kind == "PBS" and pbs and "SBATCH" not in kinds:
                 given += parse(pbs_words(directive.words), SBATCH, file=file, line=directive.line)[0]
         except InputError as error:
             raise error.at(file=file, line=directive.line) from None
     return given
+
+
+def _nothing_left(rest: Sequence[str]) -> None:
+    if rest:
+        raise InputError(f"{rest[0]!r} is not an option", hint="#SBATCH --NAME=VALUE")
 
 
 def _from_variables() -> list[Given]:

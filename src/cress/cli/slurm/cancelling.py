@@ -46,7 +46,7 @@ def scancel(name: str, words: Sequence[str]) -> int:
     given, rest = parse(words, OPTIONS, mixed=True)
     values = {one.option.name: one.value for one in given}
     wanted = [parse_job(word) for text in rest for word in _split(text)]
-    if not wanted and not any(filter in values for filter in FILTERS):
+    if not wanted and not any(option in values for option in FILTERS):
         raise InputError("No job identification provided", hint="scancel 12, scancel --user=NAME, scancel --name=NAME")
     code = 0
     with center() as client:

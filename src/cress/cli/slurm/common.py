@@ -1,4 +1,4 @@
-"""What the commands of Slurm share: errors, the table of the site, the place of a submission."""
+"""Common parts of the commands of Slurm: errors, the table of the site, the place of a submission."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cress.cli.slurm.common import VERSION, center, say
 from cress.cli.slurm.nodes import SLURM_STATES, cpus_of, memory_of, partitions, state_of
 from cress.cli.slurm.queue import option
-from cress.cli.slurm.rows import FIELDS, Row, moment, named, rows_of
+from cress.cli.slurm.rows import FIELDS, JobRow, moment, named, rows_of
 from cress.model.errors import InputError
 from cress.model.units import closest
 from cress.slurm.arrays import parse_job
@@ -34,7 +34,7 @@ OPTIONS = (
 )
 
 
-def scontrol(name: str, words: Sequence[str]) -> int:
+def scontrol(_name: str, words: Sequence[str]) -> int:
     """Show or change a job or a node."""
     given, rest = parse(words, OPTIONS, mixed=True)
     if not rest:
@@ -81,7 +81,7 @@ def _show(words: Sequence[str], one_line: bool) -> int:
 def _jobs(client: Client, names: list[str]) -> list[list[str]]:
     from cress.client import NotFound
 
-    found: list[Row] = []
+    found: list[JobRow] = []
     for name in names:
         one = parse_job(name)
         try:
@@ -94,7 +94,7 @@ def _jobs(client: Client, names: list[str]) -> list[list[str]]:
     return [_job(row) for row in found]
 
 
-def _job(row: Row) -> list[str]:
+def _job(row: JobRow) -> list[str]:
     job = row.job
     after = ",".join(f"after{'notok' if kind == 'failed' else kind}:{id}" for id, kind in job.after.items())
     array = [f"ArrayJobId={job.id} ArrayTaskId={row.element}"] if row.element else []
@@ -102,22 +102,30 @@ def _job(row: Row) -> list[str]:
     if end is None and row.started is not None and job.time_limit:
         end = row.started + job.time_limit
     return [
-        f"JobId={row.raw_id if row.element.isdigit() else job.id} {' '.join([*array, ''])}JobName="
-        f"{FIELDS['jobname'](row)}",
+        (
+            f"JobId={row.raw_id if row.element.isdigit() else job.id} {' '.join([*array, ''])}JobName="
+            f"{FIELDS['jobname'](row)}"
+        ),
         f"UserId={job.user}{_uid(job.user)} GroupId={job.group} MCS_label=N/A",
         f"Priority={job.priority} Nice=0 Account={FIELDS['account'](row)} QOS={FIELDS['qos'](row)}",
         f"JobState={FIELDS['state'](row)} Reason={row.reason} Dependency={after or '(null)'}",
-        f"Requeue={int(job.job_failure)} Restarts={max((len(task.attempts) for task in row.tasks), default=1) - 1} "
-        f"BatchFlag=1 Reboot=0 ExitCode={FIELDS['exitcode'](row)}",
+        (
+            f"Requeue={int(job.job_failure)} Restarts={max((len(task.attempts) for task in row.tasks), default=1) - 1} "
+            f"BatchFlag=1 Reboot=0 ExitCode={FIELDS['exitcode'](row)}"
+        ),
         f"RunTime={time_text(row.elapsed)} TimeLimit={FIELDS['timelimit'](row)} TimeMin=N/A",
         f"SubmitTime={moment(job.submitted)} EligibleTime={moment(job.submitted)}",
-        f"StartTime={moment(row.started)} EndTime={moment(end)} Deadline="
-        f"{moment(job.deadline.at if job.deadline else None, 'N/A')}",
+        (
+            f"StartTime={moment(row.started)} EndTime={moment(end)} Deadline="
+            f"{moment(job.deadline.at if job.deadline else None, 'N/A')}"
+        ),
         f"Partition={FIELDS['partition'](row)} AllocNode:Sid={row.variable('SLURM_SUBMIT_HOST') or 'N/A'}:0",
         f"NodeList={compressed(row.nodes) or '(null)'}",
         f"BatchHost={row.nodes[0] if row.nodes else '(null)'}",
-        f"NumNodes={row.count} NumCPUs={row.cpus:g} NumTasks={FIELDS['ntasks'](row)} CPUs/Task="
-        f"{row.variable('SLURM_CPUS_PER_TASK') or 1}",
+        (
+            f"NumNodes={row.count} NumCPUs={row.cpus:g} NumTasks={FIELDS['ntasks'](row)} CPUs/Task="
+            f"{row.variable('SLURM_CPUS_PER_TASK') or 1}"
+        ),
         f"TRES={FIELDS['reqtres'](row)}",
         f"Features={job.requirement or '(null)'}",
         f"WorkDir={job.directory}",
@@ -263,7 +271,7 @@ def _update_nodes(client: Client, values: dict[str, str]) -> int:
         elif state in ("RESUME", "IDLE", "UNDRAIN"):
             client.uncordon(name)
         elif state == "DOWN":
-            client.drain(name, 0.0, values.get("reason", ""))  # type: ignore[arg-type]
+            client.drain(name, 0.0, values.get("reason", ""))
         else:
             raise InputError(f"{state or 'no state'} is not supported", hint="DRAIN, DOWN or RESUME", field="State")
     return 0

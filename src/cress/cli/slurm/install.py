@@ -78,7 +78,8 @@ def _is_foreign(path: Path) -> bool:
 
 def _center(data: Path | None) -> dict[str, str]:
     """Return the variables that name the center of this command; never a token."""
-    from cress.client.config import CA, CLUSTER, DATA, SOCKET, URL, chosen_cluster, data_directory
+    from cress.client.config import CA, DATA, SOCKET, URL, chosen_cluster, data_directory
+    from cress.client.config_file import CLUSTER
 
     if data is not None:
         return {DATA: str(data_directory(data).resolve())}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FILE, TAKEN = "allocation", "steps"
 
 
-class Place(NamedTuple):
+class AllocatedPlace(NamedTuple):
     """A Cress task of an allocation: its number, its node, and its processors."""
 
     task: int
@@ -27,11 +27,11 @@ class Place(NamedTuple):
     cpus: int
 
 
-class Rank(NamedTuple):
+class StepRank(NamedTuple):
     """A task of a step: its number, its place, its number on its node, and the number of its node."""
 
     rank: int
-    place: Place
+    place: AllocatedPlace
     local: int
     node: int
 
@@ -40,7 +40,7 @@ class Allocation(NamedTuple):
     """An allocation: the job, its places, its number of Slurm tasks, the place of this program (-1: none), a folder."""
 
     job: int
-    places: tuple[Place, ...]
+    places: tuple[AllocatedPlace, ...]
     ntasks: int
     here: int
     folder: Path
@@ -70,8 +70,8 @@ def _of_file(id: int, directory: Path) -> Allocation:
     names = names if len(names) == count else names[:1] * count
     if count == 1:
         names = [os.environ.get("CRESS_NODE", names[0])]
-    places = tuple(Place(task, node, cpus) for task, node in enumerate(names))
-    here = int(os.environ.get("CRESS_TASK_INDEX", 0)) if count > 1 else 0
+    places = tuple(AllocatedPlace(task, node, cpus) for task, node in enumerate(names))
+    here = int(os.environ.get("CRESS_TASK_INDEX", "0")) if count > 1 else 0
     return Allocation(id, places, int(values["ntasks"]), here, directory / TAKEN)
 
 
@@ -88,7 +88,7 @@ def _of_center(id: int) -> Allocation:
     return Allocation(id, places, int(job.environment.get("SLURM_NTASKS", len(places))), -1, folder)
 
 
-def places_of(client: Client, job: JobView) -> tuple[Place, ...]:
+def places_of(client: Client, job: JobView) -> tuple[AllocatedPlace, ...]:
     """Return the places of a job whose tasks all run; empty if one does not."""
     from cress.cli.slurm.rows import tasks_of
 
@@ -96,7 +96,7 @@ def places_of(client: Client, job: JobView) -> tuple[Place, ...]:
     if not all(task.state == "running" and task.attempts for task in tasks):
         return ()
     cpus = int(job.environment.get("SLURM_CPUS_ON_NODE", 1))
-    return tuple(Place(task.index, task.attempts[-1].node, cpus) for task in tasks)
+    return tuple(AllocatedPlace(task.index, task.attempts[-1].node, cpus) for task in tasks)
 
 
 def step_number(folder: Path) -> int:
@@ -112,14 +112,14 @@ def step_number(folder: Path) -> int:
     return number
 
 
-class Taken:
+class TakenProcessors:
     """Processors of places taken by this program until it ends: a locked file for each."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files: list[int] = []
 
-    def take(self, place: Place, count: int) -> int:
+    def take(self, place: AllocatedPlace, count: int) -> int:
         """Take up to ``count`` free processors of a place; return their number."""
         taken = 0
         for cpu in range(place.cpus):
@@ -143,7 +143,7 @@ class Taken:
         self._files.clear()
 
 
-def spread(places: Sequence[Place], ntasks: int, per_place: int | None) -> list[int]:
+def spread(places: Sequence[AllocatedPlace], ntasks: int, per_place: int | None) -> list[int]:
     """Return the number of ranks of each place: in blocks, ``per_place`` at most."""
     count = len(places)
     if per_place is not None:
@@ -151,15 +151,15 @@ def spread(places: Sequence[Place], ntasks: int, per_place: int | None) -> list[
     return [ntasks // count + (index < ntasks % count) for index in range(count)]
 
 
-def ranks_of(places: Sequence[Place], counts: Sequence[int]) -> list[Rank]:
+def ranks_of(places: Sequence[AllocatedPlace], counts: Sequence[int]) -> list[StepRank]:
     """Return the ranks of a step by the number of them at each place."""
     nodes: dict[str, int] = {}
     on_node: dict[str, int] = {}
-    ranks: list[Rank] = []
+    ranks: list[StepRank] = []
     for place, count in zip(places, counts, strict=True):
         for _ in range(count):
             number = nodes.setdefault(place.node, len(nodes))
             local = on_node.get(place.node, 0)
             on_node[place.node] = local + 1
-            ranks.append(Rank(len(ranks), place, local, number))
+            ranks.append(StepRank(len(ranks), place, local, number))
     return ranks

@@ -90,10 +90,21 @@ def partitions(client: Client) -> list[str]:
     return sorted((f"{name}*" if name == "default" else name for name in names), key=lambda name: "*" not in name)
 
 
+def _counted(line: Line, *states: str) -> int:
+    return sum(state_of(node) in states for node in line.nodes)
+
+
+def _cpus(line: Line) -> str:
+    total = sum(cpus_of(node)[0] for node in line.nodes)
+    out = sum(cpus_of(node)[0] for node in line.nodes if state_of(node) in ("drained", "draining", "down"))
+    used = sum(cpus_of(node)[1] for node in line.nodes)
+    return f"{used:g}/{max(total - out - used, 0):g}/{out:g}/{total:g}"
+
+
 LETTERS: dict[str, Callable[[Line], str]] = {
     "a": lambda _line: "up",
     "A": lambda line: f"{_counted(line, 'mixed', 'allocated')}/{_counted(line, 'idle')}",
-    "C": lambda line: _cpus(line),
+    "C": _cpus,
     "c": lambda line: f"{min((cpus_of(node)[0] for node in line.nodes), default=0):g}",
     "D": lambda line: str(len(line.nodes)),
     "d": lambda _line: "0",
@@ -133,20 +144,8 @@ HEADS = {
 }  # fmt: skip
 
 
-def _counted(line: Line, *states: str) -> int:
-    return sum(state_of(node) in states for node in line.nodes)
-
-
-def _cpus(line: Line) -> str:
-    total = sum(cpus_of(node)[0] for node in line.nodes)
-    out = sum(cpus_of(node)[0] for node in line.nodes if state_of(node) in ("drained", "draining", "down"))
-    used = sum(cpus_of(node)[1] for node in line.nodes)
-    return f"{used:g}/{max(total - out - used, 0):g}/{out:g}/{total:g}"
-
-
-def sinfo(name: str, words: Sequence[str]) -> int:
+def sinfo(_name: str, words: Sequence[str]) -> int:
     """Print the partitions and the states of their nodes."""
-    del name
     given, _ = parse(words, OPTIONS, mixed=True)
     values = {one.option.name: one.value for one in given}
     single, long = "Node" in values, "long" in values

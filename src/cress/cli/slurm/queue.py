@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from cress.cli.slurm.common import center, user_of
-from cress.cli.slurm.rows import FIELDS, LIVE, STATES, Row, elements_of, field, moment, named, rows_of
-from cress.cli.slurm.tables import Column, columns_of_names, printed, widths
+from cress.cli.slurm.rows import FIELDS, LIVE, STATES, JobRow, elements_of, field, moment, named, rows_of
+from cress.cli.slurm.tables import TextColumn, columns_of_names, printed, widths
 from cress.model.errors import InputError
 from cress.slurm.arrays import parse_job
 from cress.slurm.command_line import parse
@@ -61,7 +61,8 @@ OPTIONS = (
     option("federation"),
     option("verbose", "v"),
 )
-LETTERS: dict[str, Callable[[Row], str]] = {
+_AFTER = {"ok": "ok", "any": "any", "failed": "notok"}
+LETTERS: dict[str, Callable[[JobRow], str]] = {
     "A": lambda row: str(row.raw_id),
     "a": FIELDS["account"],
     "b": lambda row: f"gres/gpu:{row.job.resource['gpu']}" if "gpu" in row.job.resource else "N/A",
@@ -107,7 +108,6 @@ LETTERS: dict[str, Callable[[Row], str]] = {
     "H": lambda _row: "*",
     "X": lambda _row: "0",
 }
-_AFTER = {"ok": "ok", "any": "any", "failed": "notok"}
 HEADS = {
     "A": "JOBID", "a": "ACCOUNT", "b": "TRES_PER_NODE", "C": "CPUS", "c": "MIN_CPUS", "D": "NODES", "E": "DEPENDENCY",
     "e": "END_TIME", "F": "ARRAY_JOB_ID", "f": "FEATURES", "G": "GROUP", "g": "GROUP", "i": "JOBID", "j": "NAME",
@@ -121,7 +121,7 @@ HEADS = {
 _OF_TASKS = frozenset("DNRnBAeSML")
 
 
-def squeue(name: str, words: Sequence[str]) -> int:
+def squeue(_name: str, words: Sequence[str]) -> int:
     """Print the jobs that wait or run."""
     given, rest = parse(words, OPTIONS, mixed=True)
     values = {one.option.name: one.value for one in given}
@@ -138,7 +138,7 @@ def squeue(name: str, words: Sequence[str]) -> int:
             time.sleep(every)
 
 
-def _columns(values: dict[str, str]) -> list[Column]:
+def _columns(values: dict[str, str]) -> list[TextColumn]:
     if "Format" in values:
         return columns_of_names(values["Format"], field, width=20)
     usual = LONG if "long" in values else USUAL
@@ -166,7 +166,7 @@ def states_named(text: str) -> set[str]:
     return found
 
 
-def _rows(client: Client, values: dict[str, str]) -> Iterable[Row]:
+def _rows(client: Client, values: dict[str, str]) -> Iterable[JobRow]:
     shown = values.get("job") or values.get("jobs") or ""
     states = states_named(values["states"]) if "states" in values else set(LIVE)
     single = "array" in values or "array-unique" in values
@@ -187,13 +187,13 @@ def _rows(client: Client, values: dict[str, str]) -> Iterable[Row]:
                 yield row
 
 
-def _waiting(job: JobView) -> Row:
+def _waiting(job: JobView) -> JobRow:
     elements = elements_of(job)
     if elements is None:
-        return Row(job)
+        return JobRow(job)
     text = job.environment.get("SLURM_CRESS_ARRAY") or f"{elements[0]}-{elements[-1]}"
     bound = f"%{job.max_running}" if job.max_running else ""
-    return Row(job, (), f"[{text}{bound}]", "waiting")
+    return JobRow(job, (), f"[{text}{bound}]", "waiting")
 
 
 def _jobs(client: Client, shown: str, states: set[str], name: str) -> Iterable[tuple[JobView, str]]:
@@ -225,7 +225,7 @@ def _jobs(client: Client, shown: str, states: set[str], name: str) -> Iterable[t
                 yield job, ""
 
 
-def _sorted(rows: list[Row], keys: str) -> list[Row]:
+def _sorted(rows: list[JobRow], keys: str) -> list[JobRow]:
     rows.sort(key=lambda row: (row.state != "waiting", row.job.id))
     for key in reversed([word for word in keys.split(",") if word]):
         letter = key.lstrip("+-")

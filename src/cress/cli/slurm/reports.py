@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cress.cli.slurm.common import center
 from cress.cli.slurm.queue import LETTERS, VALUE, option
-from cress.cli.slurm.rows import FIELDS, Row, named, read_moment, rows_of
+from cress.cli.slurm.rows import FIELDS, JobRow, named, read_moment, rows_of
 from cress.cli.slurm.tables import printed, widths
 from cress.model.errors import InputError
 from cress.slurm.arrays import parse_job
@@ -17,9 +17,8 @@ from cress.slurm.values import memory_text, time_text
 DAY = 86400.0
 
 
-def sprio(name: str, words: Sequence[str]) -> int:
+def sprio(_name: str, words: Sequence[str]) -> int:
     """Print the priorities of waiting jobs."""
-    del name
     options = (
         option("jobs", "j", VALUE),
         option("user", "u", VALUE),
@@ -41,15 +40,14 @@ def sprio(name: str, words: Sequence[str]) -> int:
     users = {word for word in values.get("user", "").split(",") if word}
     with center() as client:
         jobs = client.jobs(limit=1000, state="waiting").jobs
-    rows = [Row(job) for job in jobs if (not wanted or job.id in wanted) and (not users or job.user in users)]
+    rows = [JobRow(job) for job in jobs if (not wanted or job.id in wanted) and (not users or job.user in users)]
     rows.sort(key=lambda row: -row.job.priority)
     printed(widths(text, letters, {**dict.fromkeys(letters, ""), **heads}), rows, head="noheader" not in values)
     return 0
 
 
-def seff(name: str, words: Sequence[str]) -> int:
+def seff(_name: str, words: Sequence[str]) -> int:
     """Print how much of its request a job used."""
-    del name
     ids = [word for word in words if not word.startswith("-")]
     if len(ids) != 1:
         raise InputError("one job is needed", hint="seff 12")
@@ -62,7 +60,7 @@ def seff(name: str, words: Sequence[str]) -> int:
         except NotFound:
             raise InputError("Job not found.", hint="`sacct` lists jobs") from None
         rows = named(rows_of(client, job, single=one.elements is not None or one.task is not None), one)
-    row = rows[0] if len(rows) == 1 else Row(job, [task for part in rows for task in part.tasks])
+    row = rows[0] if len(rows) == 1 else JobRow(job, [task for part in rows for task in part.tasks])
     asked, used = row.elapsed * row.cpus, row.cpu_seconds
     memory = _bytes(job.resource.get("memory", 0)) * (job.tasks.total if job.gang else 1)
     lines = [
@@ -93,9 +91,8 @@ def _bytes(value: object) -> int:
         return 0
 
 
-def sreport(name: str, words: Sequence[str]) -> int:
+def sreport(_name: str, words: Sequence[str]) -> int:
     """Print the usage of groups: ``cluster utilization``, ``cluster AccountUtilizationByUser``, ``user top``."""
-    del name
     options = (
         option("time", "t", VALUE),
         option("noheader", "n"),

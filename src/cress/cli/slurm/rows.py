@@ -32,7 +32,7 @@ PAGE = 10_000
 
 
 @dataclass
-class Row:
+class JobRow:
     """A job, or some tasks of one that is an array: ``element`` is the text of their numbers, empty for a job."""
 
     job: JobView
@@ -160,25 +160,25 @@ def tasks_of(client: Client, id: int, state: str = "") -> list[TaskView]:
             return found
 
 
-def rows_of(client: Client, job: JobView, *, single: bool = False) -> list[Row]:
+def rows_of(client: Client, job: JobView, *, single: bool = False) -> list[JobRow]:
     """Return the rows of a job: one for each element of an array; waiting elements share one unless ``single``."""
     elements = elements_of(job)
     if elements is None:
-        return [Row(job, tasks_of(client, job.id))]
+        return [JobRow(job, tasks_of(client, job.id))]
     rows, waiting = [], []
     for task in tasks_of(client, job.id):
         if task.state == "waiting" and not single:
             waiting.append(task)
         else:
-            rows.append(Row(job, (task,), str(elements[task.index]), task.state))
+            rows.append(JobRow(job, (task,), str(elements[task.index]), task.state))
     if waiting:
         text = compressed(sorted(elements[task.index] for task in waiting))
         text = text if len(waiting) == 1 else f"[{text}]"
-        rows.insert(0, Row(job, waiting, text, "waiting"))
+        rows.insert(0, JobRow(job, waiting, text, "waiting"))
     return rows
 
 
-def named(rows: Iterable[Row], name: JobName) -> list[Row]:
+def named(rows: Iterable[JobRow], name: JobName) -> list[JobRow]:
     """Return the rows that a name of a job means."""
     found = []
     for row in rows:
@@ -224,19 +224,19 @@ def read_moment(text: str, name: str) -> float:
         ) from None
 
 
-def _limit(row: Row) -> str:
+def _limit(row: JobRow) -> str:
     return "UNLIMITED" if row.job.time_limit is None else time_text(row.job.time_limit)
 
 
-def _left(row: Row) -> str:
+def _left(row: JobRow) -> str:
     return "UNLIMITED" if row.job.time_limit is None else short_time_text(row.job.time_limit - row.elapsed)
 
 
-def _partition(row: Row) -> str:
+def _partition(row: JobRow) -> str:
     return row.variable("SLURM_JOB_PARTITION") or row.job.group
 
 
-def _requested(row: Row) -> str:
+def _requested(row: JobRow) -> str:
     parts = [f"cpu={row.cpus:g}"]
     if "memory" in row.job.resource:
         parts.append(f"mem={row.job.resource['memory']}")
@@ -246,17 +246,17 @@ def _requested(row: Row) -> str:
     return ",".join(parts)
 
 
-def _eligible(row: Row) -> str:
+def _eligible(row: JobRow) -> str:
     return moment(row.job.submitted)
 
 
-def state_text(row: Row) -> str:
+def state_text(row: JobRow) -> str:
     """Return the state word of accounting."""
     return STATES.get(row.state, ("?", row.state.upper()))[1]
 
 
 # Values by the names that sacct, squeue --Format and scontrol use, in lower case.
-FIELDS: dict[str, Callable[[Row], str]] = {
+FIELDS: dict[str, Callable[[JobRow], str]] = {
     "account": lambda row: row.variable("SLURM_JOB_ACCOUNT") or row.job.group,
     "alloccpus": lambda row: f"{row.cpus:g}" if row.started is not None else "0",
     "allocnodes": lambda row: str(row.count if row.started is not None else 0),
@@ -332,7 +332,7 @@ ALIASES = {
 FIELDS["nodesorreason"] = lambda row: f"({row.reason})" if row.state == "waiting" else nodelist(row.nodes)
 
 
-def field(name: str) -> Callable[[Row], str]:
+def field(name: str) -> Callable[[JobRow], str]:
     """Return a field by its name. Raises InputError."""
     from cress.model.units import closest
 

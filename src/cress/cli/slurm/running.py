@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from cress.cli.slurm.common import FAILED, INTERRUPTED, center, say
-from cress.cli.slurm.layout import Rank
+from cress.cli.slurm.layout import StepRank
 
 if TYPE_CHECKING:
     from cress.client import Client
@@ -30,13 +30,13 @@ ELSEWHERE = 'cd "$1" 2>/dev/null || cd /tmp; shift; export SLURMD_NODENAME="$CRE
 
 
 @dataclass
-class Step:
+class RunningStep:
     """A step: what is the same for all its ranks. ``here`` is the place whose ranks are processes of this program."""
 
     name: str
     job: int
     number: int
-    ranks: Sequence[Rank]
+    ranks: Sequence[StepRank]
     here: int
     variables: Mapping[str, str]
     output: str = ""
@@ -51,7 +51,7 @@ class Step:
     ended: dict[int, int] = field(default_factory=dict)
 
 
-def run_step(step: Step, commands: Sequence[list[str]]) -> int:
+def run_step(step: RunningStep, commands: Sequence[list[str]]) -> int:
     """Run the ranks until all have ended; return the highest exit code."""
     only = step.ranks[0] if len(step.ranks) == 1 else None
     runners: list[_Process | _Elsewhere] = []
@@ -82,7 +82,7 @@ def run_step(step: Step, commands: Sequence[list[str]]) -> int:
             client.close()
 
 
-def _report(step: Step, runner: _Process | _Elsewhere) -> int:
+def _report(step: RunningStep, runner: _Process | _Elsewhere) -> int:
     """Print how a rank ended if it failed; return its exit code."""
     code, rank = runner.code, runner.rank
     place = f"{rank.place.node}: task {rank.rank}"
@@ -94,7 +94,7 @@ def _report(step: Step, runner: _Process | _Elsewhere) -> int:
     return code
 
 
-def _watch(step: Step, runners: Sequence[_Process | _Elsewhere]) -> None:
+def _watch(step: RunningStep, runners: Sequence[_Process | _Elsewhere]) -> None:
     """Send the signal before the time limit, and end the step at a limit of its own."""
 
     def at(moment: float, number: int) -> None:
@@ -130,7 +130,7 @@ def _signals(runners: Sequence[_Process | _Elsewhere]) -> Any:
             signal.signal(number, handler)
 
 
-def _rank_variables(step: Step, rank: Rank) -> dict[str, str]:
+def _rank_variables(step: RunningStep, rank: StepRank) -> dict[str, str]:
     return {
         **step.variables,
         "SLURM_PROCID": str(rank.rank),
@@ -143,7 +143,9 @@ def _rank_variables(step: Step, rank: Rank) -> dict[str, str]:
 class _Process:
     """A rank that is a process of this program."""
 
-    def __init__(self, step: Step, rank: Rank, command: list[str], outputs: _Outputs, *, inherits: bool) -> None:
+    def __init__(
+        self, step: RunningStep, rank: StepRank, command: list[str], outputs: _Outputs, *, inherits: bool
+    ) -> None:
         self.rank = rank
         self.code = FAILED
         self._threads: list[threading.Thread] = []
@@ -221,7 +223,9 @@ def _restored() -> None:
 class _Elsewhere:
     """A rank that is a command in a task of the allocation."""
 
-    def __init__(self, step: Step, rank: Rank, command: list[str], outputs: _Outputs, client: Client) -> None:
+    def __init__(
+        self, step: RunningStep, rank: StepRank, command: list[str], outputs: _Outputs, client: Client
+    ) -> None:
         self.rank = rank
         self.code = FAILED
         self._step = step
@@ -280,23 +284,24 @@ class _Elsewhere:
 class _Outputs:
     """The output of all ranks: whole lines with the number of the rank if asked for, or files by patterns."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: RunningStep) -> None:
         self._step = step
         self._lock = threading.Lock()
         self._begun: dict[tuple[int, bool], bytes] = {}
         self._files: dict[str, IO[bytes]] = {}
 
-    def file(self, rank: Rank, pattern: str) -> IO[bytes] | None:
+    def file(self, rank: StepRank, pattern: str) -> IO[bytes] | None:
         """Return the file of a rank; ``None`` for ``none``, which is no file."""
         if pattern.lower() == "none":
             pattern = os.devnull
         path = filled(pattern, self._step, rank)
         with self._lock:
             if path not in self._files:
-                self._files[path] = Path(path).open("ab" if self._step.append or path in self._files else "wb")
+                mode = "ab" if self._step.append else "wb"
+                self._files[path] = Path(path).open(mode)  # noqa: SIM115 – `close` closes all
         return self._files[path]
 
-    def write(self, rank: Rank, is_error: bool, data: bytes) -> None:
+    def write(self, rank: StepRank, is_error: bool, data: bytes) -> None:
         """Write output, at once or by lines."""
         stream = sys.stderr.buffer if is_error else sys.stdout.buffer
         with self._lock:
@@ -325,7 +330,7 @@ class _Outputs:
                 file.close()
 
 
-def filled(pattern: str, step: Step, rank: Rank) -> str:
+def filled(pattern: str, step: RunningStep, rank: StepRank) -> str:
     """Return a pattern of a file with the numbers of a rank."""
     environment = os.environ
     values = {
@@ -349,7 +354,7 @@ def filled(pattern: str, step: Step, rank: Rank) -> str:
     return re.sub(r"%(\d*)([%AaJjNnstux])", value, pattern)
 
 
-def _feed(step: Step, runners: Sequence[_Process | _Elsewhere], only: Rank | None) -> None:
+def _feed(step: RunningStep, runners: Sequence[_Process | _Elsewhere], only: StepRank | None) -> None:
     """Pass standard input, or a file, on to all ranks."""
     if only is not None and only.place.task == step.here and step.input in ("", "all", "0"):
         return  # it has this program's own

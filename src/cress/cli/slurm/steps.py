@@ -8,10 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cress.cli.slurm.common import center, say, surroundings
-from cress.cli.slurm.layout import Allocation, Place, Rank, Taken, find_allocation, ranks_of, spread, step_number
+from cress.cli.slurm.layout import (
+    AllocatedPlace,
+    Allocation,
+    StepRank,
+    TakenProcessors,
+    find_allocation,
+    ranks_of,
+    spread,
+    step_number,
+)
 from cress.model.errors import InputError
 from cress.slurm.command_line import Given, parse
-from cress.slurm.jobs import Request, allocation, as_ranks, head, read_request
+from cress.slurm.jobs import SlurmRequest, allocation, as_ranks, head, read_request
 from cress.slurm.nodelist import compressed, expanded
 from cress.slurm.option_table import STEP
 
@@ -34,17 +43,17 @@ def srun(name: str, words: Sequence[str]) -> int:
     return _step(name, request, command, found)
 
 
-def _step(name: str, request: Request, command: list[str], found: Allocation) -> int:
-    from cress.cli.slurm.running import Step, run_step
+def _step(name: str, request: SlurmRequest, command: list[str], found: Allocation) -> int:
+    from cress.cli.slurm.running import RunningStep, run_step
 
     folder = found.folder
     number = step_number(folder)
-    taken = Taken(folder)
+    taken = TakenProcessors(folder)
     try:
         ranks, cpus = _placed(name, request, found, taken)
         if request.text("chdir"):
             os.chdir(request.text("chdir"))
-        step = Step(
+        step = RunningStep(
             name=name,
             job=found.job,
             number=number,
@@ -66,7 +75,7 @@ def _step(name: str, request: Request, command: list[str], found: Allocation) ->
         taken.release()
 
 
-def _limit(request: Request) -> float | None:
+def _limit(request: SlurmRequest) -> float | None:
     from cress.slurm.values import seconds
 
     return seconds(request.text("time")) if request.text("time") else None
@@ -81,7 +90,7 @@ def _warn() -> tuple[str, float] | None:
     return word, int(end) - int(before or 60)
 
 
-def _placed(name: str, request: Request, found: Allocation, taken: Taken) -> tuple[list[Rank], int]:
+def _placed(name: str, request: SlurmRequest, found: Allocation, taken: TakenProcessors) -> tuple[list[StepRank], int]:
     """Return the ranks of a step, once their processors are free, and the processors of each."""
     given = request.values
     cpus = int(given.get("cpus-per-task") or os.environ.get("SLURM_CPUS_PER_TASK") or 1)
@@ -122,8 +131,8 @@ def _placed(name: str, request: Request, found: Allocation, taken: Taken) -> tup
 
 
 def _free(
-    name: str, places: list[Place], ntasks: int, cpus: int, per_node: int, nodes: int, taken: Taken
-) -> tuple[list[Place], list[int]]:
+    name: str, places: list[AllocatedPlace], ntasks: int, cpus: int, per_node: int, nodes: int, taken: TakenProcessors
+) -> tuple[list[AllocatedPlace], list[int]]:
     """Wait until the processors are free; return the places and the number of ranks at each."""
     since, told = time.monotonic(), False
     while True:
@@ -148,7 +157,7 @@ def _free(
         time.sleep(PAUSE)
 
 
-def _variables(found: Allocation, ranks: list[Rank], number: int, cpus: int) -> dict[str, str]:
+def _variables(found: Allocation, ranks: list[StepRank], number: int, cpus: int) -> dict[str, str]:
     nodes = list(dict.fromkeys(rank.place.node for rank in ranks))
     sizes = [sum(rank.place.node == node for rank in ranks) for node in nodes]
     hosts = compressed(nodes)
@@ -170,7 +179,7 @@ def _variables(found: Allocation, ranks: list[Rank], number: int, cpus: int) -> 
     }
 
 
-def _commands(request: Request, command: list[str], ranks: list[Rank]) -> list[list[str]]:
+def _commands(request: SlurmRequest, command: list[str], ranks: list[StepRank]) -> list[list[str]]:
     """Return the command of each rank: the same, or by the file of ``--multi-prog``."""
     if "multi-prog" not in request.values:
         return [command] * len(ranks)
@@ -202,7 +211,7 @@ def _commands(request: Request, command: list[str], ranks: list[Rank]) -> list[l
     return [found.get(rank.rank, rest) for rank in ranks]
 
 
-def _job(name: str, given: Sequence[Given], request: Request, command: list[str]) -> int:
+def _job(name: str, given: Sequence[Given], request: SlurmRequest, command: list[str]) -> int:
     """Submit a job whose tasks are the ranks, and show its output."""
     from cress.cli.slurm.running import follow
 
