@@ -50,17 +50,12 @@ class Layout(NamedTuple):
 
 
 class SlurmRequest(msgspec.Struct):
-    """The request of the options of a job, each as it was read.
-
-    ``ranks``: each Slurm task becomes a Cress task; ``ranks_per_node`` is their bound on one node, 0 without one.
-    """
+    """The request of the options of a job, each as it was read."""
 
     values: dict[str, str]
     array: Array | None = None
     dependencies: tuple[Dependency, ...] = ()
     notes: list[str] = []
-    ranks: bool = False
-    ranks_per_node: int = 0
 
     def text(self, name: str) -> str:
         """Return the value of an option, empty if it is not given."""
@@ -188,8 +183,6 @@ def layout_of(request: SlurmRequest) -> Layout:
     ntasks = ntasks or nodes * (per_node or 1)
     nodes = min(nodes, ntasks) if "nodes" not in given else nodes
     slots = -(-ntasks // nodes)
-    if request.ranks:
-        return Layout(ntasks, 1, ntasks, per_task, one_per_node=False)
     return Layout(nodes, slots, ntasks, slots * per_task, one_per_node=nodes > 1)
 
 
@@ -351,8 +344,7 @@ def _requirement(request: SlurmRequest, around: Surroundings, meanings: Sequence
 def _tasks(request: SlurmRequest, layout: Layout) -> dict[str, object]:
     """Return the keys for the number of tasks: a gang on several places, or an array."""
     if layout.places > 1:
-        most = 1 if layout.one_per_node else request.ranks_per_node
-        return {"tasks": layout.places, "gang": True, "max_per_node": most}
+        return {"tasks": layout.places, "gang": True, "max_per_node": int(layout.one_per_node)}
     if request.array is not None:
         return {"tasks": len(request.array.elements), "max_running": request.array.most_running}
     return {}
@@ -408,28 +400,6 @@ def _variables(request: SlurmRequest, layout: Layout, around: Surroundings, titl
     if around.commands:
         found["SLURM_CRESS_BIN"] = around.commands
     return {name: value for name, value in found.items() if value}
-
-
-def as_ranks(request: SlurmRequest) -> None:
-    """Let each Slurm task be a Cress task: what a node was to have is divided among its tasks."""
-    layout = layout_of(request)
-    given = request.values
-    request.ranks = True
-    if layout.one_per_node:
-        request.ranks_per_node = layout.slots
-    if given.get("mem"):
-        given["mem-per-cpu"] = f"{max((memory(given.pop('mem')) >> 10) // layout.cpus, 1)}K"
-    gpus, model = 0, ""
-    if given.get("gres"):
-        gpus, model = _gres(given.pop("gres")).get("gpu", (0, ""))
-    if given.get("gpus-per-node"):
-        gpus, model = _gpus(given.pop("gpus-per-node"))
-    per_rank = -(-gpus // layout.slots)
-    if given.get("gpus"):
-        gpus, model = _gpus(given.pop("gpus"))
-        per_rank = -(-gpus // layout.ntasks)
-    if per_rank:
-        given["gpus-per-task"] = f"{model}:{per_rank}" if model else str(per_rank)
 
 
 def head(

@@ -1,9 +1,9 @@
 """The shell text with which a task begins: it sets the variables of Slurm and becomes the script.
 
-Its first argument are assignments: ``mode`` (``batch``: the script follows in pieces, ``hold``: the task waits,
-``rank``: a command follows), ``pieces`` (their number), ``output``, ``error``, ``input`` (patterns, or empty), ``open``
-(``append`` or ``truncate``), ``array`` (its text, or empty), ``places``, ``cpus``, ``slots``, ``ntasks``, ``limit``
-(seconds, or empty) and ``warn`` (``USR1@90``, or empty).
+Its first argument are assignments. ``mode`` is ``batch`` (the script follows in pieces) or ``hold`` (the task waits until
+SIGTERM, or SIGUSR1, with which it fails). ``pieces`` is the number of pieces; ``output``, ``error`` and ``input`` are
+patterns, or empty; ``open`` is ``append`` or ``truncate``; ``array`` is its text, or empty. ``places``, ``cpus``,
+``slots`` and ``ntasks`` are those of the layout; ``limit`` is in seconds, ``warn`` like ``USR1@90``; both may be empty.
 """
 
 HEAD = r"""
@@ -12,6 +12,7 @@ shift
 job=$CRESS_JOB_ID own=$CRESS_JOB_ID task=$CRESS_TASK_INDEX
 if [ "$mode" = hold ] || { [ "$mode" = batch ] && [ "$places" -gt 1 ] && [ "$task" -gt 0 ]; }; then
   trap 'exit 0' TERM
+  trap 'exit 1' USR1
   while :; do
     sleep 3600 &
     wait $!
@@ -31,7 +32,7 @@ if [ -n "$array" ]; then
   own=$(((task + 1) * 1000000000 + job))
   export SLURM_ARRAY_JOB_ID="$job" SLURM_ARRAY_TASK_ID="$element" PBS_ARRAY_INDEX="$element" PBS_ARRAYID="$element"
 fi
-url=${CRESS_URL-} token=${CRESS_TOKEN-} hosts=$CRESS_NODE rank=0 local=0 node=0
+url=${CRESS_URL-} token=${CRESS_TOKEN-} hosts=$CRESS_NODE
 if [ "$places" -gt 1 ] && [ "$mode" = batch ]; then
   if ! [ -x "$SLURM_CRESS_BIN/scontrol" ]; then
     echo "$SLURM_CRESS_BIN/scontrol is not on node $CRESS_NODE: jobs on several nodes need the commands there" >&2
@@ -39,27 +40,10 @@ if [ "$places" -gt 1 ] && [ "$mode" = batch ]; then
   fi
   hosts=$("$SLURM_CRESS_BIN/scontrol" cress-places) || hosts=$CRESS_HOSTS
 fi
-if [ "$mode" = rank ]; then
-  rank=$task
-  index=0 seen=,
-  [ -z "${CRESS_HOSTS-}" ] || hosts=$CRESS_HOSTS
-  own_host=${CRESS_ADDRESS-}
-  IFS=,
-  for host in $hosts; do
-    case $seen in *,$host,*) ;; *)
-      [ "$host" != "$own_host" ] || node=$(($(printf %s "$seen" | tr -dc , | wc -c) - 1))
-      seen=$seen$host,
-      ;;
-    esac
-    if [ "$host" = "$own_host" ] && [ "$index" -lt "$task" ]; then local=$((local + 1)); fi
-    index=$((index + 1))
-  done
-  unset IFS
-fi
 unset CRESS_URL CRESS_TOKEN
 export SLURM_JOB_ID="$own" SLURM_JOBID="$own" SLURMD_NODENAME="$CRESS_NODE" SLURM_TASK_PID=$$ PBS_JOBID="$own"
-export SLURM_JOB_NODELIST="$hosts" SLURM_NODELIST="$hosts" SLURM_PROCID="$rank" SLURM_LOCALID="$local"
-export SLURM_NODEID="$node" SLURM_GTIDS="$rank" SLURM_JOB_UID="$(id -u)" SLURM_JOB_GID="$(id -g)"
+export SLURM_JOB_NODELIST="$hosts" SLURM_NODELIST="$hosts" SLURM_PROCID=0 SLURM_LOCALID=0
+export SLURM_NODEID=0 SLURM_GTIDS=0 SLURM_JOB_UID="$(id -u)" SLURM_JOB_GID="$(id -g)"
 export SLURM_JOB_USER="$(id -un)" SLURM_JOB_START_TIME="$(date +%s)" PBS_O_WORKDIR="${SLURM_SUBMIT_DIR-}"
 [ -z "$limit" ] || export SLURM_JOB_END_TIME=$((SLURM_JOB_START_TIME + limit))
 [ -z "$warn" ] || export SLURM_CRESS_WARN="$warn"
@@ -81,8 +65,7 @@ fill() {
       a) value=${SLURM_ARRAY_TASK_ID-4294967294} ;;
       J | j) value=$own ;;
       N) value=${CRESS_NODE%%.*} ;;
-      n) value=$node ;;
-      t) value=$rank ;;
+      n | t) value=0 ;;
       s) value=batch ;;
       u) value=$SLURM_JOB_USER ;;
       x) value=$SLURM_JOB_NAME ;;
@@ -118,7 +101,6 @@ elif [ -n "$error" ]; then
   fill "$error"
   if [ "$open" = append ]; then exec 2>>"$filled"; else exec 2>"$filled"; fi
 fi
-if [ "$mode" = rank ]; then exec "$@"; fi
 case $warn in B:*)
   (
     name=${warn#B:} before=${warn##*@}
@@ -138,7 +120,7 @@ while [ "$pieces" -gt 0 ]; do
 done
 chmod 700 "$script"
 if [ "$places" -le 1 ]; then
-  unset job own task left element part first step last count url token hosts rank local node rest filled width letter
+  unset job own task left element part first step last count url token hosts rest filled width letter
   exec "$script" "$@"
 fi
 trap : TERM INT HUP USR1 USR2

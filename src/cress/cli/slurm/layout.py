@@ -83,9 +83,13 @@ def _of_center(id: int) -> Allocation:
         places = places_of(client, job)
     if not places:
         raise InputError(f"job {id} does not run", hint="salloc, or sbatch, gives an allocation", field="--jobid")
-    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")  # noqa: S108 – flock needs a place on this machine
-    folder = runtime / f"cress-steps-{os.getuid()}-{id}"
-    return Allocation(id, places, int(job.environment.get("SLURM_NTASKS", len(places))), -1, folder)
+    return Allocation(id, places, int(job.environment.get("SLURM_NTASKS", len(places))), -1, step_folder(id))
+
+
+def step_folder(id: int) -> Path:
+    """Return the folder of the steps that this machine starts in an allocation."""
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")  # noqa: S108 – locks need a place on this machine
+    return runtime / f"cress-steps-{os.getuid()}-{id}"
 
 
 def places_of(client: Client, job: JobView) -> tuple[AllocatedPlace, ...]:

@@ -34,7 +34,7 @@ def option(name: str, short: str = "", takes: Takes = Takes.NOTHING) -> Option:
 
 VALUE = Takes.VALUE
 OPTIONS = (
-    option("jobs", "j", Takes.MAYBE),
+    option("jobs", "j", VALUE),
     option("job", "", VALUE),
     option("user", "u", VALUE),
     option("me"),

@@ -1,4 +1,4 @@
-"""The tasks of a step as processes here and as commands in tasks elsewhere; the output of a job of srun."""
+"""The tasks of a step, as processes here and as commands in tasks elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from cress.cli.slurm.common import FAILED, INTERRUPTED, center, say
+from cress.cli.slurm.common import FAILED, center, say
 from cress.cli.slurm.layout import StepRank
 
 if TYPE_CHECKING:
@@ -375,55 +375,3 @@ def _feed(step: RunningStep, runners: Sequence[_Process | _Elsewhere], only: Ste
                 runner.feed(data)
     for runner in chosen:
         runner.end_input()
-
-
-def follow(name: str, client: Client, job: dict[str, object], *, labelled: bool) -> int:
-    """Submit a job, show the output of its tasks, and return their highest exit code."""
-    from cress.cli.relay import Output, Relay, Waits
-    from cress.cli.slurm.batch import highest_code
-
-    (submitted,) = client.submit([job]).jobs
-    many = int(str(job.get("tasks", 1))) > 1
-    output: Output = _Labelled() if labelled else Output(_standard(), prefixed=False)
-    relay = Relay(client, submitted.id, output, ("stdout", "stderr"), verb=name)
-    waits = Waits(client, submitted.id, name)
-    asked: list[int] = []
-
-    def note(number: int, _frame: object) -> None:
-        asked.append(number)
-        relay.bell.ring()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, note)
-
-    def look(tasks: Sequence[Any]) -> None:
-        waits.tell(tasks)
-        if asked:
-            client.cancel(submitted.id)
-
-    tasks = relay.follow(look)
-    for task in tasks:
-        last = task.attempts[-1] if task.attempts else None
-        if task.state not in ("succeeded", "cancelled") and last is not None:
-            why = last.error or (f"Exited with exit code {last.code}" if last.code is not None else last.outcome)
-            say(name, f"error: {last.node}: task {task.index if many else 0}: {why}")
-    return INTERRUPTED if asked else highest_code(client, submitted.id)
-
-
-def _standard() -> dict[str, Any]:
-    return {"stdout": sys.stdout.buffer, "stderr": sys.stderr.buffer}
-
-
-def _Labelled() -> Any:  # noqa: N802 – a class whose base is imported late
-    from cress.cli.relay import Output
-
-    class Labelled(Output):
-        """Whole lines, each after the number of its task."""
-
-        def __init__(self) -> None:
-            super().__init__(_standard(), prefixed=True)
-
-        def _put(self, stream: str, data: bytes) -> None:
-            super()._put(stream, re.sub(rb"(?m)^\[(\d+)\] ", rb"\1: ", data))
-
-    return Labelled()

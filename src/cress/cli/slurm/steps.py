@@ -7,7 +7,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from cress.cli.slurm.common import center, say, surroundings
+from cress.cli.slurm.allocations import allocate, release
+from cress.cli.slurm.common import FAILED, center, say
 from cress.cli.slurm.layout import (
     AllocatedPlace,
     Allocation,
@@ -16,11 +17,12 @@ from cress.cli.slurm.layout import (
     find_allocation,
     ranks_of,
     spread,
+    step_folder,
     step_number,
 )
 from cress.model.errors import InputError
 from cress.slurm.command_line import Given, parse
-from cress.slurm.jobs import SlurmRequest, allocation, as_ranks, head, read_request
+from cress.slurm.jobs import SlurmRequest, read_request
 from cress.slurm.nodelist import compressed, expanded
 from cress.slurm.option_table import STEP
 
@@ -212,15 +214,20 @@ def _commands(request: SlurmRequest, command: list[str], ranks: list[StepRank]) 
 
 
 def _job(name: str, given: Sequence[Given], request: SlurmRequest, command: list[str]) -> int:
-    """Submit a job whose tasks are the ranks, and show its output."""
-    from cress.cli.slurm.running import follow
-
+    """Run the command as the only step of a new allocation."""
     with center() as client:
-        around = surroundings(client, given)
-        as_ranks(request)
-        translated = allocation(request, around, default_name=Path(command[0]).name)
-        if "quiet" not in request.values:
-            for note in translated.notes:
-                say(name, note)
-        translated.job["command"] = [*head(request, translated, "rank"), *command]
-        return follow(name, client, translated.job, labelled="label" in request.values)
+        held = allocate(name, client, request, given, Path(command[0]).name, tells=False)
+        if held is None:
+            return FAILED
+        code = FAILED
+        try:
+            folder = step_folder(held.id)
+            own = held.variables
+            os.environ.update(own)
+            found = Allocation(held.id, held.places, int(own.get("SLURM_NTASKS", "1")), -1, folder)
+            for option in ("nodes", "nodelist", "ntasks-per-node"):
+                request.values.pop(option, None)
+            code = _step(name, request, command, found)
+        finally:
+            release(client, held.id, [place.task for place in held.places], failed=code != 0)
+        return code
