@@ -78,7 +78,14 @@ def test_options_become_keys(options: str, expected: dict[str, object]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("train", "train"), ("my job", "my-job"), ("12", "job-12"), ("12.3", "job-12.3"), ("-x", "job--x"), ("ä", "job--")],
+    [
+        ("train", "train"),
+        ("my job", "my-job"),
+        ("12", "job-12"),
+        ("12.3", "job-12.3"),
+        ("-x", "job--x"),
+        ("ä", "job--"),
+    ],
 )
 def test_names(text: str, name: str) -> None:
     assert job_name(text) == name
@@ -146,5 +153,3 @@ def test_every_mistake_is_reported() -> None:
     with pytest.raises(InputError) as error:
         translated("-t 1h --mem=lots")
     assert len(error.value.errors) == 2  # type: ignore[attr-defined]
-
-

@@ -116,7 +116,11 @@ def test_a_wrong_directive_names_file_and_line(line: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("echo hello\n", "names no interpreter"), ("#!/bin/sh\r\necho\r\n", "line ends of DOS"), ("", "names no interpreter")],
+    [
+        ("echo hello\n", "names no interpreter"),
+        ("#!/bin/sh\r\necho\r\n", "line ends of DOS"),
+        ("", "names no interpreter"),
+    ],
 )
 def test_what_is_no_script_is_refused_as_by_slurm(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.model.errors import InputError
-from cress.slurm.arrays import OWN_ID, compressed, parse_array, parse_job
+from cress.slurm.arrays import OWN_ID, compressed, job_words, parse_array, parse_job
 from cress.slurm.dependencies import parse_dependency
 from cress.slurm.nodelist import compressed as nodelist
 from cress.slurm.nodelist import expanded
@@ -84,6 +84,7 @@ def test_numbers_become_ranges() -> None:
 
 
 def test_names_of_jobs() -> None:
+    assert job_words("12_[1,5],13, 14") == ["12_[1,5]", "13", "14"]
     assert parse_job("12") == (12, None, None, "")
     assert parse_job("12_3").elements == (3,)
     assert parse_job("12_[1-3,7]").elements == (1, 2, 3, 7)

@@ -91,6 +91,11 @@ class JobCommand(TyperCommand):
     The keys are read before the other options, so that the table of keys is imported only when the command runs.
     """
 
+    @property
+    def key_options(self) -> list[str]:
+        """The options that keys of job files are."""
+        return ["--set", *(f"--{row.name}" for row in key_rows()[0])]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options, and below them the keys of jobs."""
         super().format_options(ctx, formatter)

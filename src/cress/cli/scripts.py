@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cress.cli.common import read_text
-from cress.cli.job_options import KeyValue, directive_values, with_values
+from cress.cli.job_options import directive_values, with_values
 from cress.cli.jobfile import JobInFile
 
 if TYPE_CHECKING:
     from cress.client import Client
 
 
-def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> tuple[JobInFile, list[KeyValue]]:
-    """Return the job of a script, and the values of its ``#CRESS`` directives. Raises InputError with file and line.
+def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> JobInFile:
+    """Return the job of a script, with its ``#CRESS`` directives. Raises InputError with file and line.
 
     Notes on directives that are passed over go to standard error.
     """
@@ -43,7 +43,7 @@ def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> tupl
     lines = {value.key: directive.line for directive in script.directives if directive.kind == "CRESS"
              for value in directive_values(directive.words, file, directive.line)}  # fmt: skip
     lines |= _lines_of(given)
-    return JobInFile(with_values(translated.job, values), file, 1, lines=lines), values
+    return JobInFile(with_values(translated.job, values), file, 1, lines=lines)
 
 
 def _lines_of(given: Sequence[object]) -> dict[str, int]:

@@ -13,7 +13,7 @@ import typer
 from cress.cli.common import STANDARD_INPUT, Data, Deadline, Json, Licence, Workload, connect, print_json
 from cress.cli.errors import Interrupted, told
 from cress.cli.interrupts import delayed_interrupt
-from cress.cli.job_options import with_key
+from cress.cli.job_options import KeyValue, with_key, with_values
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.jobfile.directory import in_folder, needs_folder
@@ -80,23 +80,59 @@ def submit(
     data: Data = None,
 ) -> None:
     """Submit the jobs of files, or a script or a command as a job."""
-    with told("submit"):
-        from cress.cli.job_options import COMMAND, SCRIPT, values_of, with_values
+    from cress.cli.job_options import COMMAND, SCRIPT, values_of
 
-        command, script = ctx.meta.get(COMMAND), ctx.meta.get(SCRIPT)
+    submit_jobs(
+        files or [],
+        command=ctx.meta.get(COMMAND),
+        script=ctx.meta.get(SCRIPT),
+        values=values_of(ctx),
+        wait=wait,
+        dry_run=dry_run,
+        strict=strict,
+        licence=licence,
+        workload=workload,
+        deadline=deadline,
+        as_json=as_json,
+        data=data,
+    )
+
+
+def submit_jobs(
+    files: list[str],
+    *,
+    command: list[str] | None = None,
+    script: tuple[str, list[str]] | None = None,
+    values: Sequence[KeyValue] = (),
+    wait: bool = False,
+    dry_run: bool = False,
+    strict: bool = False,
+    licence: list[str] | None = None,
+    workload: str | None = None,
+    deadline: str | None = None,
+    as_json: bool = False,
+    data: Path | None = None,
+) -> None:
+    """Submit the jobs of files, a command, or a script with its arguments; ``values`` are keys that override theirs."""
+
+    def with_options(entries: Sequence[JobInFile]) -> list[dict[str, object]]:
+        given = [with_values(in_directory_of(entry), values) for entry in entries]
+        given = [with_deadline(with_licences(mapping, licence), deadline) for mapping in given]
+        return [with_workload(mapping, workload) for mapping in given]
+
+    with told("submit"):
         _check_source(files, command, script)
-        entries = [] if script else _entries(files or [], command)
+        entries = [] if script else _entries(files, command)
+        # Mistakes in options are found before a center is asked.
+        mappings = with_options(entries)
         with connect(data) as client:
             from cress.client import Refused
 
             if script:
                 from cress.cli.scripts import read_script_job
 
-                entries = [read_script_job(client, *script)[0]]
-            values = values_of(ctx)
-            given = [with_values(in_directory_of(entry), values) for entry in entries]
-            given = [with_deadline(with_licences(mapping, licence), deadline) for mapping in given]
-            mappings = [with_workload(mapping, workload) for mapping in given]
+                entries = [read_script_job(client, *script)]
+                mappings = with_options(entries)
             options = {value.key.partition(".")[0]: value.option for value in values}
             ids: list[int] = []
             try:

@@ -66,6 +66,11 @@ class JobName(NamedTuple):
     step: str = ""
 
 
+def job_words(text: str) -> list[str]:
+    """Return the names in a list of jobs, in which commas inside brackets separate nothing: ``12_[1,5],13``."""
+    return [word.strip() for word in re.split(r",(?![^\[]*\])", text) if word.strip()]
+
+
 def parse_job(text: str) -> JobName:
     """Return the job in ``12``, ``12_3``, ``12_[1-5]``, ``12.batch``, or the own id of an element.
 

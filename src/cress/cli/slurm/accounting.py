@@ -10,7 +10,7 @@ from cress.cli.slurm.common import center, user_of
 from cress.cli.slurm.queue import VALUE, option, states_named
 from cress.cli.slurm.rows import FIELDS, JobRow, field, named, read_moment, rows_of
 from cress.cli.slurm.tables import TextColumn
-from cress.slurm.arrays import parse_job
+from cress.slurm.arrays import job_words, parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import job_name
 
@@ -70,7 +70,7 @@ def sacct(_name: str, words: Sequence[str]) -> int:
     if "helpformat" in values:
         print(" ".join(sorted(FIELDS)))
         return 0
-    ids = [word for one in given if one.option.name == "jobs" for word in one.value.split(",") if word]
+    ids = [word for one in given if one.option.name == "jobs" for word in job_words(one.value)]
     usual = LONG if "long" in values else BRIEF if "brief" in values else USUAL
     columns = _columns(values.get("format") or usual)
     with center() as client:

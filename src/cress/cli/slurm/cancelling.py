@@ -9,7 +9,7 @@ from cress.cli.slurm.common import FAILED, center, say, user_of
 from cress.cli.slurm.queue import VALUE, option, states_named
 from cress.cli.slurm.rows import elements_of, named, rows_of
 from cress.model.errors import InputError
-from cress.slurm.arrays import JobName, parse_job
+from cress.slurm.arrays import JobName, job_words, parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import job_name
 
@@ -45,7 +45,7 @@ def scancel(name: str, words: Sequence[str]) -> int:
     """Cancel jobs by id or by filter."""
     given, rest = parse(words, OPTIONS, mixed=True)
     values = {one.option.name: one.value for one in given}
-    wanted = [parse_job(word) for text in rest for word in _split(text)]
+    wanted = [parse_job(word) for text in rest for word in job_words(text)]
     if not wanted and not any(option in values for option in FILTERS):
         raise InputError("No job identification provided", hint="scancel 12, scancel --user=NAME, scancel --name=NAME")
     code = 0
@@ -70,10 +70,6 @@ def scancel(name: str, words: Sequence[str]) -> int:
         for job, one in found:
             code = max(code, _end(name, client, job, one, signal, quiet="quiet" in values))
     return code
-
-
-def _split(text: str) -> list[str]:
-    return [text] if "[" in text else [word for word in text.split(",") if word]
 
 
 def _meant(client: Client, job: JobView, values: dict[str, str]) -> bool:

@@ -13,7 +13,7 @@ from cress.cli.slurm.queue import option
 from cress.cli.slurm.rows import FIELDS, JobRow, moment, named, rows_of
 from cress.model.errors import InputError
 from cress.model.units import closest
-from cress.slurm.arrays import parse_job
+from cress.slurm.arrays import job_words, parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.nodelist import compressed, expanded
 from cress.slurm.values import time_text
@@ -211,12 +211,11 @@ def _version(_client: Client, _names: list[str]) -> list[list[str]]:
 def _each(words: Sequence[str]) -> list[int]:
     ids = []
     for text in words:
-        for word in text.split(",") if "[" not in text else [text]:
-            if word:
-                one = parse_job(word.lower().removeprefix("jobid="))
-                if one.elements is not None or one.task is not None:
-                    raise InputError(f"{word}: one element of an array cannot be held alone", hint=str(one.id))
-                ids.append(one.id)
+        for word in job_words(text):
+            one = parse_job(word.lower().removeprefix("jobid="))
+            if one.elements is not None or one.task is not None:
+                raise InputError(f"{word}: one element of an array cannot be held alone", hint=str(one.id))
+            ids.append(one.id)
     if not ids:
         raise InputError("no job is named", hint="scontrol hold 12")
     return ids

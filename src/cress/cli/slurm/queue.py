@@ -12,7 +12,7 @@ from cress.cli.slurm.common import center, user_of
 from cress.cli.slurm.rows import FIELDS, LIVE, STATES, JobRow, elements_of, field, moment, named, rows_of
 from cress.cli.slurm.tables import TextColumn, columns_of_names, printed, widths
 from cress.model.errors import InputError
-from cress.slurm.arrays import parse_job
+from cress.slurm.arrays import job_words, parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import job_name
 from cress.slurm.option_table import Fate, Option, Takes
@@ -200,7 +200,7 @@ def _jobs(client: Client, shown: str, states: set[str], name: str) -> Iterable[t
     from cress.client import NotFound
 
     if shown:
-        for word in filter(None, shown.split(",")):
+        for word in job_words(shown):
             try:
                 job = client.job(parse_job(word).id)
             except NotFound:
