@@ -111,3 +111,32 @@ def test_a_workflow_of_snakemake(slurm: Slurm, python: Path, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr[-2000:]
     lines = (tmp_path / "all.txt").read_text().splitlines()
     assert [line.split()[:2] for line in lines] == [["1", "job"], ["2", "job"], ["3", "job"]]
+
+
+MPI = """\
+#include <mpi.h>
+#include <stdio.h>
+int main(int count, char **words) {
+  int rank, size, sum;
+  MPI_Init(&count, &words);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  printf("rank %d of %d sum %d\\n", rank, size, sum);
+  return MPI_Finalize();
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("mpicc") is None, reason="OpenMPI is not installed: apt-get install libopenmpi-dev")
+def test_mpirun_starts_its_daemons_by_srun(slurm: Slurm) -> None:
+    (slurm.folder / "sum.c").write_text(MPI)
+    subprocess.run(["mpicc", "sum.c", "-o", "sum"], cwd=slurm.folder, check=True)
+    text = (
+        "#!/bin/sh\n#SBATCH -N 2 --ntasks-per-node=2 -t 5 -o mpi.out\n"
+        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n"
+        "mpirun --mca btl tcp,self --mca btl_tcp_if_include lo ./sum\n"
+    )
+    done = slurm.run("sbatch", "-W", stdin=text)
+    found = sorted((slurm.folder / "mpi.out").read_text().splitlines())
+    assert (done.returncode, found) == (0, [f"rank {rank} of 4 sum 6" for rank in range(4)])

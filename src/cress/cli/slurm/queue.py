@@ -118,7 +118,7 @@ HEADS = {
     "B": "EXEC_HOST", "h": "OVER_SUBSCRIBE", "H": "SOCKETS", "X": "CORE_SPEC",
 }  # fmt: skip
 # Letters that need the tasks of a job.
-_OF_TASKS = frozenset("DNRnBAeSML")
+_OF_TASKS = frozenset("DNRnB")
 
 
 def squeue(_name: str, words: Sequence[str]) -> int:
@@ -131,7 +131,7 @@ def squeue(_name: str, words: Sequence[str]) -> int:
     every = float(values["iterate"]) if values.get("iterate", "").isdigit() else 0.0
     with center() as client:
         while True:
-            rows = list(_rows(client, values))
+            rows = list(_rows(client, values, tasks=_need_tasks(values)))
             printed(columns, _sorted(rows, values.get("sort", "")), head="noheader" not in values)
             if not every:
                 return 0
@@ -144,6 +144,13 @@ def _columns(values: dict[str, str]) -> list[TextColumn]:
     usual = LONG if "long" in values else USUAL
     text = values.get("format") or os.environ.get("SQUEUE_FORMAT") or usual
     return widths(text, LETTERS, HEADS)
+
+
+def _need_tasks(values: dict[str, str]) -> bool:
+    """Return whether a column shows nodes or times of tasks, which cost a request for each running job."""
+    text = values.get("format") or os.environ.get("SQUEUE_FORMAT") or USUAL
+    letters = {letter for _, letter in re.findall(r"%(\.?\d*)([A-Za-z])", text)}
+    return "Format" in values or bool(letters & _OF_TASKS)
 
 
 def _words(text: str) -> set[str]:
@@ -166,7 +173,7 @@ def states_named(text: str) -> set[str]:
     return found
 
 
-def _rows(client: Client, values: dict[str, str]) -> Iterable[JobRow]:
+def _rows(client: Client, values: dict[str, str], *, tasks: bool) -> Iterable[JobRow]:
     shown = values.get("job") or values.get("jobs") or ""
     states = states_named(values["states"]) if "states" in values else set(LIVE)
     single = "array" in values or "array-unique" in values
@@ -181,7 +188,10 @@ def _rows(client: Client, values: dict[str, str]) -> Iterable[JobRow]:
         }:  # fmt: skip
             continue
         quick = job.state == "waiting" and not (single and elements_of(job))
-        rows = [_waiting(job)] if quick else rows_of(client, job, single=single)
+        if not tasks and elements_of(job) is None:
+            rows = [JobRow(job)]
+        else:
+            rows = [_waiting(job)] if quick else rows_of(client, job, single=single)
         for row in named(rows, parse_job(wanted)) if wanted else rows:
             if row.state in states:
                 yield row
