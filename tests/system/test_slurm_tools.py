@@ -19,7 +19,7 @@ from tests.system.test_slurm import Slurm
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
-EXAMPLES = Path(__file__).parents[2] / "benchmarks" / "slurm_tools"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "slurm_tools"
 # The versions that docs/slurm.md names.
 PACKAGES = (
     "submitit==1.5.4",

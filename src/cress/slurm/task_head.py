@@ -1,9 +1,9 @@
 """The shell text with which a task begins: it sets the variables of Slurm and becomes the script.
 
 Its first argument are assignments. ``mode`` is ``batch`` (the script follows in pieces) or ``hold`` (the task waits
-until SIGTERM, or SIGUSR1, with which it fails). ``pieces`` is the number of pieces; ``output``, ``error`` and ``input`` are
-patterns, or empty; ``open`` is ``append`` or ``truncate``; ``array`` is its text, or empty. ``places``, ``cpus``,
-``slots`` and ``ntasks`` are those of the layout; ``limit`` is in seconds, ``warn`` like ``USR1@90``; both may be empty.
+until SIGTERM, or SIGUSR1, with which it fails). ``pieces`` is the number of pieces. ``output``, ``error`` and ``input``
+are patterns, or empty. ``open`` is ``append`` or ``truncate``. ``array`` is its text, or empty. ``places``, ``cpus``,
+``slots`` and ``ntasks`` are those of the layout. ``limit`` is in seconds, ``warn`` like ``USR1@90``; both may be empty.
 """
 
 HEAD = r"""
