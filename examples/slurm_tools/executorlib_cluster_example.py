@@ -6,6 +6,7 @@ from executorlib import SlurmClusterExecutor
 
 
 def add(a, b):
+    """Add two numbers."""
     return a + b
 
 

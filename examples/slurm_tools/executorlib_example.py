@@ -4,6 +4,7 @@ from executorlib import SlurmJobExecutor
 
 
 def calc(i):
+    """Double a number."""
     return sum([i, i])
 
 

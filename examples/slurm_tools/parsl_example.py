@@ -12,6 +12,7 @@ from parsl.providers import SlurmProvider
 
 @python_app
 def square(x):
+    """Square a number."""
     return x * x
 
 

@@ -6,6 +6,7 @@ import submitit
 
 
 def add(a, b):
+    """Add two numbers."""
     return a + b
 
 
@@ -20,6 +21,7 @@ print("array", [job.result() for job in jobs])
 
 
 def where():
+    """Return rank, number of tasks and number of nodes."""
     environment = submitit.JobEnvironment()
     return environment.global_rank, environment.num_tasks, len(environment.hostnames)
 
@@ -30,6 +32,7 @@ print("ranks", sorted(job.results()))
 
 
 def fail():
+    """Fail."""
     raise ValueError("on purpose")
 
 

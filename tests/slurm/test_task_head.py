@@ -85,7 +85,7 @@ def test_standard_input_from_a_file(tmp_path: Path) -> None:
 
 def test_the_script_is_warned_before_its_limit(tmp_path: Path) -> None:
     text = "#!/bin/sh\ntrap 'echo warned; exit 3' USR1\nwhile :; do sleep 0.05; done\n"
-    done = run(tmp_path, ["-t", "0:01", "--signal=B:USR1@1"], text)
+    done = run(tmp_path, ["-t", "0:03", "--signal=B:USR1@1"], text)
     assert (done.stdout, done.returncode) == ("warned\n", 3)
 
 

@@ -29,7 +29,13 @@ several nodes and `srun` need it. No token is written: each user needs access of
 docs/slurm.md says what the commands understand. Exit codes: 0 written, 2 bad input, 3 not possible.
 """
 
-app = typer.Typer(no_args_is_help=True, help="Commands of Slurm that speak to Cress.")
+GROUP_EPILOG = """\
+\b
+Example: cress slurm install ~/slurm
+Exit codes: 0 done, 2 bad input, 3 not possible.
+"""
+
+app = typer.Typer(no_args_is_help=True, help="Write commands of Slurm that speak to Cress.", epilog=GROUP_EPILOG)
 
 MARK = "# Written by `cress slurm install`."
 SITE = """\
