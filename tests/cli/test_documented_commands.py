@@ -33,6 +33,7 @@ def _wrong(text: str) -> Iterator[str]:
             yield f"cress {words[0]}"
             continue
         known = {"--help", *(name for each in command.params for name in (*each.opts, *each.secondary_opts))}
+        known.update(getattr(command, "key_options", ()))
         if hasattr(command, "commands"):  # its default verb takes options too
             known.update(name for each in command.commands.values() for one in each.params for name in one.opts)
         yield from (

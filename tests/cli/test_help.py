@@ -27,7 +27,7 @@ Options:
   -h, --help            Show this message and exit.
 
 Commands:
-  submit        Submit the jobs of one or more files, all or none.
+  submit        Submit the jobs of files, or a script or a command as a job.
   plan          Show where and when jobs would start.
   run           Run a command on the cluster and show its output.
   apply         Create or update services, databases and cron jobs.
@@ -115,6 +115,8 @@ VERBS = (
     "usage",
     "config",
     "config check",
+    "slurm",
+    "slurm install",
     "up",
     "center",
     "executor",
@@ -187,7 +189,10 @@ def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_its
             "cress logs: there is no option --tail (did you mean `cress logs JOB | tail -n 20`?)",
         ),
         (["squeue"], "cress: there is no verb 'squeue' (did you mean jobs?)"),
-        (["submit"], "cress submit: FILE: is missing (see: cress submit -h)"),
+        (
+            ["submit"],
+            "cress submit: nothing to submit (FILE…, SCRIPT ARGUMENTS…, or -- COMMAND…; `--help` has examples)",
+        ),
         (["run"], "cress run: COMMAND: is missing (see: cress run -h)"),
         (["whoami", "a", "b"], "cress whoami: unexpected words: a b (see: cress whoami -h)"),
         (["jobs", "--limit"], "cress: --limit: needs a value (see: cress -h)"),

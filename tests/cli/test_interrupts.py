@@ -97,7 +97,7 @@ def test_a_round_that_was_just_begun_ends_after_its_step(center: Center, capsys:
 def test_a_job_that_was_just_submitted_is_named(
     center: Center, file: str, wait: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (code(lambda: submit.submit([file], wait=wait)), center.calls) == (INTERRUPTED, ["submit"])
+    assert (code(lambda: submit.submit_jobs([file], wait=wait)), center.calls) == (INTERRUPTED, ["submit"])
     assert capsys.readouterr() == (
         "job 3 (long) submitted\n",
         "cress submit: interrupted; the job goes on (stop: cress cancel 3)\n",
@@ -105,7 +105,7 @@ def test_a_job_that_was_just_submitted_is_named(
 
 
 def test_a_dry_run_says_nothing_of_jobs(center: Center, file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (code(lambda: submit.submit([file], dry_run=True)), center.calls) == (INTERRUPTED, ["submit"])
+    assert (code(lambda: submit.submit_jobs([file], dry_run=True)), center.calls) == (INTERRUPTED, ["submit"])
     assert capsys.readouterr().err == "cress submit: interrupted\n"
 
 
@@ -142,7 +142,7 @@ def test_a_second_interrupt_does_not_wait(center: Center, file: str, capsys: pyt
         time.sleep(60)
 
     center.submit = slow  # type: ignore[method-assign]
-    assert code(lambda: submit.submit([file])) == INTERRUPTED
+    assert code(lambda: submit.submit_jobs([file])) == INTERRUPTED
     assert capsys.readouterr().err == (
         "cress submit: interrupted before the center had answered; the jobs may have been submitted (see: cress jobs)\n"
     )

@@ -36,7 +36,7 @@ def test_every_room_has_a_line() -> None:
         "model language core lifecycle formats store protocol shell",
         "past center executor simulator portal client",
     )
-    rooms = f"{pure} {shells} integrations cli"
+    rooms = f"{pure} {shells} integrations slurm cli"
     assert set(TABLE) == {*rooms.split(), "__main__"}  # `python -m cress` is the command line
 
 

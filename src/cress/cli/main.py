@@ -56,7 +56,9 @@ from cress.cli import (
     what_if,
 )
 from cress.cli.errors import BAD_INPUT
+from cress.cli.job_options import JobCommand
 from cress.cli.programs import add_programs
+from cress.cli.slurm import install as slurm
 from cress.cli.usage_errors import usage_error
 from cress.cli.verbs import taken_from
 from cress.model.foreign_words import verb_for
@@ -70,7 +72,7 @@ class InOrder(TyperGroup):
     order = (
         "submit plan run apply validate schema jobs job explain why story logs exec resolve cancel hold release scale "
         "resume groups nodes what-if rebalance reserve reservations leases licences status top events usage efficiency "
-        "login logout whoami token secret users audit config up center executor join tls store demo "
+        "login logout whoami token secret users audit config slurm up center executor join tls store demo "
         "simulate size replay export".split()
     )  # a verb that is missing here comes last
 
@@ -140,7 +142,7 @@ def _cress(
         choose_cluster(cluster)
 
 
-app.command(epilog=submit.EPILOG)(submit.submit)
+app.command(epilog=submit.EPILOG, cls=JobCommand)(submit.submit)
 app.command(epilog=plan.EPILOG)(plan.plan)
 app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": False})(run.run)
 app.command(epilog=apply.EPILOG)(apply.apply)
@@ -179,6 +181,7 @@ app.add_typer(secrets.app, name="secret")
 app.add_typer(users.app, name="users")
 app.command(epilog=audit.EPILOG)(audit.audit)
 app.add_typer(config.app, name="config")
+app.add_typer(slurm.app, name="slurm")
 app.command(epilog=up.EPILOG)(up.up)
 add_programs(app)
 app.command(epilog=join.EPILOG)(join.join)

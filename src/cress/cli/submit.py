@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,7 @@ import typer
 from cress.cli.common import STANDARD_INPUT, Data, Deadline, Json, Licence, Workload, connect, print_json
 from cress.cli.errors import Interrupted, told
 from cress.cli.interrupts import delayed_interrupt
+from cress.cli.job_options import KeyValue, with_key, with_values
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.jobfile.directory import in_folder, needs_folder
@@ -39,7 +40,13 @@ Examples:
   cress submit --licence matlab=2 sweep.yaml
   cress submit --strict --deadline 6h sweep.yaml
   cress submit --dry-run sweep.yaml     check whether it can ever run; submit nothing
+  cress submit --name eta --time-limit 1h --env SEED=7 -- ./train --epochs 3
+  cress submit --group research train.sh --epochs 3   a script; its #CRESS, #SBATCH or #PBS lines are options
   echo 'command: echo hello' | cress submit -
+
+\b
+Options override keys of files and directives of scripts. A script runs as it is, by the interpreter of its first line;
+docs/slurm.md lists the directives.
 
 \b
 Exit codes: 0 submitted (with --wait: every task succeeded), 1 some tasks did not succeed, 2 bad input,
@@ -53,7 +60,16 @@ PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 
 
 def submit(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
+    *,
+    ctx: typer.Context,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE…|SCRIPT…|-- COMMAND…",
+            help="Job files in YAML or JSON (- is standard input); or a script with its arguments; or a command.",
+            show_default=False,
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs have ended.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the jobs without submitting them.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Submit nothing if a deadline cannot be met.")] = False,
@@ -63,23 +79,68 @@ def submit(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Submit the jobs of one or more files, all or none."""
-    with told("submit"):
-        from cress.cli.jobfile import read_jobs
+    """Submit the jobs of files, or a script or a command as a job."""
+    from cress.cli.job_options import COMMAND, SCRIPT, values_of
 
-        entries = read_jobs(files)
-        given = [with_deadline(with_licences(in_directory_of(entry), licence), deadline) for entry in entries]
-        mappings = [with_workload(mapping, workload) for mapping in given]
+    submit_jobs(
+        files or [],
+        command=ctx.meta.get(COMMAND),
+        script=ctx.meta.get(SCRIPT),
+        values=values_of(ctx),
+        wait=wait,
+        dry_run=dry_run,
+        strict=strict,
+        licence=licence,
+        workload=workload,
+        deadline=deadline,
+        as_json=as_json,
+        data=data,
+    )
+
+
+def submit_jobs(
+    files: list[str],
+    *,
+    command: list[str] | None = None,
+    script: tuple[str, list[str]] | None = None,
+    values: Sequence[KeyValue] = (),
+    wait: bool = False,
+    dry_run: bool = False,
+    strict: bool = False,
+    licence: list[str] | None = None,
+    workload: str | None = None,
+    deadline: str | None = None,
+    as_json: bool = False,
+    data: Path | None = None,
+) -> None:
+    """Submit the jobs of files, a command, or a script with its arguments; ``values`` are keys that override theirs."""
+
+    def with_options(entries: Sequence[JobInFile]) -> list[dict[str, object]]:
+        given = [with_values(in_directory_of(entry), values) for entry in entries]
+        given = [with_deadline(with_licences(mapping, licence), deadline) for mapping in given]
+        return [with_workload(mapping, workload) for mapping in given]
+
+    with told("submit"):
+        _check_source(files, command, script)
+        entries = [] if script else _entries(files, command)
+        # Mistakes in options are found before a center is asked.
+        mappings = with_options(entries)
         with connect(data) as client:
             from cress.client import Refused
 
+            if script:
+                from cress.cli.scripts import read_script_job
+
+                entries = [read_script_job(client, *script)]
+                mappings = with_options(entries)
+            options = {value.key.partition(".")[0]: value.option for value in values}
             ids: list[int] = []
             try:
                 with delayed_interrupt("the jobs may have been submitted (see: cress jobs)") as interrupt:
                     try:
                         page = client.submit(mappings, dry_run=dry_run, strict=strict)
                     except Refused as error:
-                        raise placed(error, entries) from None
+                        raise placed(error, entries, options) from None
                     ids = [job.id for job in page.jobs if not dry_run]
                 if dry_run:
                     _tell_tried(page, as_json)
@@ -97,6 +158,22 @@ def submit(
                 listed = " ".join(map(str, ids[:10])) + (" …" if len(ids) > 10 else "")
                 goes = "the job goes on" if len(ids) == 1 else "the jobs go on"
                 raise Interrupted(f"interrupted; {goes} (stop: cress cancel {listed})") from None
+
+
+def _check_source(files: list[str] | None, command: list[str] | None, script: object) -> None:
+    """Raise InputError unless files, a command or a script are given, and only one of these."""
+    if command is not None and not command:
+        raise InputError("no command follows --", hint="cress submit --name hello -- echo hello")
+    if command and files:
+        raise InputError(f"both {files[0]} and a command are given", hint="a file, or -- COMMAND")
+    if not (files or command or script):
+        raise InputError("nothing to submit", hint="FILE…, SCRIPT ARGUMENTS…, or -- COMMAND…; `--help` has examples")
+
+
+def _entries(files: list[str], command: list[str] | None) -> list[JobInFile]:
+    from cress.cli.jobfile import JobInFile, read_jobs
+
+    return [JobInFile({"command": command}, "", 0)] if command else read_jobs(files)
 
 
 def _tell_tried(page: SubmittedPage, as_json: bool) -> None:
@@ -126,7 +203,7 @@ def with_licences(mapping: dict[str, object], texts: list[str] | None) -> dict[s
         licences(texts)
     except InputError as error:
         raise InputError(error.what, hint=error.hint, field="--licence") from None
-    return _with(mapping, "licences", texts)
+    return with_key(mapping, "licences", texts)
 
 
 def with_deadline(mapping: dict[str, object], text: str | None) -> dict[str, object]:
@@ -139,7 +216,7 @@ def with_deadline(mapping: dict[str, object], text: str | None) -> dict[str, obj
         deadline(text)
     except InputError as error:
         raise InputError(error.what, hint=error.hint, field="--deadline") from None
-    return _with(mapping, "deadline", text)
+    return with_key(mapping, "deadline", text)
 
 
 def with_workload(mapping: dict[str, object], name: str | None) -> dict[str, object]:
@@ -152,16 +229,7 @@ def with_workload(mapping: dict[str, object], name: str | None) -> dict[str, obj
         values.name(name)
     except InputError as error:
         raise InputError(error.what, hint=error.hint, field="--workload") from None
-    return _with(mapping, "workload", name)
-
-
-def _with(mapping: dict[str, object], key: str, value: object) -> dict[str, object]:
-    """Return the job with this value of a key, in whatever spelling the job has the key."""
-    from cress.model.jobfile.keys import ALIASES
-    from cress.model.jobfile.reader import plain
-
-    spellings = {plain(alias) for alias, name in ALIASES.items() if name == key} | {plain(key)}
-    return {**{name: old for name, old in mapping.items() if plain(name) not in spellings}, key: value}
+    return with_key(mapping, "workload", name)
 
 
 def in_directory_of(entry: JobInFile) -> dict[str, object]:
@@ -171,7 +239,8 @@ def in_directory_of(entry: JobInFile) -> dict[str, object]:
     applied again from another directory changes nothing.
     """
     kept = any(key.lower() == "type" and str(value).strip().lower() in KEPT for key, value in entry.mapping.items())
-    return in_directory(entry.mapping, Path(entry.file).parent if kept and entry.file != STANDARD_INPUT else None)
+    beside = kept and entry.file not in (STANDARD_INPUT, "")
+    return in_directory(entry.mapping, Path(entry.file).parent if beside else None)
 
 
 def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict[str, object]:
@@ -189,10 +258,12 @@ def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict
         ) from None
 
 
-def placed(refused: Refused, entries: Sequence[JobInFile]) -> Exception:
-    """Return an error of the center with file and line."""
+def placed(refused: Refused, entries: Sequence[JobInFile], options: Mapping[str, str] | None = None) -> Exception:
+    """Return an error of the center with file and line; ``options`` are those of keys that the command line gave."""
     kind = InputError if refused.bad_input else NotAccepted
-    errors = [in_file(kind(fault.what, hint=fault.hint, field=fault.field), entries) for fault in refused.faults]
+    errors = [
+        in_file(kind(fault.what, hint=fault.hint, field=fault.field), entries, options) for fault in refused.faults
+    ]
     if not errors:
         return refused
     errors.sort(key=lambda error: (files_of(entries).get(error.file, 0), error.line))
@@ -204,9 +275,12 @@ def files_of(entries: Sequence[JobInFile]) -> dict[str, int]:
     return {file: place for place, file in enumerate(dict.fromkeys(entry.file for entry in entries))}
 
 
-def in_file(error: InputError, entries: Sequence[JobInFile]) -> InputError:
-    """Return a mistake in a submit with its file and line."""
+def in_file(error: InputError, entries: Sequence[JobInFile], options: Mapping[str, str] | None = None) -> InputError:
+    """Return a mistake in a submit with its file and line, or with its option."""
     found = PLACE.match(error.field)
+    key = re.split(r"[.\[]", PLACE.sub("", error.field, count=1))[0]
+    if options and key in options:
+        return type(error)(error.what, hint=error.hint, field=options[key])
     position = int(found[1]) if found else 0
     # For a single job the center may leave out its number.
     if position >= len(entries) or not (found or len(entries) == 1):

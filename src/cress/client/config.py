@@ -87,6 +87,11 @@ def choose_cluster(name: str) -> None:
     _chosen[:] = [name]
 
 
+def chosen_cluster() -> str:
+    """Return the name of the cluster that ``choose_cluster`` has set, empty if none."""
+    return _chosen[0] if _chosen else ""
+
+
 def find_cluster() -> NamedCluster | None:
     """Return the chosen cluster of the configuration file; None if another center is chosen. Raises InputError."""
     if _chosen:

@@ -1,0 +1,1 @@
+"""The commands that ``cress slurm install`` writes: sbatch, srun, squeue and so on."""

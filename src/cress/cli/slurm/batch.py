@@ -1,0 +1,165 @@
+"""``sbatch``: submit a batch script."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cress.cli.slurm.common import FAILED, center, say, surroundings, user_of
+from cress.model.errors import InputError
+from cress.slurm.command_line import Given, parse
+from cress.slurm.jobs import SlurmRequest, Translated, batch_job, read_request, wrapped
+from cress.slurm.option_table import SBATCH
+from cress.slurm.pbs import pbs_words
+from cress.slurm.script import Script, read_script
+
+if TYPE_CHECKING:
+    from cress.client import Client
+
+# Seconds of one request that waits for the end of a job.
+WAIT = 60.0
+# Variables that set options, as for Slurm.
+VARIABLES = {
+    "SBATCH_ACCOUNT": "account",
+    "SBATCH_ARRAY_INX": "array",
+    "SBATCH_CONSTRAINT": "constraint",
+    "SBATCH_EXPORT": "export",
+    "SBATCH_GPUS": "gpus",
+    "SBATCH_GRES": "gres",
+    "SBATCH_JOB_NAME": "job-name",
+    "SBATCH_MEM_PER_CPU": "mem-per-cpu",
+    "SBATCH_MEM_PER_NODE": "mem",
+    "SBATCH_OPEN_MODE": "open-mode",
+    "SBATCH_OUTPUT": "output",
+    "SBATCH_ERROR": "error",
+    "SBATCH_PARTITION": "partition",
+    "SBATCH_QOS": "qos",
+    "SBATCH_TIMELIMIT": "time",
+}
+
+
+def sbatch(name: str, words: Sequence[str]) -> int:
+    """Submit a script and print the id of its job."""
+    given, rest = parse(words, SBATCH)
+    on = {one.option.name for one in given}
+    wrap = next((one.value for one in reversed(given) if one.option.name == "wrap"), None)
+    if wrap is not None:
+        if rest:
+            raise InputError("script arguments not permitted with --wrap option", hint="put them into the text")
+        script, file, arguments = read_script(wrapped(wrap), "wrap"), "wrap", list[str]()
+    else:
+        file, arguments = (rest[0], rest[1:]) if rest else ("-", [])
+        script = read_script(_text(file), file if file != "-" else "standard input")
+    everything = [*directives(script, file, pbs="ignore-pbs" not in on), *_from_variables(), *given]
+    request = read_request(everything)
+    with center() as client:
+        around = surroundings(client, everything)
+        translated = batch_job(
+            request,
+            around,
+            script.text,
+            arguments,
+            script_name="sbatch" if file == "-" else script.name,
+            default_output="slurm-%A_%a.out" if request.array is not None else "slurm-%j.out",
+        )
+        if "quiet" not in request.values:
+            for note in translated.notes:
+                say(name, note)
+        return _submit(name, client, request, translated)
+
+
+def _submit(name: str, client: Client, request: SlurmRequest, translated: Translated) -> int:
+    after_singletons(client, translated)
+    if "verbose" in request.values:
+        shown = {key: value for key, value in translated.job.items() if key not in ("command", "environment")}
+        say(name, f"job file: {shown}")
+    test = "test-only" in request.values
+    page = client.submit([translated.job], dry_run=test)
+    (job,) = page.jobs
+    if test:
+        say(name, f"Job {job.name} would be accepted" + (f"; {job.note}" if job.note else ""))
+        return 0
+    if job.note and "quiet" not in request.values:
+        say(name, job.note)
+    print(job.id if "parsable" in request.values else f"Submitted batch job {job.id}", flush=True)
+    return _wait(client, job.id) if "wait" in request.values else 0
+
+
+def after_singletons(client: Client, translated: Translated) -> None:
+    """Let a job wait for all earlier ones of its name and user, if it is a singleton."""
+    if not translated.singleton:
+        return
+    user, job = user_of(client), translated.job
+    after = dict(job.get("after") or {})  # type: ignore[call-overload]
+    for state in ("waiting", "running"):
+        for earlier in client.jobs(limit=1000, name=str(job["name"]), user=user, state=state).jobs:
+            after.setdefault(str(earlier.id), "any")
+    if after:
+        job["after"] = after
+
+
+def _text(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    found = file if "/" in file or Path(file).exists() else shutil.which(file) or file
+    try:
+        return Path(found).read_bytes().decode()
+    except OSError as error:
+        raise InputError(f"Unable to open file {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError("is not a text", hint="a script in UTF-8", file=file) from None
+
+
+def directives(script: Script, file: str, *, pbs: bool = True) -> list[Given]:
+    """Return the options of a script: those of Slurm, else those of PBS. Raises InputError with file and line."""
+    given: list[Given] = []
+    kinds = script.kinds
+    for directive in script.directives:
+        try:
+            if directive.kind == "SBATCH":
+                found, rest = parse(directive.words, SBATCH, file=file, line=directive.line, mixed=True)
+                _nothing_left(rest)
+                given += found
+            elif directive.kind == "PBS" and pbs and "SBATCH" not in kinds:
+                given += parse(pbs_words(directive.words), SBATCH, file=file, line=directive.line)[0]
+        except InputError as error:
+            raise error.at(file=file, line=directive.line) from None
+    return given
+
+
+def _nothing_left(rest: Sequence[str]) -> None:
+    if rest:
+        raise InputError(f"{rest[0]!r} is not an option", hint="#SBATCH --NAME=VALUE")
+
+
+def _from_variables() -> list[Given]:
+    by_name = {option.name: option for option in SBATCH}
+    return [
+        Given(by_name[option], os.environ[variable])
+        for variable, option in VARIABLES.items()
+        if os.environ.get(variable)
+    ]
+
+
+def _wait(client: Client, id: int) -> int:
+    while client.job(id, wait=WAIT).ended is None:
+        pass
+    return highest_code(client, id)
+
+
+def highest_code(client: Client, id: int) -> int:
+    """Return the highest exit code of the tasks of an ended job; 1 for a task that never ended by itself."""
+    codes, after = [0], None
+    while True:
+        page = client.tasks(id, limit=1000, after=after)
+        for task in page.tasks:
+            code = task.attempts[-1].code if task.attempts else None
+            if task.state != "succeeded":
+                codes.append(FAILED if code in (None, 0) else code if code > 0 else 128 - code)
+        after = page.next
+        if after is None:
+            return max(codes)

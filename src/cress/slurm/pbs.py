@@ -1,0 +1,171 @@
+"""Directives of PBS and Torque as options of sbatch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from cress.model.errors import InputError
+
+# Options of qsub: the letter, what it becomes (a function of its value, or None for a refusal), and the text for the
+# page docs/slurm.md.
+_DEPENDENCIES = {"afterok": "afterok", "afterany": "afterany", "afternotok": "afternotok"}
+
+
+def _same(name: str) -> Callable[[str], list[str]]:
+    return lambda value: [f"--{name}={value}"]
+
+
+def _nothing(_value: str) -> list[str]:
+    return []
+
+
+def _clock(value: str) -> list[str]:
+    """PBS counts plain numbers as seconds, Slurm as minutes."""
+    if value.isdigit():
+        hours, rest = divmod(int(value), 3600)
+        return [f"--time={hours}:{rest // 60:02d}:{rest % 60:02d}"]
+    if value.count(":") == 1:
+        return [f"--time=0:{value}"]
+    return [f"--time={value}"]
+
+
+def _amount(value: str) -> str:
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", value.lower())
+    if found is None:
+        raise InputError(f"{value!r} is not an amount of memory", hint="such as 4gb")
+    if not found[2]:
+        return f"{max(int(found[1]) >> 10, 1)}K"
+    return f"{found[1]}{found[2].upper()}"
+
+
+def _resources(value: str) -> list[str]:
+    """``-l``: ``walltime=1:00:00,mem=4gb``, ``nodes=2:ppn=4``, ``select=2:ncpus=4:mem=8gb:ngpus=1:mpiprocs=4``."""
+    words: list[str] = []
+    for item in value.split(","):
+        name, _, amount = item.partition("=")
+        name = name.strip().lower()
+        if name == "walltime":
+            words += _clock(amount)
+        elif name in ("mem", "pmem", "vmem", "pvmem"):
+            words.append(f"--mem={_amount(amount)}")
+        elif name == "ncpus":
+            words.append(f"--cpus-per-task={amount}")
+        elif name == "ngpus":
+            words.append(f"--gpus-per-node={amount}")
+        elif name == "nodes":
+            words += _chunk(amount, {"ppn": "ntasks-per-node", "gpus": "gpus-per-node"})
+        elif name == "select":
+            words += _chunk(
+                amount, {"ncpus": "", "mem": "mem", "ngpus": "gpus-per-node", "mpiprocs": "ntasks-per-node"}
+            )
+        elif name not in ("place", "cput", "file", "nice", "software", "arch", "host"):
+            raise InputError(
+                f"unknown resource {name!r}", hint="walltime, mem, ncpus, ngpus, nodes or select", field="-l"
+            )
+    return words
+
+
+def _chunk(text: str, meanings: dict[str, str]) -> list[str]:
+    if "+" in text:
+        raise InputError(
+            f"{text!r} has chunks of several kinds", hint="`parts:` of a job file (docs/jobs.md)", field="-l"
+        )
+    count, *parts = text.split(":")
+    given = dict(part.partition("=")[::2] for part in parts if "=" in part)
+    words = [f"--nodes={count}"] if count.isdigit() else []
+    for name, value in given.items():
+        meaning = meanings.get(name)
+        if meaning:
+            words.append(f"--{meaning}={_amount(value) if meaning == 'mem' else value}")
+    if given.get("ncpus", "").isdigit():
+        ranks = int(given["mpiprocs"]) if given.get("mpiprocs", "").isdigit() else 1
+        words.append(f"--cpus-per-task={max(int(given['ncpus']) // max(ranks, 1), 1)}")
+    return words
+
+
+def _attributes(value: str) -> list[str]:
+    """``-W``: ``depend=afterok:12:13``; all else is passed over."""
+    words = []
+    for item in value.split(";"):
+        name, _, what = item.partition("=")
+        if name.strip() == "depend":
+            for one in what.split(","):
+                kind, _, jobs = one.partition(":")
+                if kind not in _DEPENDENCIES:
+                    raise InputError(
+                        f"unknown dependency {kind!r}", hint="afterok, afterany or afternotok", field="-W depend"
+                    )
+                ids = ":".join(re.sub(r"\..*", "", id) for id in jobs.split(":"))
+                words.append(f"--dependency={_DEPENDENCIES[kind]}:{ids}")
+    return words
+
+
+def _array(value: str) -> list[str]:
+    return [f"--array={value}"]
+
+
+def _mail(_value: str) -> list[str]:
+    return ["--mail-type=NONE"]
+
+
+_TABLE: dict[str, tuple[Callable[[str], list[str]] | None, bool, str]] = {
+    "A": (_same("account"), True, "`--account`"),
+    "J": (_array, True, "`--array`"),
+    "t": (_array, True, "`--array`"),
+    "N": (_same("job-name"), True, "`--job-name`"),
+    "l": (
+        _resources,
+        True,
+        "`walltime`, `mem`, `ncpus`, `ngpus`, `nodes=2:ppn=4`, `select=2:ncpus=4:mem=8gb:mpiprocs=4`",
+    ),
+    "q": (_same("partition"), True, "`--partition`"),
+    "P": (_same("account"), True, "`--account`"),
+    "o": (_same("output"), True, "`--output`"),
+    "e": (_same("error"), True, "`--error`"),
+    "j": (_nothing, True, "`oe`: standard error goes to the file of standard output"),
+    "d": (_same("chdir"), True, "`--chdir`"),
+    "h": (lambda _value: ["--hold"], False, "`--hold`"),
+    "p": (_same("priority"), True, "`--priority`"),
+    "v": (_same("export"), True, "`--export`"),
+    "V": (lambda _value: ["--export=ALL"], False, "`--export=ALL`"),
+    "W": (_attributes, True, "`depend=`: `--dependency`; the rest is passed over"),
+    "r": (lambda value: ["--no-requeue"] if value == "n" else [], True, "`n`: `--no-requeue`"),
+    "m": (_mail, True, "passed over: `cress events --follow` reports the end"),
+    "M": (_mail, True, "passed over: `cress events --follow` reports the end"),
+    "k": (_nothing, True, "passed over: output goes to its file as it is written"),
+    "S": (None, True, "refused: the first line of the script names the interpreter"),
+    "I": (None, False, "refused: `salloc`"),
+    "X": (None, False, "refused: windows are not passed on"),
+    "a": (None, True, "refused: a job of type `cron` starts at a moment"),
+    "u": (None, True, "refused: `run_as:` of a job file names the account"),
+}
+
+
+def pbs_words(words: Sequence[str]) -> list[str]:
+    """Return the words of a directive of PBS as those of sbatch. Raises InputError."""
+    left = list(words)
+    found: list[str] = []
+    while left:
+        word = left.pop(0)
+        letter = word[1:2]
+        row = _TABLE.get(letter) if word.startswith("-") else None
+        if row is None:
+            known = " ".join(f"-{known}" for known in sorted(_TABLE))
+            raise InputError(f"unknown option {word}", hint=f"of PBS: {known}")
+        become, takes, about = row
+        value = word[2:]
+        if takes and not value:
+            if not left:
+                raise InputError("needs a value", hint=f"-{letter} VALUE", field=f"-{letter}")
+            value = left.pop(0)
+        if become is None:
+            raise InputError("is not supported", hint=about.removeprefix("refused: "), field=f"-{letter}")
+        found += become(value)
+    return found
+
+
+def pbs_table() -> str:
+    """Return the options of PBS as a Markdown table, for docs/slurm.md."""
+    rows = [f"| `-{letter}` | {about} |" for letter, (_, _, about) in sorted(_TABLE.items())]
+    return "\n".join(["| option of `qsub` | becomes |", "|---|---|", *rows]) + "\n"

@@ -1,0 +1,155 @@
+"""Options of Slurm as jobs of Cress: stories, each with the options and the keys of the job."""
+
+import pytest
+
+from cress.model.errors import InputError
+from cress.slurm.command_line import parse
+from cress.slurm.jobs import Surroundings, Translated, batch_job, job_name, read_request
+from cress.slurm.option_table import SBATCH
+from cress.slurm.sites import Meaning, Site
+
+SITE = Site(
+    partitions={"gpu": Meaning(group="research", requirement="GPUs >= 1"), "short": "quick"},
+    qos={"high": Meaning(priority=100)},
+    features={"a100": 'GPUModel = "A100"', "ib": "infiniband = true"},
+)
+AROUND = Surroundings(
+    "/home/ann",
+    "login",
+    {"PATH": "/bin", "HOME": "/home/ann", "CRESS_TOKEN": "secret", "SLURM_JOB_ID": "1", "BAD NAME": "x"},
+    "/opt/slurm",
+    ("default", "physics"),
+    SITE,
+)
+
+
+def translated(options: str, around: Surroundings = AROUND) -> Translated:
+    import shlex
+
+    request = read_request(parse(shlex.split(options), SBATCH)[0])
+    return batch_job(request, around, "#!/bin/sh\n", (), script_name="run.sh")
+
+
+def keys(options: str) -> dict[str, object]:
+    job = translated(options).job
+    return {key: value for key, value in job.items() if key not in ("command", "environment", "directory", "job_token")}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # Nothing is asked for: the default of Cress, which limits no memory.
+        ("", {}),
+        ("-t 1:00:00 -c 4 --mem=8G", {"time_limit": "3600s", "resource": {"cpu": 4, "memory": "8192M"}}),
+        ("-c 4 --mem-per-cpu=1G", {"resource": {"cpu": 4, "memory": "4096M"}}),
+        # One Cress task on each node.
+        (
+            "-N 2 --ntasks-per-node=4 -c 2 --mem=16G",
+            {"tasks": 2, "gang": True, "max_per_node": 1, "resource": {"cpu": 8, "memory": "16384M"}},
+        ),
+        ("-n 9 --ntasks-per-node=4", {"tasks": 3, "gang": True, "max_per_node": 1, "resource": {"cpu": 3}}),
+        # Without nodes one for each Slurm task, wherever there is room.
+        ("-n 8 --mem-per-cpu=1G", {"tasks": 8, "gang": True, "resource": {"cpu": 1, "memory": "1024M"}}),
+        # The memory of a node is for all tasks together, so they are on one node.
+        ("-n 4 --mem=8G", {"resource": {"cpu": 4, "memory": "8192M"}}),
+        ("--gres=gpu:2", {"resource": {"cpu": 1, "gpu": 2}}),
+        ("--gres=gpu:a100:2", {"resource": {"cpu": 1, "gpu": 2}, "requirement": ['GPUModel = "a100"']}),
+        ("-N 2 --gpus=4", {"tasks": 2, "gang": True, "max_per_node": 1, "resource": {"cpu": 1, "gpu": 2}}),
+        ("-n 2 -N 1 --gpus-per-task=1", {"resource": {"cpu": 2, "gpu": 2}}),
+        ("--gpus=2 --cpus-per-gpu=8 --mem-per-gpu=4G", {"resource": {"cpu": 16, "gpu": 2, "memory": "8192M"}}),
+        ("-a 1-100%5", {"tasks": 100, "max_running": 5}),
+        ("-a 1-4 -n 2 -c 2", {"tasks": 4, "resource": {"cpu": 4}}),
+        ("-d afterok:12:13,afterany:14", {"after": {"12": "ok", "13": "ok", "14": "any"}}),
+        ("-A physics", {"group": "physics"}),
+        ("-p short", {"group": "quick"}),
+        ("-p gpu --qos=high", {"group": "research", "requirement": ["GPUs >= 1"], "priority": 100}),
+        ("-A physics -p gpu", {"group": "physics", "requirement": ["GPUs >= 1"]}),
+        ("-C 'a100&ib'", {"requirement": ['(GPUModel = "A100") && (infiniband = true)']}),
+        ("-C 'zone = \"eu\"'", {"requirement": ['zone = "eu"']}),
+        ("-w n[1-2] -x n7", {"nodes": ["n1", "n2"], "requirement": ['Name != "n7"']}),
+        ("-L matlab:2,ansys", {"licences": ["matlab=2", "ansys"]}),
+        ("--nice=50 -H --no-requeue", {"priority": -50, "hold": True, "job_failure": False}),
+        ("--deadline=2026-12-01T18:00", {"deadline": "2026-12-01 18:00"}),
+    ],
+)
+def test_options_become_keys(options: str, expected: dict[str, object]) -> None:
+    assert keys(options) == {"name": "run.sh", **expected}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("train", "train"),
+        ("my job", "my-job"),
+        ("12", "job-12"),
+        ("12.3", "job-12.3"),
+        ("-x", "job--x"),
+        ("ä", "job--"),
+    ],
+)
+def test_names(text: str, name: str) -> None:
+    assert job_name(text) == name
+
+
+def test_the_environment_of_the_submission_is_passed_on_without_what_belongs_to_cress() -> None:
+    environment = translated("").job["environment"]
+    assert isinstance(environment, dict)
+    assert environment["PATH"] == "/bin"
+    assert not [name for name in environment if name.startswith("CRESS_") or " " in name or name == "SLURM_JOB_ID"]
+    bare = translated("--export=NONE").job["environment"]
+    assert isinstance(bare, dict)
+    assert "PATH" not in bare
+    some = translated("--export=HOME,A=b").job["environment"]
+    assert isinstance(some, dict)
+    assert {"HOME": "/home/ann", "A": "b"}.items() <= some.items()
+    assert "PATH" not in some
+
+
+def test_variables_that_are_known_before_the_start() -> None:
+    environment = translated("-N 2 -n 5 -c 2 --mem=2G").job["environment"]
+    assert isinstance(environment, dict)
+    assert {
+        "SLURM_NTASKS": "5",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_TASKS_PER_NODE": "3,2",
+        "SLURM_CPUS_PER_TASK": "2",
+        "SLURM_CPUS_ON_NODE": "6",
+        "SLURM_MEM_PER_NODE": "2048",
+        "SLURM_SUBMIT_DIR": "/home/ann",
+    }.items() <= environment.items()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("-t 1h", "--time: '1h' is not a time"),
+        ("-N 2 -a 1-3", "--array: elements of an array run on one node each"),
+        ("--begin=16:00", "--begin: a start at '16:00' is not supported (`type: cron`"),
+        ("--mem=lots", "--mem: 'lots' is not an amount of memory"),
+        ("-n 0", "--ntasks: '0' is not a number from 1"),
+        ("--uid=ann", "--uid: is not supported (`run_as:`"),
+        ("--signal=USR1@later", "--signal: 'USR1@later' is not a signal with its time"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_write(options: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        translated(options)
+    assert str(error.value).startswith(message)
+
+
+def test_an_unknown_feature_names_the_known_ones() -> None:
+    with pytest.raises(InputError, match="unknown feature 'haswell'") as error:
+        translated("-C haswell")
+    assert "a100, ib" in error.value.hint
+
+
+def test_a_partition_that_is_no_group_is_passed_over_with_a_note() -> None:
+    found = translated("-p compute")
+    assert "group" not in found.job
+    assert [note for note in found.notes if note.startswith("--partition=compute names no group")]
+
+
+def test_every_mistake_is_reported() -> None:
+    with pytest.raises(InputError) as error:
+        translated("-t 1h --mem=lots")
+    assert len(error.value.errors) == 2  # type: ignore[attr-defined]

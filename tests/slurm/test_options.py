@@ -1,0 +1,148 @@
+"""The table of options, command lines and directives."""
+
+from pathlib import Path
+
+import pytest
+
+from cress.cli.slurm.batch import directives
+from cress.model.errors import InputError
+from cress.slurm.command_line import notes, parse, refused
+from cress.slurm.option_table import SBATCH, STEP, Fate, table
+from cress.slurm.pbs import pbs_table, pbs_words
+from cress.slurm.script import read_script
+
+PAGE = (Path(__file__).parents[2] / "docs" / "slurm.md").read_text(encoding="utf-8")
+
+
+def given(*words: str) -> dict[str, str]:
+    found, _ = parse(words, SBATCH)
+    return {one.option.name: one.value for one in found}
+
+
+def test_every_spelling_of_an_option() -> None:
+    for words in (("-N2",), ("-N", "2"), ("--nodes=2",), ("--nodes", "2")):
+        assert given(*words) == {"nodes": "2"}, words
+    assert given("--parti=gpu") == {"partition": "gpu"}
+    assert given("--mem_per_cpu=1G") == {"mem-per-cpu": "1G"}
+    assert given("-WHn4") == {"wait": "", "hold": "", "ntasks": "4"}
+    assert given("--exclusive", "--exclusive=user") == {"exclusive": "user"}
+
+
+def test_options_end_at_the_script() -> None:
+    found, rest = parse(["-n", "4", "run.sh", "-n", "7", "--", "x"], SBATCH)
+    assert [one.value for one in found] == ["4"]
+    assert rest == ["run.sh", "-n", "7", "--", "x"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tmie=1"], "unknown option --tmie (did you mean --time?)"),
+        (["--ntasks-per"], "--ntasks-per is ambiguous (one of"),
+        (["-n"], "--ntasks: needs a value (--ntasks=VALUE)"),
+        (["--hold=no"], "--hold: takes no value (--hold)"),
+        (["-y"], "unknown option -y"),
+    ],
+)
+def test_wrong_options_say_what_would_be_right(words: list[str], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse(words, SBATCH)
+    assert message in str(error.value)
+
+
+def test_no_option_stands_twice_in_a_table() -> None:
+    for rows in (SBATCH, STEP):
+        names = [row.name for row in rows]
+        letters = [row.short for row in rows if row.short]
+        assert len(set(names)) == len(names)
+        assert len(set(letters)) == len(letters)
+
+
+def test_what_is_passed_over_gives_a_note_with_its_place_and_what_is_refused_an_error() -> None:
+    found, _ = parse(["--mail-type=END", "--bb=x"], SBATCH, file="run.sh", line=3)
+    assert notes(found) == ["run.sh:3: --mail-type is passed over: `cress events --follow` reports the end"]
+    assert [str(error) for error in refused(found)] == [
+        "run.sh:3: --bb: is not supported (there are no burst buffers: copy with `files:` and `outputs:` of a job file)"
+    ]
+
+
+def test_the_page_has_every_option() -> None:
+    for fate in Fate:
+        assert table(SBATCH, fate) in PAGE, fate
+    assert pbs_table() in PAGE
+
+
+SCRIPT = """\
+#!/bin/bash -l
+#
+# A comment, then directives.
+#SBATCH --job-name="my job"   # of the week
+#SBATCH -N 2 -t 1-00
+##SBATCH --hold
+
+#SBATCH --mem=4G
+module load gcc
+#SBATCH --nodes=9
+srun ./a.out
+"""
+
+
+def test_directives_stand_before_the_first_command() -> None:
+    found = directives(read_script(SCRIPT, "run.sh"), "run.sh")
+    assert [(one.option.name, one.value, one.line) for one in found] == [
+        ("job-name", "my job", 4),
+        ("nodes", "2", 5),
+        ("time", "1-00", 5),
+        ("mem", "4G", 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("#SBATCH --tmie=1:00", "run.sh:2: unknown option --tmie (did you mean --time?)"),
+        ("#SBATCH time=1:00", "run.sh:2: 'time=1:00' is not an option (#SBATCH --NAME=VALUE)"),
+        ('#SBATCH -J "x', "run.sh:2: has a quotation mark without its pair"),
+        ("#PBS -Z 3", "run.sh:2: unknown option -Z"),
+        ("#PBS -l walltme=3", "run.sh:2: -l: unknown resource 'walltme'"),
+        ("#PBS -S /bin/sh", "run.sh:2: -S: is not supported (the first line of the script names the interpreter)"),
+    ],
+)
+def test_a_wrong_directive_names_file_and_line(line: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        directives(read_script(f"#!/bin/sh\n{line}\n", "run.sh"), "run.sh")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("echo hello\n", "names no interpreter"),
+        ("#!/bin/sh\r\necho\r\n", "line ends of DOS"),
+        ("", "names no interpreter"),
+    ],
+)
+def test_what_is_no_script_is_refused_as_by_slurm(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_script(text, "run.sh")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-N", "job1"], ["--job-name=job1"]),
+        (["-l", "walltime=01:00:00,mem=4gb"], ["--time=01:00:00", "--mem=4G"]),
+        (["-l", "walltime=90"], ["--time=0:01:30"]),
+        (["-l", "walltime=10:00"], ["--time=0:10:00"]),
+        (["-lnodes=2:ppn=8"], ["--nodes=2", "--ntasks-per-node=8"]),
+        (
+            ["-l", "select=2:ncpus=8:mpiprocs=4:mem=16gb"],
+            ["--nodes=2", "--ntasks-per-node=4", "--mem=16G", "--cpus-per-task=2"],
+        ),
+        (["-W", "depend=afterok:12.server:13"], ["--dependency=afterok:12:13"]),
+        (["-j", "oe", "-m", "abe", "-V"], ["--mail-type=NONE", "--export=ALL"]),
+        (["-J", "1-10"], ["--array=1-10"]),
+    ],
+)
+def test_directives_of_pbs(words: list[str], expected: list[str]) -> None:
+    assert pbs_words(words) == expected

@@ -1,0 +1,135 @@
+"""Values as Slurm spells them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cress.model.errors import InputError
+from cress.slurm.arrays import OWN_ID, compressed, job_words, parse_array, parse_job
+from cress.slurm.dependencies import parse_dependency
+from cress.slurm.nodelist import compressed as nodelist
+from cress.slurm.nodelist import expanded
+from cress.slurm.values import memory, node_count, seconds, short_time_text, time_text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("30", 1800),
+        ("1:30", 90),
+        ("2:00:00", 7200),
+        ("1-0", 86400),
+        ("1-12", 129_600),
+        ("1-12:30", 131_400),
+        ("2-03:04:05", 183_845),
+        ("UNLIMITED", None),
+        ("infinite", None),
+        ("0", None),
+    ],
+)
+def test_times(text: str, expected: int | None) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "1h", "1-", "1:2:3:4", "1-1:1:1:1", "-5", "ten"])
+def test_what_is_no_time_is_refused_with_the_spellings(text: str) -> None:
+    with pytest.raises(InputError, match="D-HH:MM:SS"):
+        seconds(text)
+
+
+@given(st.integers(1, 10**8))
+def test_a_time_is_read_back(total: int) -> None:
+    assert seconds(time_text(total)) == total
+
+
+def test_times_of_squeue() -> None:
+    assert [short_time_text(total) for total in (5, 65, 3600, 90_061)] == ["0:05", "1:05", "1:00:00", "1-01:01:01"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mebibytes"), [("100", 100), ("100M", 100), ("4G", 4096), ("2GB", 2048), ("1T", 1 << 20), ("2048K", 2)]
+)
+def test_amounts_of_memory_are_megabytes_without_a_unit(text: str, mebibytes: int) -> None:
+    assert memory(text) == mebibytes << 20
+
+
+def test_nodes_may_be_a_range_of_which_the_least_counts() -> None:
+    assert (node_count("3"), node_count("2-4")) == (3, 2)
+    with pytest.raises(InputError, match="more nodes at least"):
+        node_count("4-2")
+
+
+@pytest.mark.parametrize(
+    ("text", "elements", "most"),
+    [
+        ("1-5", (1, 2, 3, 4, 5), 0),
+        ("0-15:4", (0, 4, 8, 12), 0),
+        ("1,5,9-11%2", (1, 5, 9, 10, 11), 2),
+        ("7", (7,), 0),
+    ],
+)
+def test_arrays(text: str, elements: tuple[int, ...], most: int) -> None:
+    array = parse_array(text)
+    assert (array.elements, array.most_running) == (elements, most)
+
+
+@pytest.mark.parametrize("text", ["", "5-1", "1-", "a", "1-5%0", "1,1", "1-5:0"])
+def test_what_is_no_array_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parse_array(text)
+
+
+def test_numbers_become_ranges() -> None:
+    assert compressed([1, 2, 3, 7, 9, 10]) == "1-3,7,9-10"
+
+
+def test_names_of_jobs() -> None:
+    assert job_words("12_[1,5],13, 14") == ["12_[1,5]", "13", "14"]
+    assert parse_job("12") == (12, None, None, "")
+    assert parse_job("12_3").elements == (3,)
+    assert parse_job("12_[1-3,7]").elements == (1, 2, 3, 7)
+    assert parse_job("12.batch").step == "batch"
+    assert parse_job(str(4 * OWN_ID + 12)) == (12, None, 3, "")
+    with pytest.raises(InputError, match="Invalid job id"):
+        parse_job("twelve")
+
+
+def test_dependencies() -> None:
+    found = parse_dependency("afterok:12:13,afterany:14,singleton")
+    assert [(one.condition, one.ids, one.singleton) for one in found] == [
+        ("ok", (12, 13), False),
+        ("any", (14,), False),
+        ("", (), True),
+    ]
+    assert [one.ids for one in parse_dependency("afterok:12,13")] == [(12,), (13,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("after:12", "afterany"),
+        ("aftercorr:12", "afterok"),
+        ("afterok:12?afterany:13", "all of them"),
+        ("afterok", "afterok:12"),
+        ("afterok:12_3", "the id of the array"),
+        ("later:12", "afterok:12"),
+    ],
+)
+def test_dependencies_that_are_refused_say_what_to_write(text: str, hint: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse_dependency(text)
+    assert hint in error.value.hint
+
+
+def test_lists_of_nodes() -> None:
+    assert expanded("n[1-3,07],login") == ["n1", "n2", "n3", "n07", "login"]
+    assert expanded("rack[1-2]n[01-02]") == ["rack1n01", "rack1n02", "rack2n01", "rack2n02"]
+    assert nodelist(["n1", "n2", "n3", "n07", "login"]) == "n[1-3],n07,login"
+    with pytest.raises(InputError, match="not a list of nodes"):
+        expanded("n[1-")
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=20, unique=True))
+def test_a_list_of_nodes_is_read_back(numbers: list[int]) -> None:
+    names = [f"node{number}" for number in sorted(numbers)]
+    assert expanded(nodelist(names)) == names

@@ -1,0 +1,151 @@
+"""Slurm's commands on a real cluster: scripts as they are, steps, arrays, accounting."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.cluster import Cluster, wait_until
+
+
+class Slurm:
+    """A cluster of two nodes, and the commands of Slurm for it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.folder = cluster.folder / "work"
+        self.folder.mkdir()
+        self.commands = cluster.folder / "slurm"
+        done = cluster.cress("slurm", "install", self.commands)
+        assert done.returncode == 0, done.stderr
+        path = f"{self.commands}:{os.environ['PATH']}"
+        # The installed commands know their center: its variables are not needed.
+        self.environment = {
+            name: value for name, value in cluster.environment.items() if not name.startswith("CRESS_")
+        } | {"PATH": path}
+
+    def run(self, command: str, *words: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run one of the commands in the folder."""
+        return subprocess.run(
+            [self.commands / command, *map(str, words)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env=self.environment,
+            cwd=self.folder,
+        )
+
+    def script(self, text: str, name: str = "run.sh") -> Path:
+        """A script in the folder."""
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def ended(self, job: str) -> None:
+        """Wait for the end of a job."""
+        with self.cluster.client() as client:
+            wait_until(lambda: client.job(int(job), wait=5).ended is not None, f"the end of job {job}")
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    cluster = Cluster()
+    try:
+        cluster.start_center()
+        for name in ("n1", "n2"):
+            cluster.start_executor(name, "<4, 2G>")
+        yield Slurm(cluster)
+    finally:
+        cluster.stop()
+
+
+def test_a_script_as_it_is_and_its_accounting(slurm: Slurm) -> None:
+    script = slurm.script(
+        "#!/bin/bash\n#SBATCH --job-name=tutorial\n#SBATCH --output=result-%j.out\n#SBATCH --ntasks=1\n"
+        "#SBATCH --time=10:00\n#SBATCH --mem=200\n#SBATCH --mail-type=END\n"
+        'echo "$1 $SLURM_JOB_NAME $SLURM_NTASKS $SLURM_MEM_PER_NODE"\nexit 3\n'
+    )
+    done = slurm.run("sbatch", "--wait", script.name, "hello")
+    job = done.stdout.split()[-1]
+    assert (done.stdout, done.returncode) == (f"Submitted batch job {job}\n", 3)
+    assert done.stderr == ("sbatch: run.sh:7: --mail-type is passed over: `cress events --follow` reports the end\n")
+    assert (slurm.folder / f"result-{job}.out").read_text() == "hello tutorial 1 200\n"
+    done = slurm.run("sacct", "-XPn", "-j", job, "-o", "JobID,JobName,State,ExitCode,Timelimit")
+    assert done.stdout == f"{job}|tutorial|FAILED|3:0|00:10:00\n"
+
+
+def test_an_array_with_a_bound_and_patterns(slurm: Slurm) -> None:
+    text = "#!/bin/sh\n#SBATCH -a 1-5:2,8%2 -o part-%A-%a\necho $SLURM_ARRAY_TASK_ID\n[ $SLURM_ARRAY_TASK_ID != 8 ]\n"
+    job = slurm.run("sbatch", "--parsable", stdin=text).stdout.strip()
+    slurm.ended(job)
+    assert [(slurm.folder / f"part-{job}-{n}").read_text() for n in (1, 3, 5, 8)] == ["1\n", "3\n", "5\n", "8\n"]
+    lines = slurm.run("sacct", "-XPn", "-j", f"{job}_[5,8]", "-o", "JobID,State").stdout
+    assert lines == f"{job}_5|COMPLETED\n{job}_8|FAILED\n"
+
+
+def test_steps_of_a_job_on_two_nodes(slurm: Slurm) -> None:
+    text = (
+        "#!/bin/sh\n#SBATCH -N 2 --ntasks-per-node=2 -o steps.out\n"
+        "srun -l sh -c 'echo $SLURM_LOCALID $SLURM_NODEID $SLURMD_NODENAME' | sort\necho \"$SLURM_JOB_NODELIST\"\n"
+    )
+    done = slurm.run("sbatch", "-W", stdin=text)
+    lines = (slurm.folder / "steps.out").read_text().splitlines()
+    first, second = lines[-1].split(",") if "," in lines[-1] else ("", "")
+    assert done.returncode == 0
+    assert lines[:4] == [f"0: 0 0 {first}", f"1: 1 0 {first}", f"2: 0 1 {second}", f"3: 1 1 {second}"]
+    assert {first, second} == {"n1", "n2"}
+
+
+def test_srun_outside_a_job_passes_input_and_codes_on(slurm: Slurm) -> None:
+    done = slurm.run("srun", "-n", "2", "-l", "sh", "-c", "cat; exit $SLURM_PROCID", stdin="hello\n")
+    assert sorted(done.stdout.splitlines()) == ["0: hello", "1: hello"]
+    assert done.returncode == 1
+    assert "task 1: Exited with exit code 1" in done.stderr
+
+
+def test_the_queue_holds_and_cancels(slurm: Slurm) -> None:
+    job = slurm.run("sbatch", "--parsable", "-H", "-J", "held", "--wrap", "sleep 600").stdout.strip()
+    queue = slurm.run("squeue", "-h", "-j", job, "-o", "%i|%j|%t|%r")
+    assert queue.stdout == f"{job}|held|PD|JobHeldUser\n"
+    dependent = slurm.run("sbatch", "--parsable", "-d", f"afterok:{job}", "--wrap", "true").stdout.strip()
+    assert slurm.run("scancel", job).returncode == 0
+    slurm.ended(dependent)
+    done = slurm.run("sacct", "-XPn", "-j", f"{job},{dependent}", "-o", "State")
+    assert done.stdout == "CANCELLED\nCANCELLED\n"
+
+
+def test_cress_submit_takes_scripts_and_keys(slurm: Slurm) -> None:
+    slurm.script('#!/bin/sh\n#CRESS --name=directed --env A=b\n#SBATCH --time=5\necho "$A $B $1"\n', "directed.sh")
+    script = slurm.folder / "directed.sh"
+    done = slurm.cluster.cress("submit", "--env", "B=c", "--time-limit", "1h", "--wait", script, "--name=x")
+    assert done.returncode == 0, done.stderr
+    job = done.stdout.split()[1]
+    assert slurm.cluster.cress("logs", job).stdout == "b c --name=x\n"
+    with slurm.cluster.client() as client:
+        view = client.job(int(job))
+    assert (view.name, view.time_limit) == ("directed", 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--time-limit", "soon", "--", "true"], "cress submit: --time-limit: "),
+        (["--tmie-limit", "1h", "--", "true"], "unknown option --tmie-limit (did you mean --time-limit?)"),
+        (["--set", "resource.cpu=none", "--", "true"], "cress submit: --set"),
+        (["directed.sh"], "directed.sh:2: unknown option --nmae (did you mean --name?)"),
+        (["--"], "no command follows --"),
+    ],
+)
+def test_wrong_options_of_cress_submit(slurm: Slurm, arguments: list[str], message: str) -> None:
+    script = slurm.cluster.folder / "directed.sh"
+    script.write_text("#!/bin/sh\n#CRESS --nmae=x\n")
+    words = [str(script) if word == "directed.sh" else word for word in arguments]
+    done = slurm.cluster.cress("submit", *words)
+    assert done.returncode == 2
+    assert message in done.stderr
