@@ -29,6 +29,7 @@ from cress.cli import (
     login,
     logs,
     nodes,
+    portal,
     rebalance,
     reservations,
     resolve,
@@ -62,7 +63,7 @@ class InOrder(TyperGroup):
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
         "rebalance reserve reservations leases licences status events usage login logout whoami token secret "
-        "users audit config up center executor join tls store demo "
+        "users audit config up portal center executor join tls store demo "
         "simulate".split()
     )  # a verb that is missing here comes last
 
@@ -164,6 +165,7 @@ app.add_typer(users.app, name="users")
 app.command(epilog=audit.EPILOG)(audit.audit)
 app.add_typer(config.app, name="config")
 app.command(epilog=up.EPILOG)(up.up)
+app.command(epilog=portal.EPILOG)(portal.portal)
 add_programs(app)
 app.command(epilog=join.EPILOG)(join.join)
 app.add_typer(tls.app, name="tls")
