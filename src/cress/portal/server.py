@@ -21,12 +21,12 @@ from starlette.types import ASGIApp
 from cress.client.config import INSECURE
 from cress.model.errors import InputError
 from cress.portal.guard import Guard
-from cress.portal.pages import entry, jobs, live
+from cress.portal.pages import entry, events, groups, jobs, live, logs, nodes, overview, submit, timeline
 from cress.portal.sessions import Sessions
 from cress.portal.settings import PLACE, PortalPlace, PortalSettings
 from cress.portal.web import STATIC
 
-ROUTES = (*entry.ROUTES, *live.ROUTES, *jobs.ROUTES)
+PAGES = (entry, live, overview, logs, jobs, nodes, groups, timeline, events, submit)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Seconds for open pages to end when the portal stops.
 GRACE = 1
@@ -49,7 +49,7 @@ def app_of(settings: PortalSettings, sessions: Sessions, port: int, secret: str)
         yield
         await sessions.close()
 
-    app = Starlette(routes=[*ROUTES, Mount("/static", _Static(directory=STATIC))], lifespan=life)
+    app = Starlette(routes=[*(route for page in PAGES for route in page.ROUTES), Mount("/static", _Static(directory=STATIC))], lifespan=life)
     app.state.sessions, app.state.port, app.state.secret, app.state.settings = sessions, port, secret, settings
     return Guard(app, {*LOOPBACK, settings.host, socket.gethostname(), *settings.names})
 
