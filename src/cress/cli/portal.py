@@ -80,8 +80,11 @@ def portal(
     raise typer.Exit(code)
 
 
-def new_link(folder: Path) -> str | None:
-    """Return a link that opens the running portal of a data directory signed in, once; None if none runs."""
+def new_link(folder: Path, pid: int | None = None) -> str | None:
+    """Return a link that opens the running portal of a data directory signed in, once; None if none runs.
+
+    With ``pid`` it must be the portal of that process.
+    """
     import httpx
     import msgspec
 
@@ -89,6 +92,8 @@ def new_link(folder: Path) -> str | None:
 
     try:
         place = msgspec.json.decode((folder / PLACE).read_bytes(), type=PortalPlace)
+        if pid not in {None, place.pid}:
+            return None
         # The certificate is for the name in the address, and the secret is of use to this one portal only.
         with httpx.Client(timeout=5.0, trust_env=False, verify=False) as http:  # noqa: S501
             answer = http.post(f"{place.url}/codes", headers={"X-Portal-Secret": place.secret})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote
@@ -81,4 +82,5 @@ FILTERS = {
     "count": count,
     "amounts": amounts,
     "segment": segment,
+    "command": shlex.join,
 }

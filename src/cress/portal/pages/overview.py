@@ -53,8 +53,8 @@ def reasons_of(jobs: Iterable[JobView]) -> list[Reason]:
     tasks: Counter[str] = Counter()
     first: dict[str, JobView] = {}
     for job in jobs:
-        if not job.reason:
-            continue
+        if not job.reason or job.cron is not None:
+            continue  # a cron job waits for its next moment, which is as it should be
         kind = NUMBERS.sub("N", job.reason)
         count[kind] += 1
         tasks[kind] += job.tasks.waiting
