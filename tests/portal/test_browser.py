@@ -1,4 +1,4 @@
-"""The portal in a real browser: submit, watch, log, explain, cancel; a user who may not; a center that goes and comes."""
+"""The portal in a real browser: submit, watch, log, explain, cancel; a user who may not; a center that is killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from playwright.sync_api import Browser, Page, expect
 from tests.portal.running import PATIENCE, Portal, opened
 from tests.system.cluster import Cluster
 
-LOOP = "name: looper\ncommand: [sh, -c, 'i=0; while true; do i=$((i+1)); echo step $i; sleep 0.2; done']\nresource: <1, 64M>\n"
+LOOP = """\
+name: looper
+command: [sh, -c, 'i=0; while true; do i=$((i+1)); echo step $i; sleep 0.2; done']
+resource: <1, 64M>
+"""
 WRONG = "name: wrong\ncommand: echo hello\ntaks: 3\n"
 PAGES = ("/", "/jobs", "/nodes", "/nodes/n1", "/groups", "/events", "/timeline", "/submit")
 SIZES = ((1280, 800), (768, 1024), (390, 844))

@@ -41,7 +41,7 @@ def job(id: int, reason: str, waiting: int = 1) -> JobView:
     )
 
 
-# --- sessions -------------------------------------------------------------------------------------------------------------
+# --- sessions --------------------------------------------------------------------------------------------------------
 
 
 def test_a_link_works_once(portal: Portal) -> None:
@@ -64,7 +64,7 @@ def test_the_secret_for_links_is_for_the_owner_alone(portal: Portal, cluster: Cl
 
 def test_codes_and_sessions_end_with_time(tmp_path: Path) -> None:
     now = [0.0]
-    sessions = Sessions(PortalSettings(folder=tmp_path, read_jobs=lambda text: ()), lambda: now[0])
+    sessions = Sessions(PortalSettings(folder=tmp_path, read_jobs=lambda _: ()), lambda: now[0])
     code = sessions.new_code()
     now[0] = CODE_SECONDS
     assert sessions.enter(code) is None
@@ -77,7 +77,7 @@ def test_codes_and_sessions_end_with_time(tmp_path: Path) -> None:
     assert sessions.find(session.id) is None
 
 
-# --- other pages and hosts ------------------------------------------------------------------------------------------------
+# --- other pages and hosts -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_no_template_names_another_host() -> None:
             assert not re.search(r"https?://(?!www\.w3\.org)", path.read_text()), path.name
 
 
-# --- changes and errors ---------------------------------------------------------------------------------------------------
+# --- changes and errors ----------------------------------------------------------------------------------------------
 
 
 def test_a_job_is_checked_submitted_and_cancelled(portal: Portal, cluster: Cluster) -> None:
@@ -130,7 +130,9 @@ def test_a_job_is_checked_submitted_and_cancelled(portal: Portal, cluster: Clust
         bad = client.post("/submit/check", data=secret | {"text": "command: x\ntasks: many\n"}).json()
         assert [(one["line"], one["field"]) for one in bad["mistakes"]] == [(2, "tasks")]
         before = center.state().jobs_waiting
-        assert client.post("/submit/check", data=secret | {"text": "command: sleep 60\nresource: <2, 1G>\n"}).json()["good"]
+        assert client.post("/submit/check", data=secret | {"text": "command: sleep 60\nresource: <2, 1G>\n"}).json()[
+            "good"
+        ]
         assert center.state().jobs_waiting == before
         form = secret | {"text": "name: twice\ncommand: sleep 60\n", "key": "one-click"}
         first, second = (client.post("/submit", data=form).headers["location"] for _ in range(2))
@@ -165,11 +167,13 @@ def test_every_page_escapes_what_users_wrote(portal: Portal, cluster: Cluster) -
             assert hostile not in client.get(path).text, path
 
 
-# --- texts ----------------------------------------------------------------------------------------------------------------
+# --- texts -----------------------------------------------------------------------------------------------------------
 
 
 def test_reasons_that_differ_in_numbers_are_one() -> None:
-    found = reasons_of([job(1, "of 3 nodes 2 lack cpu"), job(2, "of 3 nodes 1 lack cpu", 9), job(3, "held"), job(4, "")])
+    found = reasons_of(
+        [job(1, "of 3 nodes 2 lack cpu"), job(2, "of 3 nodes 1 lack cpu", 9), job(3, "held"), job(4, "")]
+    )
     assert [(one.jobs, one.tasks, one.first) for one in found] == [(2, 10, 1), (1, 1, 3)]
 
 

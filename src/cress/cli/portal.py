@@ -43,7 +43,7 @@ def portal(
     ] = "127.0.0.1",
     port: Annotated[
         int,
-        typer.Option(envvar="CRESS_PORTAL_PORT", min=0, max=65535, help="Port; 0: that of the last time, or a free one."),
+        typer.Option(envvar="CRESS_PORTAL_PORT", min=0, max=65535, help="Port. 0: the last one, or a free one."),
     ] = 0,
     name: Names = None,
     tls_cert: Cert = None,
@@ -76,7 +76,7 @@ def portal(
             tls_key=tls_key,
             parent_pipe=parent_pipe,
         )
-        code = run(settings)
+        code = run(settings, lambda link: print(f"Portal: {link}", flush=True))
     raise typer.Exit(code)
 
 

@@ -7,16 +7,17 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from cress.client.config import INSECURE
 from cress.model.errors import InputError
@@ -35,10 +36,11 @@ GRACE = 1
 
 
 class _Static(StaticFiles):
-    """Files whose address changes with their content."""
+    """Files whose address changes with their content, so that browsers may keep them."""
 
-    def file_response(self, *args: object, **more: object):  # type: ignore[no-untyped-def, override]
-        answer = super().file_response(*args, **more)  # type: ignore[arg-type]
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Return a file."""
+        answer = await super().get_response(path, scope)
         answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         return answer
 
@@ -47,27 +49,32 @@ def app_of(settings: PortalSettings, sessions: Sessions, port: int, secret: str)
     """Return the application that listens at ``port``."""
 
     @asynccontextmanager
-    async def life(app: Starlette) -> AsyncIterator[None]:
+    async def life(_: Starlette) -> AsyncIterator[None]:
         yield
         await sessions.close()
 
-    app = Starlette(routes=[*(route for page in PAGES for route in page.ROUTES), Mount("/static", _Static(directory=STATIC))], lifespan=life)
-    app.state.sessions, app.state.port, app.state.secret, app.state.settings = sessions, port, secret, settings
+    routes = [route for part in PAGES for route in part.ROUTES]
+    app = Starlette(routes=[*routes, Mount("/static", _Static(directory=STATIC))], lifespan=life)
+    app.state.sessions, app.state.port, app.state.secret = sessions, port, secret
+    app.state.settings = settings
     return Guard(app, {*LOOPBACK, settings.host, socket.gethostname(), *settings.names})
 
 
-def run(settings: PortalSettings) -> int:
-    """Run a portal until it is stopped; print a link that opens it signed in. Raises InputError."""
+def run(settings: PortalSettings, announce: Callable[[str], None]) -> int:
+    """Run a portal until it is stopped. Raises InputError.
+
+    ``announce`` gets a link that opens the portal signed in, once it listens; a portal with a parent has none, since
+    its parent asks for one.
+    """
     _check(settings)
     listener = _listen(settings)
     with suppress(OSError):
         os.nice(LESS)  # on a center's machine the center goes first
     port = listener.getsockname()[1]
-    secret = secrets.token_urlsafe(24)
     sessions = Sessions(settings)
-    url = f"{settings.scheme}://{_shown(settings)}:{port}"
+    place = PortalPlace(f"{settings.scheme}://{_shown(settings)}:{port}", os.getpid(), secrets.token_urlsafe(24))
     config = uvicorn.Config(
-        app_of(settings, sessions, port, secret),
+        app_of(settings, sessions, port, place.secret),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -76,31 +83,26 @@ def run(settings: PortalSettings) -> int:
         timeout_graceful_shutdown=GRACE,
         lifespan="on",
     )
-    place = settings.folder / PLACE
-    asyncio.run(_serve(uvicorn.Server(config), listener, settings, place, PortalPlace(url, os.getpid(), secret), sessions))
-    return 0
-
-
-async def _serve(
-    server: uvicorn.Server,
-    listener: socket.socket,
-    settings: PortalSettings,
-    path: Path,
-    place: PortalPlace,
-    sessions: Sessions,
-) -> None:
-    if settings.parent_pipe:
-        loop = asyncio.get_running_loop()
-        loop.add_reader(sys.stdin.fileno(), _end_with, server, loop)
+    path = settings.folder / PLACE
     _write(path, place)
     if not settings.parent_pipe:
-        print(f"Portal: {place.url}/enter/{sessions.new_code()}", flush=True)
+        announce(f"{place.url}/enter/{sessions.new_code()}")
     try:
-        await server.serve(sockets=[listener])
+        asyncio.run(_serve(uvicorn.Server(config), listener, settings))
+    except KeyboardInterrupt:
+        pass  # uvicorn has stopped cleanly, and raises the signal again
     finally:
         with suppress(OSError, msgspec.MsgspecError):
             if msgspec.json.decode(path.read_bytes(), type=PortalPlace).pid == place.pid:
                 path.unlink()
+    return 0
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket, settings: PortalSettings) -> None:
+    if settings.parent_pipe:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(sys.stdin.fileno(), _end_with, server, loop)
+    await server.serve(sockets=[listener])
 
 
 def _end_with(server: uvicorn.Server, loop: asyncio.AbstractEventLoop) -> None:

@@ -71,7 +71,9 @@ class Sessions:
         token = check_token(token.strip(), "token")
         if not token.startswith(USER_TOKEN):
             raise InputError(
-                "is not a user's token", hint="it begins with cress_; `cress token create NAME` prints one", field="token"
+                "is not a user's token",
+                hint="cress_…, as `cress token create NAME` prints it",
+                field="token",
             )
         place = self._place()
         if place.socket is None:

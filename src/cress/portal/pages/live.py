@@ -25,7 +25,7 @@ def wanted(about: str) -> Callable[[EventView], bool]:
         return lambda told: told.job == number
     if kind == "node":
         return lambda told: told.node == name
-    return lambda told: True
+    return lambda _: True
 
 
 @signed_in

@@ -27,9 +27,7 @@ async def log(request: Request, session: Session) -> Response:
     id = number_of(request.path_params["id"], "job")
     job = await session.viewer.ask(calls.job(id, 0.0))
     task, stream, attempt = _asked(request)
-    return await page(
-        request, session, "log.html", job=job, task=task, stream=stream, streams=STREAMS, attempt=attempt
-    )
+    return await page(request, session, "log.html", job=job, task=task, stream=stream, streams=STREAMS, attempt=attempt)
 
 
 @signed_in

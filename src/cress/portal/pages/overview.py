@@ -68,8 +68,8 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
     if state.problem:
         found.append(Trouble(f"the center cannot store changes: {state.problem}", "free space on its disk"))
     if not nodes:
-        found.append(Trouble("the cluster has no node", "start an executor: `cress executor`, or `cress join`", "/nodes"))
-    for word, help in (
+        found.append(Trouble("the cluster has no node", "start an executor: `cress executor`", "/nodes"))
+    for word, remedy in (
         ("away", "its executor does not answer: look at the machine, or declare it dead"),
         ("overloaded", "its measured load is too high for new tasks"),
         ("cordoned", "uncordon it when it may have tasks again"),
@@ -79,13 +79,15 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
         names = [node.name for node in nodes if node.state == word]
         if names:
             listed = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
-            found.append(Trouble(f"{word}: {listed}", help, f"/nodes?state={word}"))
+            found.append(Trouble(f"{word}: {listed}", remedy, f"/nodes?state={word}"))
     unlimited = [node.name for node in nodes if node.unlimited]
     if unlimited:
         found.append(Trouble(f"limits are not enforced on {', '.join(unlimited[:5])}", "the node's page says which"))
-    for row in groups:
-        if row.view.closed:
-            found.append(Trouble(f"group {row.view.name} accepts no new jobs", "cress groups set NAME Submit=open", "/groups"))
+    found += [
+        Trouble(f"group {row.view.name} accepts no new jobs", "`cress groups set NAME Submit=open` opens it", "/groups")
+        for row in groups
+        if row.view.closed
+    ]
     if late:
         found.append(Trouble(f"{late:,} deadlines at risk or missed", "look at these jobs", "/jobs?state=waiting"))
     if state.delay is not None and state.delay.length >= 1:

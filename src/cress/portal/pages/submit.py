@@ -103,9 +103,7 @@ async def submit(request: Request, session: Session, form: dict[str, str]) -> Re
     return back_to("/jobs", session, f"{len(ids):,} jobs are submitted, from {ids[0]} to {ids[-1]}")
 
 
-async def _form(
-    request: Request, session: Session, text: str, mistakes: Sequence[Mistake], status: int
-) -> Response:
+async def _form(request: Request, session: Session, text: str, mistakes: Sequence[Mistake], status: int) -> Response:
     caller = await session.viewer.caller()
     may = role_of(caller.role).rank >= Role.USER.rank
     key = calls.submit([]).headers["Idempotency-Key"]

@@ -29,9 +29,13 @@ SPANS = {"1h": 3600, "6h": 6 * 3600, "24h": 86400, "7d": 7 * 86400}
 
 
 def drawn(
-    nodes: Sequence[NodeView], jobs: Mapping[int, JobView], reservations: Sequence[ReservationView], scale: Scale, now: float
+    nodes: Sequence[NodeView],
+    jobs: Mapping[int, JobView],
+    reservations: Sequence[ReservationView],
+    scale: Scale,
+    now: float,
 ) -> Timeline:
-    """Return nodes over time: each running task from its start to now, lighter to its expected end, and reservations."""
+    """Return nodes over time: each running task until now, lighter until its expected end, and reservations."""
     bars: list[Bar] = []
     labels: list[Label] = []
     y = 0
@@ -39,19 +43,21 @@ def drawn(
         labels.append(Label(y, node.name, f"/nodes/{segment(node.name)}"))
         rows = 0
         for reservation in reservations:
-            if node.name in reservation.nodes and reservation.start is not None and reservation.until is not None:
-                if reservation.until > scale.begin and reservation.start < scale.end:
-                    text = f"reservation {reservation.name} of {reservation.group or 'maintenance'}"
-                    bars.append(_bar(scale, reservation.start, reservation.until, y, "reserved", text))
-                    rows = max(rows, 1)
+            begin, end = reservation.start, reservation.until
+            if node.name not in reservation.nodes or begin is None or end is None:
+                continue
+            if end > scale.begin and begin < scale.end:
+                text = f"reservation {reservation.name} of {reservation.group or 'maintenance'}"
+                bars.append(_bar(scale, begin, end, y, "reserved", text))
+                rows = max(rows, 1)
         for row, task in enumerate(node.tasks[:TASKS]):
-            job, begin = jobs.get(task.job), task.started or now
+            job, started = jobs.get(task.job), task.started or now
             href = f"/jobs/{task.job}"
             told = f"{task.name or 'job'} {task.job}.{task.task} on {node.name}"
-            bars.append(_bar(scale, begin, now, y + row * ROW, "run", f"{told}, running", href))
-            end = expected_end(job, begin)
-            if end is not None and end > now:
-                bars.append(_bar(scale, now, end, y + row * ROW, "expected", f"{told}, expected until its end", href))
+            bars.append(_bar(scale, started, now, y + row * ROW, "run", f"{told}, running", href))
+            ends = expected_end(job, started)
+            if ends is not None and ends > now:
+                bars.append(_bar(scale, now, ends, y + row * ROW, "expected", f"{told}, expected until its end", href))
             rows = max(rows, row + 1)
         y += max(rows, 1) * ROW
     return Timeline(tuple(bars), tuple(labels), scale.marks(), scale.begin, scale.end, y + 20, scale.x(now))
