@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
@@ -31,6 +32,14 @@ def portal(cluster: Cluster) -> Iterator[Portal]:
         yield portal
     finally:
         portal.stop()
+
+
+@pytest.fixture(scope="module")
+def owner(portal: Portal) -> Iterator[httpx.Client]:
+    """A client of the portal that is signed in as the owner of the cluster."""
+    client = portal.signed_in()
+    yield client
+    client.close()
 
 
 @pytest.fixture(scope="module")

@@ -40,8 +40,9 @@ class Portal:
 
     def signed_in(self) -> httpx.Client:
         """A client without a browser, signed in as the owner of the cluster."""
-        client = httpx.Client(base_url=self.url, trust_env=False)
-        assert client.get(self.new_link().removeprefix(self.url)).status_code == 200
+        client = httpx.Client(base_url=self.url, trust_env=False, timeout=30.0)
+        answer = client.get(self.new_link().removeprefix(self.url))
+        assert answer.status_code == 200, answer.text
         return client
 
     def stop(self) -> None:

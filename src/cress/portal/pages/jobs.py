@@ -52,7 +52,15 @@ async def jobs(request: Request, session: Session) -> Response:
     if chosen["name"].isdigit():
         return back_to(f"/jobs/{number_of(chosen['name'], 'name')}")
     before = given.get("before", "")
-    asked = JobsQuery(limit=JOBS, before=number_of(before, "before") if before else None, **chosen)
+    asked = JobsQuery(
+        limit=JOBS,
+        before=number_of(before, "before") if before else None,
+        state=chosen["state"],
+        group=chosen["group"],
+        user=chosen["user"],
+        name=chosen["name"],
+        type=chosen["type"],
+    )
     found = await session.viewer.ask(calls.jobs(asked))
     groups = await session.viewer.ask(calls.groups(), fresh=5.0)
     return await page(
