@@ -93,6 +93,10 @@ class Viewer:
         finally:
             self._answers.clear()
 
+    def forget(self) -> None:
+        """Forget the kept answers."""
+        self._answers.clear()
+
     async def caller(self) -> CallerView:
         """Return the user as the center knows it."""
         return await self.ask(calls.whoami(), fresh=5.0)

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from cress.client import calls
 from cress.client.config import NoCenter
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized
 from cress.model.errors import InputError, InputErrors
@@ -128,6 +129,8 @@ def signed_in(handler: Callable[[Request, Session], Awaitable[Response]]) -> Han
         try:
             return await handler(request, session)
         except Unauthorized as error:
+            if await _is_known(session):
+                return _error_page(request, session, error)
             await sessions_of(request).end(session)
             return _sign_in(request, str(error))
         except (ClientError, NoCenter, InputError, FormError) as error:
@@ -156,10 +159,20 @@ def back_to(path: str, session: Session | None = None, told: str = "") -> Redire
     return RedirectResponse(path, status_code=303)
 
 
+async def _is_known(session: Session) -> bool:
+    """Return whether the center still knows the user, who then only lacks a right."""
+    try:
+        await session.viewer.client.ask(calls.whoami())
+    except ClientError:
+        return False
+    return True
+
+
 def _sign_in(request: Request, why: str) -> Response:
-    if request.method != "GET" or "text/html" not in request.headers.get("accept", "text/html"):
+    if "text/html" not in request.headers.get("accept", "text/html"):
         return JSONResponse({"message": "sign in again"}, 401)
-    return render(request, "login.html", 401, why=why, next=request.url.path)
+    back = request.url.path if request.method == "GET" else "/"
+    return render(request, "login.html", 401, why=why, next=back)
 
 
 def sentences(error: Exception) -> list[str]:
@@ -180,6 +193,8 @@ def status_of(error: Exception) -> int:
         return error.status
     if isinstance(error, NotFound):
         return 404
+    if isinstance(error, Unauthorized):
+        return 403
     if isinstance(error, Refused):
         return 422 if error.bad_input else 409
     if isinstance(error, InputError):
@@ -199,6 +214,7 @@ def _error_page(request: Request, session: Session, error: Exception) -> Respons
         sentences=sentences(error),
         away=status == 503,
         missing=status == 404,
+        about="" if status == 503 else None,
     )
 
 

@@ -15,6 +15,8 @@ from cress.protocol.cluster_views import EventView
 
 # Seconds between two signs of life, and the least time between two updates of one page.
 ALIVE, PAUSE = 15.0, 1.0
+# Seconds after which the stream of events is connected.
+SETTLE = 0.7
 
 
 def wanted(about: str) -> Callable[[EventView], bool]:
@@ -41,18 +43,22 @@ async def live(request: Request, session: Session) -> Response:
         viewer, away = session.viewer, ""
         yield event("alive", {})
         async with viewer.feed(wanted(about)) as feed:
+            # What happened between the making of the page and this moment has told no feed: read it again, once.
+            await feed.wait(SETTLE)
+            viewer.forget()
+            changed = True
             while True:
-                changed = await feed.wait(ALIVE)
                 if viewer.away and not away:
                     yield event("away", {"why": viewer.away})
                 elif away and not viewer.away:
                     yield event("back", {})
                 away = viewer.away
-                if not changed:
-                    yield event("alive", {})
-                elif not away:
+                if changed and not away:
                     yield event("changed", {})
                     await asyncio.sleep(pause)
+                changed = await feed.wait(ALIVE)
+                if not changed:
+                    yield event("alive", {})
 
     return StreamingResponse(stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 

@@ -23,6 +23,8 @@ let loading = false;
 let again = false;
 
 async function refresh() {
+  // A page that could not be made has nothing to keep.
+  if (document.getElementById("failed")) { location.reload(); return; }
   if (loading) { again = true; return; }
   loading = true;
   try {
@@ -84,7 +86,8 @@ function follow() {
   source.addEventListener("error", () => {
     document.body.dataset.lost = "1";
     showAway("The portal does not answer.");
-    if (source.readyState === EventSource.CLOSED) { source = null; setTimeout(follow, 3000); }
+    // The portal answers, and does not know this session any more: `refresh` leads to the page for signing in.
+    if (source.readyState === EventSource.CLOSED) { source = null; refresh(); setTimeout(follow, 3000); }
   });
 }
 
