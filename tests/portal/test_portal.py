@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from cress.portal.dimensions import measured
-from cress.portal.guard import Guard
+from cress.portal.guard import PortalGuard
 from cress.portal.pages.overview import reasons_of
-from cress.portal.sessions import CODE_SECONDS, SESSION_SECONDS, Sessions
+from cress.portal.sessions import CODE_SECONDS, SESSION_SECONDS, BrowserSessions
 from cress.portal.settings import PortalSettings
 from cress.portal.texts import moment, tone
 from cress.portal.web import environment
@@ -64,7 +64,7 @@ def test_the_secret_for_links_is_for_the_owner_alone(portal: Portal, cluster: Cl
 
 def test_codes_and_sessions_end_with_time(tmp_path: Path) -> None:
     now = [0.0]
-    sessions = Sessions(PortalSettings(folder=tmp_path, read_jobs=lambda _: ()), lambda: now[0])
+    sessions = BrowserSessions(PortalSettings(folder=tmp_path, read_jobs=lambda _: ()), lambda: now[0])
     code = sessions.new_code()
     now[0] = CODE_SECONDS
     assert sessions.enter(code) is None
@@ -188,7 +188,7 @@ def test_an_unknown_state_is_shown_as_a_failure() -> None:
 
 
 def test_a_host_is_a_name_without_its_port() -> None:
-    guard = Guard(lambda *_: None, ["127.0.0.1"])  # type: ignore[arg-type]
+    guard = PortalGuard(lambda *_: None, ["127.0.0.1"])  # type: ignore[arg-type]
     assert guard._refusal("GET", {"host": "127.0.0.1:80"}) == ""
     assert guard._refusal("GET", {"host": "127.0.0.1.evil.example"})
     assert guard._refusal("GET", {})

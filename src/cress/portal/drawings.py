@@ -27,7 +27,7 @@ class Bar(NamedTuple):
     href: str = ""
 
 
-class Mark(NamedTuple):
+class AxisMark(NamedTuple):
     """A mark of the axis at a moment."""
 
     x: float
@@ -42,19 +42,19 @@ class Label(NamedTuple):
     href: str = ""
 
 
-class Timeline(NamedTuple):
+class TimelineDrawing(NamedTuple):
     """Rows of bars over time, from ``begin`` to ``end`` (seconds since the epoch)."""
 
     bars: tuple[Bar, ...]
     labels: tuple[Label, ...]
-    marks: tuple[Mark, ...]
+    marks: tuple[AxisMark, ...]
     begin: float
     end: float
     height: int
     now: float | None = None
 
 
-class Scale(NamedTuple):
+class TimeScale(NamedTuple):
     """Moments as places on the axis."""
 
     begin: float
@@ -66,29 +66,29 @@ class Scale(NamedTuple):
         inside = min(max(at, self.begin), self.end)
         return round(LABEL + (inside - self.begin) / length * (WIDTH - LABEL - 10), 1)
 
-    def marks(self) -> tuple[Mark, ...]:
+    def marks(self) -> tuple[AxisMark, ...]:
         """Return about six marks at round moments."""
         length = self.end - self.begin
         step = next((step for step in STEPS if length / step <= 7), STEPS[-1])
         first = int(self.begin // step + 1) * step
-        return tuple(Mark(self.x(at), at) for at in range(first, int(self.end) + 1, step))
+        return tuple(AxisMark(self.x(at), at) for at in range(first, int(self.end) + 1, step))
 
 
-def timeline_of(tasks: Sequence[TaskView], submitted: float, end: float) -> Timeline | None:
+def timeline_of(tasks: Sequence[TaskView], submitted: float, end: float) -> TimelineDrawing | None:
     """Return the time line of the attempts of tasks; None without an attempt."""
     shown = [task for task in tasks if task.attempts][:MOST_ROWS]
     if not shown:
         return None
-    scale = Scale(submitted, max(end, submitted + 1))
+    scale = TimeScale(submitted, max(end, submitted + 1))
     bars: list[Bar] = []
     for row, task in enumerate(shown):
         for attempt in task.attempts:
             bars += _bars_of(task.index, attempt, scale, row * ROW)
     labels = tuple(Label(row * ROW, f"task {task.index}") for row, task in enumerate(shown))
-    return Timeline(tuple(bars), labels, scale.marks(), scale.begin, scale.end, len(shown) * ROW + 20)
+    return TimelineDrawing(tuple(bars), labels, scale.marks(), scale.begin, scale.end, len(shown) * ROW + 20)
 
 
-def _bars_of(task: int, attempt: AttemptView, scale: Scale, y: float) -> Iterable[Bar]:
+def _bars_of(task: int, attempt: AttemptView, scale: TimeScale, y: float) -> Iterable[Bar]:
     begin, end = attempt.started or attempt.placed, attempt.ended or scale.end
     if begin > attempt.placed:
         yield _bar(scale, attempt.placed, begin, y, "wait", f"task {task}: starting on {attempt.node}")
@@ -96,7 +96,7 @@ def _bars_of(task: int, attempt: AttemptView, scale: Scale, y: float) -> Iterabl
     yield _bar(scale, begin, end, y, tone(attempt.outcome), text)
 
 
-def _bar(scale: Scale, begin: float, end: float, y: float, kind: str, text: str, href: str = "") -> Bar:
+def _bar(scale: TimeScale, begin: float, end: float, y: float, kind: str, text: str, href: str = "") -> Bar:
     x = scale.x(begin)
     return Bar(x, max(2.0, round(scale.x(end) - x, 1)), y, kind, text, href)
 

@@ -26,7 +26,7 @@ SAFE = ("GET", "HEAD")
 SAME = ("same-origin", "none")
 
 
-class Guard:
+class PortalGuard:
     """Refuses requests with a foreign ``Host``, and changes that a page of another origin sent."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:

@@ -21,9 +21,9 @@ from starlette.types import ASGIApp, Scope
 
 from cress.client.config import INSECURE
 from cress.model.errors import InputError
-from cress.portal.guard import Guard
+from cress.portal.guard import PortalGuard
 from cress.portal.pages import entry, events, groups, jobs, live, logs, nodes, overview, submit, timeline
-from cress.portal.sessions import Sessions
+from cress.portal.sessions import BrowserSessions
 from cress.portal.settings import PLACE, PortalPlace, PortalSettings
 from cress.portal.web import STATIC
 
@@ -45,7 +45,7 @@ class _Static(StaticFiles):
         return answer
 
 
-def app_of(settings: PortalSettings, sessions: Sessions, port: int, secret: str) -> ASGIApp:
+def app_of(settings: PortalSettings, sessions: BrowserSessions, port: int, secret: str) -> ASGIApp:
     """Return the application that listens at ``port``."""
 
     @asynccontextmanager
@@ -57,7 +57,7 @@ def app_of(settings: PortalSettings, sessions: Sessions, port: int, secret: str)
     app = Starlette(routes=[*routes, Mount("/static", _Static(directory=STATIC))], lifespan=life)
     app.state.sessions, app.state.port, app.state.secret = sessions, port, secret
     app.state.settings = settings
-    return Guard(app, {*LOOPBACK, settings.host, socket.gethostname(), *settings.names})
+    return PortalGuard(app, {*LOOPBACK, settings.host, socket.gethostname(), *settings.names})
 
 
 def run(settings: PortalSettings, announce: Callable[[str], None]) -> int:
@@ -71,7 +71,7 @@ def run(settings: PortalSettings, announce: Callable[[str], None]) -> int:
     with suppress(OSError):
         os.nice(LESS)  # on a center's machine the center goes first
     port = listener.getsockname()[1]
-    sessions = Sessions(settings)
+    sessions = BrowserSessions(settings)
     place = PortalPlace(f"{settings.scheme}://{_shown(settings)}:{port}", os.getpid(), secrets.token_urlsafe(24))
     config = uvicorn.Config(
         app_of(settings, sessions, port, place.secret),

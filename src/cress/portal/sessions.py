@@ -25,7 +25,7 @@ MOST_SESSIONS, MOST_CODES = 1000, 100
 
 
 @dataclass(slots=True)
-class Session:
+class BrowserSession:
     """A browser that is signed in; forms carry ``csrf``, which other web pages cannot know."""
 
     id: str
@@ -37,13 +37,13 @@ class Session:
     told: str = ""
 
 
-class Sessions:
+class BrowserSessions:
     """All sessions of one portal. ``clock`` returns seconds that never go back."""
 
     def __init__(self, settings: PortalSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self._clock = clock
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrowserSession] = {}
         self._codes: dict[str, float] = {}
         self._own: Viewer | None = None
 
@@ -57,16 +57,16 @@ class Sessions:
         self._codes[code] = now + CODE_SECONDS
         return code
 
-    def enter(self, code: str) -> Session | None:
+    def enter(self, code: str) -> BrowserSession | None:
         """Exchange a one-time code for a session; None if it was used or is unknown."""
         end = self._codes.pop(code, 0.0)
         if end <= self._clock():
             return None
         if self._own is None:
             self._own = Viewer(client_of(self._place()))
-        return self._keep(Session(secrets.token_urlsafe(32), self._own, own=True))
+        return self._keep(BrowserSession(secrets.token_urlsafe(32), self._own, own=True))
 
-    async def sign_in(self, token: str) -> Session:
+    async def sign_in(self, token: str) -> BrowserSession:
         """Return a session for a user's token. Raises InputError and ClientError: such a token gives no session."""
         token = check_token(token.strip(), "token")
         if not token.startswith(USER_TOKEN):
@@ -84,9 +84,9 @@ class Sessions:
         except BaseException:
             await viewer.close()
             raise
-        return self._keep(Session(secrets.token_urlsafe(32), viewer, own=False))
+        return self._keep(BrowserSession(secrets.token_urlsafe(32), viewer, own=False))
 
-    def find(self, id: str) -> Session | None:
+    def find(self, id: str) -> BrowserSession | None:
         """Return the session with this cookie; None if there is none, or if it has ended."""
         session = self._sessions.get(id)
         if session is None:
@@ -98,7 +98,7 @@ class Sessions:
         session.used = now
         return session
 
-    async def end(self, session: Session) -> None:
+    async def end(self, session: BrowserSession) -> None:
         """End a session."""
         self._sessions.pop(session.id, None)
         if not session.own:
@@ -112,7 +112,7 @@ class Sessions:
         for viewer in viewers.values():
             await viewer.close()
 
-    def _keep(self, session: Session) -> Session:
+    def _keep(self, session: BrowserSession) -> BrowserSession:
         while len(self._sessions) >= MOST_SESSIONS:
             oldest = min(self._sessions.values(), key=lambda kept: kept.used)
             del self._sessions[oldest.id]

@@ -24,6 +24,8 @@ from cress.protocol.cluster_views import EventView, StateView
 FRESH = 1.0
 # Most answers that are kept for one viewer, and most events.
 MOST_KEPT, MOST_EVENTS = 200, 500
+# The first part of the keys of answers that are large: events do not make them old, only time does.
+LARGE = "large"
 # Seconds between two tries to reach a center that is away, and between two samples of the state.
 RETRY, SAMPLE = 1.0, 5.0
 # Samples that are kept: half an hour.
@@ -32,7 +34,7 @@ MOST_SAMPLES = 360
 _T = TypeVar("_T")
 
 
-class EventFeed:
+class PageFeed:
     """The events that one open page waits for: whether something changed, and whether the center is there."""
 
     def __init__(self, wanted: Callable[[EventView], bool]) -> None:
@@ -65,7 +67,7 @@ class Viewer:
         # Why the center cannot be reached; empty while it can.
         self.away = ""
         self._answers: dict[tuple[str, str], tuple[float, asyncio.Future[Any]]] = {}
-        self._feeds: set[EventFeed] = set()
+        self._feeds: set[PageFeed] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: int | None = None
 
@@ -91,20 +93,20 @@ class Viewer:
         try:
             return await self.client.ask(call)
         finally:
-            self._answers.clear()
+            self.forget()
 
-    def forget(self) -> None:
-        """Forget the kept answers."""
-        self._answers.clear()
+    def forget(self, *, large: bool = True) -> None:
+        """Forget the kept answers; without ``large`` only those that are made anew at small cost."""
+        self._answers = {key: kept for key, kept in self._answers.items() if key[0] == LARGE and not large}
 
     async def caller(self) -> CallerView:
         """Return the user as the center knows it."""
         return await self.ask(calls.whoami(), fresh=5.0)
 
     @asynccontextmanager
-    async def feed(self, wanted: Callable[[EventView], bool]) -> AsyncIterator[EventFeed]:
+    async def feed(self, wanted: Callable[[EventView], bool]) -> AsyncIterator[PageFeed]:
         """Yield a feed of the events that are ``wanted``; the stream of events runs while there is a feed."""
-        feed = EventFeed(wanted)
+        feed = PageFeed(wanted)
         self._feeds.add(feed)
         if not self._tasks:
             self._tasks = {asyncio.create_task(self._follow()), asyncio.create_task(self._sample())}
@@ -139,13 +141,13 @@ class Viewer:
                 await self.client.health()
                 if self.away:
                     self.away = ""
-                    self._answers.clear()
+                    self.forget()
                     self._tell(None)
                 async for event in self.client.events(after=self._last):
                     self._last = event.number
                     if self.events and event.number > self.events[-1].number:
                         self.events.append(event)
-                    self._answers.clear()
+                    self.forget(large=False)
                     self._tell(event)
             except Unauthorized:
                 self.away = "the center no longer accepts your sign-in; sign in again"

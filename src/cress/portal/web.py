@@ -19,7 +19,7 @@ from cress.client import calls
 from cress.client.config import NoCenter
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized
 from cress.model.errors import InputError, InputErrors
-from cress.portal.sessions import Session, Sessions
+from cress.portal.sessions import BrowserSession, BrowserSessions
 from cress.portal.texts import FILTERS
 
 HERE = Path(__file__).parent
@@ -75,18 +75,18 @@ def cookie_of(request: Request) -> str:
     return f"cress_portal_{request.app.state.port}"
 
 
-def sessions_of(request: Request) -> Sessions:
+def sessions_of(request: Request) -> BrowserSessions:
     """Return the sessions of the portal."""
-    found: Sessions = request.app.state.sessions
+    found: BrowserSessions = request.app.state.sessions
     return found
 
 
-def session_of(request: Request) -> Session | None:
+def session_of(request: Request) -> BrowserSession | None:
     """Return the session of a request, if it has one."""
     return sessions_of(request).find(request.cookies.get(cookie_of(request), ""))
 
 
-def set_cookie(request: Request, response: Response, session: Session) -> None:
+def set_cookie(request: Request, response: Response, session: BrowserSession) -> None:
     """Give the browser the cookie of a session."""
     response.set_cookie(
         cookie_of(request), session.id, httponly=True, samesite="strict", secure=request.url.scheme == "https"
@@ -106,7 +106,9 @@ async def form_of(request: Request) -> dict[str, str]:
         raise FormError("the form cannot be read") from None
 
 
-async def page(request: Request, session: Session, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+async def page(
+    request: Request, session: BrowserSession, template: str, status: int = 200, **values: Any
+) -> HTMLResponse:
     """Return a page for a user who is signed in."""
     caller = await session.viewer.caller()
     told, session.told = session.told, ""
@@ -115,11 +117,11 @@ async def page(request: Request, session: Session, template: str, status: int = 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Return a page."""
-    given = {"caller": None, "csrf": "", "path": request.url.path, "told": "", "about": None}
+    given = {"caller": None, "csrf": "", "path": request.url.path, "told": "", "about": None, "pause": 1}
     return HTMLResponse(environment().get_template(template).render({**given, **values}), status)
 
 
-def signed_in(handler: Callable[[Request, Session], Awaitable[Response]]) -> Handler:
+def signed_in(handler: Callable[[Request, BrowserSession], Awaitable[Response]]) -> Handler:
     """Return a route for users who are signed in; others get the page for signing in. Errors become pages."""
 
     async def route(request: Request) -> Response:
@@ -139,10 +141,10 @@ def signed_in(handler: Callable[[Request, Session], Awaitable[Response]]) -> Han
     return route
 
 
-def changing(handler: Callable[[Request, Session, dict[str, str]], Awaitable[Response]]) -> Handler:
+def changing(handler: Callable[[Request, BrowserSession, dict[str, str]], Awaitable[Response]]) -> Handler:
     """Return a route that changes something: its form must carry the secret of the session."""
 
-    async def change(request: Request, session: Session) -> Response:
+    async def change(request: Request, session: BrowserSession) -> Response:
         form = await form_of(request)
         sent = form.pop("csrf", "") or request.headers.get(CSRF_HEADER, "")
         if not secrets.compare_digest(sent.encode(), session.csrf.encode()):
@@ -152,14 +154,14 @@ def changing(handler: Callable[[Request, Session, dict[str, str]], Awaitable[Res
     return signed_in(change)
 
 
-def back_to(path: str, session: Session | None = None, told: str = "") -> RedirectResponse:
+def back_to(path: str, session: BrowserSession | None = None, told: str = "") -> RedirectResponse:
     """Return a redirect to a page of the portal, where ``told`` is shown once."""
     if session is not None:
         session.told = told
     return RedirectResponse(path, status_code=303)
 
 
-async def _is_known(session: Session) -> bool:
+async def _is_known(session: BrowserSession) -> bool:
     """Return whether the center still knows the user, who then only lacks a right."""
     try:
         await session.viewer.client.ask(calls.whoami())
@@ -202,7 +204,7 @@ def status_of(error: Exception) -> int:
     return 503
 
 
-def _error_page(request: Request, session: Session, error: Exception) -> Response:
+def _error_page(request: Request, session: BrowserSession, error: Exception) -> Response:
     status = status_of(error)
     if "text/html" not in request.headers.get("accept", "text/html"):
         return JSONResponse({"message": "; ".join(sentences(error))}, status)

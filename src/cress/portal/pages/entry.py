@@ -11,7 +11,7 @@ from starlette.routing import Route
 from cress.client.config import NoCenter
 from cress.client.errors import ClientError
 from cress.model.errors import InputError
-from cress.portal.sessions import Session
+from cress.portal.sessions import BrowserSession
 from cress.portal.web import (
     FormError,
     back_to,
@@ -63,7 +63,7 @@ async def login(request: Request) -> Response:
 
 
 @changing
-async def logout(request: Request, session: Session, form: dict[str, str]) -> Response:
+async def logout(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
     """End the session."""
     await sessions_of(request).end(session)
     answer = render(request, "login.html", why="you are signed out", next="/")

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cress.portal.sessions import Session
+from cress.portal.sessions import BrowserSession
 from cress.portal.web import page, signed_in
 
 # Events that are shown.
@@ -14,7 +14,7 @@ SHOWN = 200
 
 
 @signed_in
-async def events(request: Request, session: Session) -> Response:
+async def events(request: Request, session: BrowserSession) -> Response:
     """Show the latest events, newest first."""
     given = request.query_params
     chosen = {name: given.get(name, "").strip() for name in ("kind", "group", "job", "node")}

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from cress.client import calls
 from cress.client.errors import ClientError
 from cress.portal.groups_view import rows_of
-from cress.portal.sessions import Session
+from cress.portal.sessions import BrowserSession
 from cress.portal.web import page, signed_in
 from cress.protocol.cluster_views import UsagePage
 from cress.protocol.queries import UsageQuery
@@ -22,7 +22,7 @@ HOURS = 24
 WIDTH, HEIGHT = 960, 34
 
 
-class Column(NamedTuple):
+class UsageColumn(NamedTuple):
     """The usage of one hour: its place, its height, and its text."""
 
     x: float
@@ -32,10 +32,10 @@ class Column(NamedTuple):
     text: str
 
 
-def columns_of(page: UsagePage, since: float) -> dict[str, list[Column]]:
+def columns_of(page: UsagePage, since: float) -> dict[str, list[UsageColumn]]:
     """Return the core hours of each group by the hour, as columns of a drawing; all groups have one scale."""
     most = max((row.core_seconds for row in page.usage), default=0.0)
-    columns: dict[str, list[Column]] = {}
+    columns: dict[str, list[UsageColumn]] = {}
     for row in page.usage:
         hour = int((row.start - since) // 3600)
         if most <= 0 or not 0 <= hour < HOURS:
@@ -44,19 +44,19 @@ def columns_of(page: UsagePage, since: float) -> dict[str, list[Column]]:
         width = WIDTH / HOURS
         text = f"{row.core_seconds / 3600:.2f} core hours, {row.succeeded} succeeded, {row.failed} failed"
         columns.setdefault(row.group, []).append(
-            Column(round(hour * width, 1), round(HEIGHT - height, 1), round(width - 2, 1), round(height, 1), text)
+            UsageColumn(round(hour * width, 1), round(HEIGHT - height, 1), round(width - 2, 1), round(height, 1), text)
         )
     return columns
 
 
 @signed_in
-async def groups(request: Request, session: Session) -> Response:
+async def groups(request: Request, session: BrowserSession) -> Response:
     """Show the groups and the reservations."""
     viewer, now = session.viewer, time.time()
     found = await viewer.ask(calls.groups())
     since = (now // 3600 - HOURS + 1) * 3600
     problem = ""
-    columns: dict[str, list[Column]] = {}
+    columns: dict[str, list[UsageColumn]] = {}
     try:
         columns = columns_of(await viewer.ask(calls.usage(UsageQuery(since=since)), fresh=30.0), since)
     except ClientError as error:

@@ -14,7 +14,7 @@ from cress.client.errors import ClientError
 from cress.model.access import Role, role_of
 from cress.model.errors import InputError
 from cress.portal.drawings import timeline_of
-from cress.portal.sessions import Session
+from cress.portal.sessions import BrowserSession
 from cress.portal.web import FormError, back_to, changing, page, signed_in
 from cress.protocol.access_views import CallerView
 from cress.protocol.job_views import JobView, TasksPage
@@ -44,7 +44,7 @@ def may_change(caller: CallerView, job: JobView) -> bool:
 
 
 @signed_in
-async def jobs(request: Request, session: Session) -> Response:
+async def jobs(request: Request, session: BrowserSession) -> Response:
     """Show jobs, newest first."""
     given = request.query_params
     chosen = {name: given.get(name, "").strip() for name in FILTERS}
@@ -81,7 +81,7 @@ async def jobs(request: Request, session: Session) -> Response:
 
 
 @signed_in
-async def job(request: Request, session: Session) -> Response:
+async def job(request: Request, session: BrowserSession) -> Response:
     """Show one job: facts, reason, time line of its tasks, members of a family."""
     viewer, id = session.viewer, number_of(request.path_params["id"], "job")
     caller = await viewer.caller()
@@ -120,28 +120,28 @@ async def job(request: Request, session: Session) -> Response:
     )
 
 
-async def _cancel(session: Session, job: int, form: Mapping[str, str]) -> str:
+async def _cancel(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
     await session.viewer.change(calls.cancel(job))
     return f"job {job} is being cancelled"
 
 
-async def _hold(session: Session, job: int, form: Mapping[str, str]) -> str:
+async def _hold(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
     await session.viewer.change(calls.hold(job))
     return f"job {job} is held: none of its waiting tasks starts until it is released"
 
 
-async def _release(session: Session, job: int, form: Mapping[str, str]) -> str:
+async def _release(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
     await session.viewer.change(calls.release(job))
     return f"job {job} is released"
 
 
-async def _scale(session: Session, job: int, form: Mapping[str, str]) -> str:
+async def _scale(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
     tasks = number_of(form.get("tasks", ""), "tasks")
     await session.viewer.change(calls.scale(job, tasks))
     return f"job {job} is scaled to {tasks} tasks"
 
 
-CHANGES: dict[str, Callable[[Session, int, Mapping[str, str]], Awaitable[str]]] = {
+CHANGES: dict[str, Callable[[BrowserSession, int, Mapping[str, str]], Awaitable[str]]] = {
     "cancel": _cancel,
     "hold": _hold,
     "release": _release,
@@ -150,7 +150,7 @@ CHANGES: dict[str, Callable[[Session, int, Mapping[str, str]], Awaitable[str]]] 
 
 
 @changing
-async def change(request: Request, session: Session, form: dict[str, str]) -> Response:
+async def change(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
     """Change a job, then show it."""
     id = number_of(request.path_params["id"], "job")
     wanted = CHANGES.get(request.path_params["change"])
@@ -160,7 +160,7 @@ async def change(request: Request, session: Session, form: dict[str, str]) -> Re
 
 
 @changing
-async def resume(request: Request, session: Session, form: dict[str, str]) -> Response:
+async def resume(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
     """Submit the steps of a finished dag that did not succeed, and show the new dag."""
     id = number_of(request.path_params["id"], "job")
     made = await session.viewer.change(calls.resume(id))

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from cress.portal.sessions import Session
+from cress.portal.sessions import BrowserSession
 from cress.portal.web import event, signed_in
 from cress.protocol.cluster_views import EventView
 
@@ -31,7 +31,7 @@ def wanted(about: str) -> Callable[[EventView], bool]:
 
 
 @signed_in
-async def live(request: Request, session: Session) -> Response:
+async def live(request: Request, session: BrowserSession) -> Response:
     """Stream ``changed`` whenever the page should be read again, ``away`` and ``back`` for the center."""
     about = request.query_params.get("about", "")
     try:

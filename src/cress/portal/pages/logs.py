@@ -13,7 +13,7 @@ from starlette.routing import Route
 from cress.client import calls
 from cress.client.errors import ClientError, NotFound, Unauthorized
 from cress.portal.pages.jobs import OVER, number_of
-from cress.portal.sessions import Session
+from cress.portal.sessions import BrowserSession
 from cress.portal.web import event, page, signed_in
 
 STREAMS = ("stdout", "stderr")
@@ -22,7 +22,7 @@ AGAIN = 1.0
 
 
 @signed_in
-async def log(request: Request, session: Session) -> Response:
+async def log(request: Request, session: BrowserSession) -> Response:
     """Show the page of a log; the script fills it."""
     id = number_of(request.path_params["id"], "job")
     job = await session.viewer.ask(calls.job(id, 0.0))
@@ -31,7 +31,7 @@ async def log(request: Request, session: Session) -> Response:
 
 
 @signed_in
-async def log_stream(request: Request, session: Session) -> Response:
+async def log_stream(request: Request, session: BrowserSession) -> Response:
     """Stream the output of a task: ``text``, ``attempt`` when another one begins, ``note``, and ``over`` at the end."""
     id = number_of(request.path_params["id"], "job")
     task, stream, attempt = _asked(request)

@@ -13,13 +13,13 @@ from cress.model.access import Role, role_of
 from cress.model.errors import InputError
 from cress.model.units import parse_duration
 from cress.portal.dimensions import measured
-from cress.portal.nodes_view import STATES, all_nodes, chosen, dimensions_of, share_of
-from cress.portal.sessions import Session
+from cress.portal.nodes_view import SMALL, STATES, all_nodes, chosen, dimensions_of, share_of
+from cress.portal.sessions import BrowserSession
 from cress.portal.web import FormError, back_to, changing, page, signed_in
 from cress.protocol.access_views import CallerView
 
-# Rows of the table, and seconds for which all nodes are kept.
-ROWS, FRESH = 100, 3.0
+# Rows of the table.
+ROWS = 100
 
 
 def may_steer(caller: CallerView) -> bool:
@@ -28,19 +28,19 @@ def may_steer(caller: CallerView) -> bool:
 
 
 @signed_in
-async def nodes(request: Request, session: Session) -> Response:
+async def nodes(request: Request, session: BrowserSession) -> Response:
     """Show the nodes: map, filter, table."""
     given = request.query_params
     where, state, name = (given.get(key, "").strip() for key in ("where", "state", "name"))
     problem = ""
     try:
-        found = await all_nodes(session.viewer, where, FRESH)
+        found = await all_nodes(session.viewer, where)
     except Exception as error:
         if not where:
             raise
         # A mistake in the filter: the page shows it beside the text, and all nodes.
         problem = str(error)
-        found = await all_nodes(session.viewer, "", FRESH)
+        found = await all_nodes(session.viewer, "")
     dimensions = dimensions_of(found.nodes)
     by = given.get("by", "")
     by = by if by in dimensions else (dimensions[0] if dimensions else "cpu")
@@ -68,11 +68,12 @@ async def nodes(request: Request, session: Session) -> Response:
             "running": [node.running for node in shown],
         },
         about="",
+        pause=3 if len(found.nodes) <= SMALL else 10,
     )
 
 
 @signed_in
-async def node(request: Request, session: Session) -> Response:
+async def node(request: Request, session: BrowserSession) -> Response:
     """Show one node: its use, tasks, devices, attributes."""
     caller = await session.viewer.caller()
     view = await session.viewer.ask(calls.node(request.path_params["name"]))
@@ -89,7 +90,7 @@ async def node(request: Request, session: Session) -> Response:
 
 
 @changing
-async def change(request: Request, session: Session, form: dict[str, str]) -> Response:
+async def change(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
     """Cordon, uncordon or drain a node, then show it."""
     name, viewer = request.path_params["name"], session.viewer
     match request.path_params["change"]:

@@ -17,7 +17,7 @@ from cress.portal.dimensions import Measured, measured
 from cress.portal.drawings import curve
 from cress.portal.groups_view import GroupRow, rows_of
 from cress.portal.nodes_view import all_nodes
-from cress.portal.sessions import Session
+from cress.portal.sessions import BrowserSession
 from cress.portal.web import page, signed_in
 from cress.protocol.cluster_views import NodeView, StateView
 from cress.protocol.job_views import JobView
@@ -39,7 +39,7 @@ class Reason(NamedTuple):
     text: str
 
 
-class Trouble(NamedTuple):
+class Attention(NamedTuple):
     """Something that needs a person: what it is, where it is shown, and what would help."""
 
     what: str
@@ -62,13 +62,13 @@ def reasons_of(jobs: Iterable[JobView]) -> list[Reason]:
     return [Reason(number, tasks[kind], first[kind].id, first[kind].reason) for kind, number in count.most_common(8)]
 
 
-def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[GroupRow], late: int) -> list[Trouble]:
+def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[GroupRow], late: int) -> list[Attention]:
     """Return what needs a person, the worst first."""
-    found: list[Trouble] = []
+    found: list[Attention] = []
     if state.problem:
-        found.append(Trouble(f"the center cannot store changes: {state.problem}", "free space on its disk"))
+        found.append(Attention(f"the center cannot store changes: {state.problem}", "free space on its disk"))
     if not nodes:
-        found.append(Trouble("the cluster has no node", "start an executor: `cress executor`", "/nodes"))
+        found.append(Attention("the cluster has no node", "start an executor: `cress executor`", "/nodes"))
     for word, remedy in (
         ("away", "its executor does not answer: look at the machine, or declare it dead"),
         ("overloaded", "its measured load is too high for new tasks"),
@@ -79,20 +79,22 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
         names = [node.name for node in nodes if node.state == word]
         if names:
             listed = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
-            found.append(Trouble(f"{word}: {listed}", remedy, f"/nodes?state={word}"))
+            found.append(Attention(f"{word}: {listed}", remedy, f"/nodes?state={word}"))
     unlimited = [node.name for node in nodes if node.unlimited]
     if unlimited:
-        found.append(Trouble(f"limits are not enforced on {', '.join(unlimited[:5])}", "the node's page says which"))
+        found.append(Attention(f"limits are not enforced on {', '.join(unlimited[:5])}", "the node's page says which"))
     found += [
-        Trouble(f"group {row.view.name} accepts no new jobs", "`cress groups set NAME Submit=open` opens it", "/groups")
+        Attention(
+            f"group {row.view.name} accepts no new jobs", "`cress groups set NAME Submit=open` opens it", "/groups"
+        )
         for row in groups
         if row.view.closed
     ]
     if late:
-        found.append(Trouble(f"{late:,} deadlines at risk or missed", "look at these jobs", "/jobs?state=waiting"))
+        found.append(Attention(f"{late:,} deadlines at risk or missed", "look at these jobs", "/jobs?state=waiting"))
     if state.delay is not None and state.delay.length >= 1:
         found.append(
-            Trouble(f"the center answered nobody for {state.delay.length:.1f} s in the last hour", state.delay.what)
+            Attention(f"the center answered nobody for {state.delay.length:.1f} s in the last hour", state.delay.what)
         )
     return found
 
@@ -110,12 +112,12 @@ def _share(state: StateView, name: str) -> float:
 
 
 @signed_in
-async def overview(request: Request, session: Session) -> Response:
+async def overview(request: Request, session: BrowserSession) -> Response:
     """Show the overview."""
     viewer = session.viewer
     state = await viewer.ask(calls.state())
     groups = rows_of((await viewer.ask(calls.groups())).groups)
-    nodes = (await all_nodes(viewer, "", FRESH)).nodes
+    nodes = (await all_nodes(viewer, "")).nodes
     waiting = await viewer.ask(calls.jobs(JobsQuery(limit=WAITING, state="waiting")), fresh=FRESH)
     running = await viewer.ask(calls.jobs(JobsQuery(limit=8, state="running")), fresh=FRESH)
     ended = await viewer.ask(calls.jobs(JobsQuery(limit=8, state="failed")), fresh=FRESH)
@@ -137,6 +139,7 @@ async def overview(request: Request, session: Session) -> Response:
         troubles=troubles_of(state, nodes, groups, late),
         now=time.time(),
         about="",
+        pause=3,
     )
 
 

@@ -15,7 +15,7 @@ from cress.client import calls
 from cress.client.errors import ClientError, Refused
 from cress.model.access import Role, role_of
 from cress.model.errors import InputError, InputErrors
-from cress.portal.sessions import Session
+from cress.portal.sessions import BrowserSession
 from cress.portal.settings import WrittenJob
 from cress.portal.web import back_to, changing, page, sentences, signed_in, status_of
 
@@ -67,13 +67,13 @@ async def read(request: Request, text: str) -> Sequence[WrittenJob]:
 
 
 @signed_in
-async def submit_page(request: Request, session: Session) -> Response:
+async def submit_page(request: Request, session: BrowserSession) -> Response:
     """Show the form; with ``?from=12`` nothing else is filled in than the example."""
     return await _form(request, session, EXAMPLE, [], 200)
 
 
 @changing
-async def check(request: Request, session: Session, form: dict[str, str]) -> Response:
+async def check(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
     """Check a text without submitting it; answer as JSON for the script."""
     written: Sequence[WrittenJob] = ()
     try:
@@ -88,7 +88,7 @@ async def check(request: Request, session: Session, form: dict[str, str]) -> Res
 
 
 @changing
-async def submit(request: Request, session: Session, form: dict[str, str]) -> Response:
+async def submit(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
     """Submit the jobs of a text; the form carries a key, so that a second click submits nothing twice."""
     text, written = form.get("text", ""), []
     try:
@@ -103,7 +103,9 @@ async def submit(request: Request, session: Session, form: dict[str, str]) -> Re
     return back_to("/jobs", session, f"{len(ids):,} jobs are submitted, from {ids[0]} to {ids[-1]}")
 
 
-async def _form(request: Request, session: Session, text: str, mistakes: Sequence[Mistake], status: int) -> Response:
+async def _form(
+    request: Request, session: BrowserSession, text: str, mistakes: Sequence[Mistake], status: int
+) -> Response:
     caller = await session.viewer.caller()
     may = role_of(caller.role).rank >= Role.USER.rank
     key = calls.submit([]).headers["Idempotency-Key"]

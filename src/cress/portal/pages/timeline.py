@@ -11,10 +11,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cress.client import calls
-from cress.portal.drawings import ROW, Bar, Label, Scale, Timeline
-from cress.portal.nodes_view import all_nodes
-from cress.portal.pages.nodes import FRESH
-from cress.portal.sessions import Session
+from cress.portal.drawings import ROW, Bar, Label, TimelineDrawing, TimeScale
+from cress.portal.nodes_view import FRESH, all_nodes
+from cress.portal.sessions import BrowserSession
 from cress.portal.texts import segment
 from cress.portal.web import page, signed_in
 from cress.protocol.cluster_views import NodeView
@@ -32,9 +31,9 @@ def drawn(
     nodes: Sequence[NodeView],
     jobs: Mapping[int, JobView],
     reservations: Sequence[ReservationView],
-    scale: Scale,
+    scale: TimeScale,
     now: float,
-) -> Timeline:
+) -> TimelineDrawing:
     """Return nodes over time: each running task until now, lighter until its expected end, and reservations."""
     bars: list[Bar] = []
     labels: list[Label] = []
@@ -60,7 +59,7 @@ def drawn(
                 bars.append(_bar(scale, now, ends, y + row * ROW, "expected", f"{told}, expected until its end", href))
             rows = max(rows, row + 1)
         y += max(rows, 1) * ROW
-    return Timeline(tuple(bars), tuple(labels), scale.marks(), scale.begin, scale.end, y + 20, scale.x(now))
+    return TimelineDrawing(tuple(bars), tuple(labels), scale.marks(), scale.begin, scale.end, y + 20, scale.x(now))
 
 
 def expected_end(job: JobView | None, begin: float) -> float | None:
@@ -71,22 +70,22 @@ def expected_end(job: JobView | None, begin: float) -> float | None:
     return None if length is None else begin + length
 
 
-def _bar(scale: Scale, begin: float, end: float, y: float, tone: str, text: str, href: str = "") -> Bar:
+def _bar(scale: TimeScale, begin: float, end: float, y: float, tone: str, text: str, href: str = "") -> Bar:
     x = scale.x(begin)
     return Bar(x, max(2.0, round(scale.x(end) - x, 1)), y, tone, text, href)
 
 
 @signed_in
-async def timeline(request: Request, session: Session) -> Response:
+async def timeline(request: Request, session: BrowserSession) -> Response:
     """Show the time line of some nodes."""
     viewer, now, given = session.viewer, time.time(), request.query_params
     span = given.get("span", "1h") if given.get("span", "1h") in SPANS else "1h"
     first = int(given.get("from", "0")) if given.get("from", "0").isdigit() else 0
-    nodes = (await all_nodes(viewer, "", FRESH)).nodes
+    nodes = (await all_nodes(viewer, "")).nodes
     shown = await asyncio.gather(*(viewer.ask(calls.node(node.name), FRESH) for node in nodes[first : first + NODES]))
     running = await viewer.ask(calls.jobs(JobsQuery(limit=1000, state="running")), FRESH)
     reservations = (await viewer.ask(calls.reservations(), FRESH)).reservations
-    scale = Scale(now - SPANS[span] / 5, now + 4 * SPANS[span] / 5)
+    scale = TimeScale(now - SPANS[span] / 5, now + 4 * SPANS[span] / 5)
     jobs = {job.id: job for job in running.jobs}
     return await page(
         request,
@@ -99,6 +98,7 @@ async def timeline(request: Request, session: Session) -> Response:
         size=NODES,
         total=len(nodes),
         about="",
+        pause=3,
     )
 
 
