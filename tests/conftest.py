@@ -54,6 +54,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# `cress up` starts a portal only in the tests that ask for one.
+os.environ["CRESS_NO_PORTAL"] = "1"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Measure every test, and draw the examples of properties from the seed of this source."""

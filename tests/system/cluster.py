@@ -66,7 +66,7 @@ class Cluster:
         self._ports = (0, 0)
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("CRESS_", "NO_COLOR"))
-        } | {"CRESS_DATA": str(self.data)}
+        } | {"CRESS_DATA": str(self.data), "CRESS_NO_PORTAL": "1"}
 
     # --- programs -----------------------------------------------------------------------------------------------------
 

@@ -81,9 +81,14 @@ def read_file(file: str) -> list[JobInFile]:
     """Return the jobs of one file: each document is a job, or a list of jobs."""
     name = STANDARD_INPUT if file == "-" else file
     text = read_text(file, "YAML or JSON", most=MOST_BYTES)
+    return jobs_of_text(text, name, json=Path(file).suffix.lower() == ".json")
+
+
+def jobs_of_text(text: str, name: str, *, json: bool) -> list[JobInFile]:
+    """Return the jobs of a text that is called ``name`` in errors; ``json``: it should be JSON."""
     entries = json_entries(text, name)
     if entries is None:
-        entries = _yaml_entries(text, name, json=Path(file).suffix.lower() == ".json")
+        entries = _yaml_entries(text, name, json=json)
     if not entries:
         raise InputError("it contains no job", hint=HINT, file=name)
     if len(entries) > MAX_JOBS:

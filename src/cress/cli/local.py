@@ -27,8 +27,9 @@ DEFAULT = Defaults(CENTER_SETTINGS)
 PATIENCE = 180.0
 # Most seconds from the stop order to the end of all programs.
 STOP_WITHIN = 9.0
-# Least seconds between two starts of a program that ends by itself.
-RESTART_AFTER = 0.5
+# Least seconds between two starts of a program that ends by itself. A portal that ends earlier than this cannot run.
+RESTART_AFTER, PORTAL_AGAIN_AFTER = 0.5, 10.0
+PORTAL = "portal"
 
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class LocalSetup:
 
     ``resource`` is the resource of each executor; ``""``: its share of this machine. ``racks`` are those of the
     executors in their order, if any. ``center`` are further arguments for the command of the center, ``executor`` those
-    for the command of each executor.
+    for the command of each executor, ``portal`` those for the command of the portal; None: there is no portal.
     """
 
     data: Path
@@ -77,6 +78,7 @@ class LocalSetup:
     racks: Sequence[str] = ()
     center: Sequence[str] = ()
     executor: Sequence[str] = ()
+    portal: Sequence[str] | None = None
 
 
 @dataclass
@@ -116,6 +118,9 @@ class LocalCluster:
             self._spawn(name, self._executor(name))
         self._wait_for_nodes()
         self._forget_earlier()
+        if setup.portal is not None:
+            # It starts last: the cluster does not wait for it.
+            self._spawn(PORTAL, ["portal", "--data", str(setup.data), *setup.portal])
         return self.endpoint
 
     @property
@@ -142,11 +147,23 @@ class LocalCluster:
             if code is None or time.monotonic() - child.since < RESTART_AFTER:
                 continue
             self._children.remove(child)
+            if child.name == PORTAL and time.monotonic() - child.since < PORTAL_AGAIN_AFTER:
+                self._say(f"the portal ended ({_how(code)}); the cluster goes on without it")
+                continue
             self._say(f"{child.name} ended ({_how(code)}); starting it again")
             if child.name == "center":
                 self.endpoint = self._endpoint_of(self._spawn(child.name, self._center()))
             else:
                 self._spawn(child.name, child.command)
+
+    def portal_link(self) -> str | None:
+        """Return a link that opens the portal signed in; None while it does not listen, or if there is none."""
+        portal = next((child for child in self._children if child.name == PORTAL), None)
+        if portal is None or portal.code is not None:
+            return None
+        from cress.cli.portal import new_link
+
+        return new_link(self.setup.data, portal.process.pid)
 
     def read_again(self) -> None:
         """Order the center to read its files again."""

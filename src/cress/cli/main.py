@@ -32,6 +32,7 @@ from cress.cli import (
     logs,
     nodes,
     plan,
+    portal,
     rebalance,
     replay,
     reservations,
@@ -72,7 +73,7 @@ class InOrder(TyperGroup):
     order = (
         "submit plan run apply validate schema jobs job explain why story logs exec resolve cancel hold release scale "
         "resume groups nodes what-if rebalance reserve reservations leases licences status top events usage efficiency "
-        "login logout whoami token secret users audit config slurm up center executor join tls store demo "
+        "login logout whoami token secret users audit config slurm up portal center executor join tls store demo "
         "simulate size replay export".split()
     )  # a verb that is missing here comes last
 
@@ -183,6 +184,7 @@ app.command(epilog=audit.EPILOG)(audit.audit)
 app.add_typer(config.app, name="config")
 app.add_typer(slurm.app, name="slurm")
 app.command(epilog=up.EPILOG)(up.up)
+app.command(epilog=portal.EPILOG)(portal.portal)
 add_programs(app)
 app.command(epilog=join.EPILOG)(join.join)
 app.add_typer(tls.app, name="tls")

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import typer
@@ -32,11 +33,15 @@ Examples:
   cress up --executors 4 --racks r1,r1,r2,r2 --topology racks.yaml --label zone=eu
 
 \b
+The portal shows the cluster in a browser. The printed link opens it signed in, and works once; `cress portal` prints
+another one. --no-portal, or CRESS_NO_PORTAL=1, starts none.
 Ctrl-C or SIGTERM stops everything within 10 s. Tasks get SIGTERM and their grace, and run again with the next
 `cress up` on the same data directory. With --keep-tasks they run on in between.
 Exit codes: 0 stopped as requested, 1 a program failed, 2 bad input, 3 not possible (a cluster runs already, say).
 """
 
+# Libraries of the portal.
+PORTAL_NEEDS = ("starlette", "uvicorn", "jinja2")
 # Seconds between two looks at the children.
 LOOK_EVERY = 0.2
 
@@ -56,6 +61,7 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
             racks=_racks(given["racks"], given["executors"]),
             center=center_arguments(ctx, given),
             executor=given_arguments(EXECUTOR_SETTINGS, UP, ctx, given),
+            portal=portal_arguments(given),
         )
         # All these signals stop the cluster in the same way.
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -67,9 +73,12 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
         try:
             cluster.start()
             _greet(cluster)
+            link = None if setup.portal is not None else ""
             while True:
                 time.sleep(LOOK_EVERY)
                 cluster.check()
+                if link is None and (link := cluster.portal_link()) is not None:
+                    print(f"Portal:      {link}", flush=True)
         except KeyboardInterrupt:
             _say("stopping" if given["keep_tasks"] else "stopping; tasks are being stopped")
         except NotStarted as error:
@@ -78,6 +87,17 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
             raise typer.Exit(error.code) from None
         finally:
             cluster.stop()
+
+
+def portal_arguments(given: Mapping[str, Any]) -> list[str] | None:
+    """Return the arguments of the portal; None: none is started."""
+    if given["no_portal"]:
+        return None
+    missing = [name for name in PORTAL_NEEDS if find_spec(name) is None]
+    if missing:
+        _say(f"no portal: {missing[0]} is not installed (pip install 'cress[portal]')")
+        return None
+    return ["--port", str(given["portal_port"])] if given["portal_port"] else []
 
 
 def center_arguments(ctx: typer.Context, given: Mapping[str, Any]) -> list[str]:

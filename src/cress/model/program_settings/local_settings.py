@@ -29,4 +29,22 @@ LOCAL_SETTINGS = (
         metavar="NAME,…",
         field="",
     ),
+    Setting(
+        name="no-portal",
+        about="Start no portal, the pages of the cluster in a browser.",
+        programs=(UP,),
+        value_type=ValueType.SWITCH,
+        variable="CRESS_NO_PORTAL",
+        field="",
+    ),
+    Setting(
+        name="portal-port",
+        about="Port of the portal; 0: that of the last time, or a free one.",
+        programs=(UP,),
+        value_type=ValueType.NUMBER,
+        default=0,
+        least=0,
+        most=65535,
+        field="",
+    ),
 )

@@ -1,0 +1,175 @@
+"""The list of jobs, and the page of one job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cress.client import calls
+from cress.client.errors import ClientError
+from cress.model.access import Role, role_of
+from cress.model.errors import InputError
+from cress.portal.drawings import timeline_of
+from cress.portal.sessions import BrowserSession
+from cress.portal.web import FormError, back_to, changing, page, signed_in
+from cress.protocol.access_views import CallerView
+from cress.protocol.job_views import JobView, TasksPage
+from cress.protocol.queries import JobsQuery, TasksQuery
+
+# Jobs of one page, tasks of a job's page, members of a family.
+JOBS, TASKS, MEMBERS = 100, 50, 100
+FILTERS = ("state", "group", "user", "name", "type")
+STATES = ("waiting", "running", "succeeded", "failed", "cancelled")
+TYPES = ("batch", "service", "cron", "dag", "database", "lease")
+OVER = frozenset({"succeeded", "failed", "timed out", "out of memory", "lost", "cancelled"})
+
+
+def number_of(text: str, what: str, least: int = 0) -> int:
+    """Return a whole number of an address. Raises InputError."""
+    if not text.isascii() or not text.isdigit() or len(text) > 16 or int(text) < least:
+        raise InputError(f"{text[:40]!r} is not a number", hint="a whole number such as 12", field=what)
+    return int(text)
+
+
+def may_change(caller: CallerView, job: JobView) -> bool:
+    """Return whether the buttons of a job are shown; the center decides anyway."""
+    role = role_of(caller.role)
+    if role.rank < Role.USER.rank:
+        return False
+    return role is Role.ADMIN or job.user == caller.user or job.group in caller.administers
+
+
+@signed_in
+async def jobs(request: Request, session: BrowserSession) -> Response:
+    """Show jobs, newest first."""
+    given = request.query_params
+    chosen = {name: given.get(name, "").strip() for name in FILTERS}
+    # A number in the search box is a job.
+    if chosen["name"].isdigit():
+        return back_to(f"/jobs/{number_of(chosen['name'], 'name')}")
+    before = given.get("before", "")
+    asked = JobsQuery(
+        limit=JOBS,
+        before=number_of(before, "before") if before else None,
+        state=chosen["state"],
+        group=chosen["group"],
+        user=chosen["user"],
+        name=chosen["name"],
+        type=chosen["type"],
+    )
+    found = await session.viewer.ask(calls.jobs(asked))
+    groups = await session.viewer.ask(calls.groups(), fresh=5.0)
+    return await page(
+        request,
+        session,
+        "jobs.html",
+        jobs=found.jobs,
+        next=found.next,
+        problem=found.problem,
+        chosen=chosen,
+        before=before,
+        states=STATES,
+        types=TYPES,
+        groups=[group.name for group in groups.groups if not group.inner],
+        now=time.time(),
+        about="jobs",
+    )
+
+
+@signed_in
+async def job(request: Request, session: BrowserSession) -> Response:
+    """Show one job: facts, reason, time line of its tasks, members of a family."""
+    viewer, id = session.viewer, number_of(request.path_params["id"], "job")
+    caller = await viewer.caller()
+    view = await viewer.ask(calls.job(id, 0.0))
+    tasks, problem = TasksPage(tasks=()), ""
+    state, after = request.query_params.get("tasks", ""), request.query_params.get("after", "")
+    if view.cron is None and view.dag is None:
+        asked = TasksQuery(limit=TASKS, after=number_of(after, "after") if after else None, state=state)
+        tasks = await viewer.ask(calls.tasks(id, asked))
+    members: tuple[JobView, ...] = ()
+    if view.type in {"cron", "dag", "service", "database"}:
+        members = (await viewer.ask(calls.jobs(JobsQuery(limit=MEMBERS, family=id)))).jobs
+    explanation = None
+    if view.reason and view.state not in OVER:
+        try:
+            explanation = await viewer.ask(calls.explanation(id), fresh=5.0)
+        except ClientError as error:
+            problem = str(error)
+    now = time.time()
+    return await page(
+        request,
+        session,
+        "job.html",
+        job=view,
+        tasks=tasks,
+        task_state=state,
+        task_states=STATES,
+        members=members,
+        explanation=explanation,
+        problem=problem,
+        over=view.state in OVER,
+        own=may_change(caller, view),
+        timeline=timeline_of(tasks.tasks, view.submitted, view.ended or now),
+        now=now,
+        about="" if view.type in {"cron", "dag", "service", "database"} else f"job:{id}",
+    )
+
+
+async def _cancel(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
+    await session.viewer.change(calls.cancel(job))
+    return f"job {job} is being cancelled"
+
+
+async def _hold(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
+    await session.viewer.change(calls.hold(job))
+    return f"job {job} is held: none of its waiting tasks starts until it is released"
+
+
+async def _release(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
+    await session.viewer.change(calls.release(job))
+    return f"job {job} is released"
+
+
+async def _scale(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
+    tasks = number_of(form.get("tasks", ""), "tasks")
+    await session.viewer.change(calls.scale(job, tasks))
+    return f"job {job} is scaled to {tasks} tasks"
+
+
+CHANGES: dict[str, Callable[[BrowserSession, int, Mapping[str, str]], Awaitable[str]]] = {
+    "cancel": _cancel,
+    "hold": _hold,
+    "release": _release,
+    "scale": _scale,
+}
+
+
+@changing
+async def change(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
+    """Change a job, then show it."""
+    id = number_of(request.path_params["id"], "job")
+    wanted = CHANGES.get(request.path_params["change"])
+    if wanted is None:
+        raise FormError(f"a job has no change {request.path_params['change'][:40]!r}", 404)
+    return back_to(f"/jobs/{id}", session, await wanted(session, id, form))
+
+
+@changing
+async def resume(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
+    """Submit the steps of a finished dag that did not succeed, and show the new dag."""
+    id = number_of(request.path_params["id"], "job")
+    made = await session.viewer.change(calls.resume(id))
+    return back_to(f"/jobs/{made.jobs[0].id}", session, f"job {id} is resumed as this one")
+
+
+ROUTES = [
+    Route("/jobs", jobs, methods=["GET"]),
+    Route("/jobs/{id}", job, methods=["GET"]),
+    Route("/jobs/{id}/resume", resume, methods=["POST"]),
+    Route("/jobs/{id}/{change}", change, methods=["POST"]),
+]

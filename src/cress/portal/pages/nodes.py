@@ -1,0 +1,119 @@
+"""Nodes: a heat map with a table, and the page of one node."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cress.client import calls
+from cress.model.access import Role, role_of
+from cress.model.errors import InputError
+from cress.model.units import parse_duration
+from cress.portal.dimensions import measured
+from cress.portal.nodes_view import SMALL, STATES, all_nodes, chosen, dimensions_of, share_of
+from cress.portal.sessions import BrowserSession
+from cress.portal.web import FormError, back_to, changing, page, signed_in
+from cress.protocol.access_views import CallerView
+
+# Rows of the table.
+ROWS = 100
+
+
+def may_steer(caller: CallerView) -> bool:
+    """Return whether the buttons of a node are shown; the center decides anyway."""
+    return role_of(caller.role).rank >= Role.OPERATOR.rank
+
+
+@signed_in
+async def nodes(request: Request, session: BrowserSession) -> Response:
+    """Show the nodes: map, filter, table."""
+    given = request.query_params
+    where, state, name = (given.get(key, "").strip() for key in ("where", "state", "name"))
+    problem = ""
+    try:
+        found = await all_nodes(session.viewer, where)
+    except Exception as error:
+        if not where:
+            raise
+        # A mistake in the filter: the page shows it beside the text, and all nodes.
+        problem = str(error)
+        found = await all_nodes(session.viewer, "")
+    dimensions = dimensions_of(found.nodes)
+    by = given.get("by", "")
+    by = by if by in dimensions else (dimensions[0] if dimensions else "cpu")
+    first = int(given.get("from", "0")) if given.get("from", "0").isdigit() else 0
+    shown = chosen(found.nodes, state, name)
+    return await page(
+        request,
+        session,
+        "nodes.html",
+        nodes=[(node, measured(node.capacity, node.used)) for node in shown[first : first + ROWS]],
+        count=len(shown),
+        total=len(found.nodes),
+        notes=found.notes,
+        problem=problem,
+        chosen={"where": where, "state": state, "name": name, "by": by},
+        dimensions=dimensions,
+        states=STATES,
+        first=first,
+        rows=ROWS,
+        map={
+            "names": [node.name for node in shown],
+            "racks": [node.rack for node in shown],
+            "states": [node.state for node in shown],
+            "shares": [None if (value := share_of(node, by)) is None else round(value, 3) for node in shown],
+            "running": [node.running for node in shown],
+        },
+        about="",
+        pause=3 if len(found.nodes) <= SMALL else 10,
+    )
+
+
+@signed_in
+async def node(request: Request, session: BrowserSession) -> Response:
+    """Show one node: its use, tasks, devices, attributes."""
+    caller = await session.viewer.caller()
+    view = await session.viewer.ask(calls.node(request.path_params["name"]))
+    return await page(
+        request,
+        session,
+        "node.html",
+        node=view,
+        measures=measured(view.capacity, view.used),
+        steer=may_steer(caller),
+        now=time.time(),
+        about=f"node:{view.name}",
+    )
+
+
+@changing
+async def change(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
+    """Cordon, uncordon or drain a node, then show it."""
+    name, viewer = request.path_params["name"], session.viewer
+    match request.path_params["change"]:
+        case "cordon":
+            await viewer.change(calls.cordon(name, form.get("reason", "")))
+            told = f"{name} is cordoned: it gets no new tasks; running tasks go on"
+        case "uncordon":
+            await viewer.change(calls.uncordon(name))
+            told = f"{name} may have tasks again"
+        case "drain":
+            try:
+                deadline = parse_duration(form.get("deadline", "") or "10min")
+            except InputError as error:
+                raise error.at(field="deadline") from None
+            await viewer.change(calls.drain(name, deadline / 1e6, form.get("reason", "")))
+            told = f"{name} is draining: it gets no new tasks, and is empty by the deadline"
+        case other:
+            raise FormError(f"a node has no change {other[:40]!r}", 404)
+    return back_to(request.url.path.rpartition("/")[0], session, told)
+
+
+ROUTES = [
+    Route("/nodes", nodes, methods=["GET"]),
+    Route("/nodes/{name}", node, methods=["GET"]),
+    Route("/nodes/{name}/{change}", change, methods=["POST"]),
+]

@@ -1,0 +1,147 @@
+"""The overview: how much is used, what waits and why, what needs a person."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cress.client import calls
+from cress.portal.dimensions import Measured, measured
+from cress.portal.drawings import curve
+from cress.portal.groups_view import GroupRow, rows_of
+from cress.portal.nodes_view import all_nodes
+from cress.portal.sessions import BrowserSession
+from cress.portal.web import page, signed_in
+from cress.protocol.cluster_views import NodeView, StateView
+from cress.protocol.job_views import JobView
+from cress.protocol.queries import JobsQuery
+
+# Waiting jobs whose reasons are counted; the page says so if there are more.
+WAITING = 1000
+# Seconds for which the list of nodes and of waiting jobs is kept.
+FRESH = 3.0
+NUMBERS = re.compile(r"\d[\d,.]*")
+
+
+class Reason(NamedTuple):
+    """A reason of waiting jobs: how many have it, one of them, and its sentence."""
+
+    jobs: int
+    tasks: int
+    first: int
+    text: str
+
+
+class Attention(NamedTuple):
+    """Something that needs a person: what it is, where it is shown, and what would help."""
+
+    what: str
+    help: str
+    href: str = ""
+
+
+def reasons_of(jobs: Iterable[JobView]) -> list[Reason]:
+    """Return the reasons of waiting jobs, the most frequent first; sentences that differ in numbers are one."""
+    count: Counter[str] = Counter()
+    tasks: Counter[str] = Counter()
+    first: dict[str, JobView] = {}
+    for job in jobs:
+        if not job.reason or job.cron is not None:
+            continue  # a cron job waits for its next moment, which is as it should be
+        kind = NUMBERS.sub("N", job.reason)
+        count[kind] += 1
+        tasks[kind] += job.tasks.waiting
+        first.setdefault(kind, job)
+    return [Reason(number, tasks[kind], first[kind].id, first[kind].reason) for kind, number in count.most_common(8)]
+
+
+def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[GroupRow], late: int) -> list[Attention]:
+    """Return what needs a person, the worst first."""
+    found: list[Attention] = []
+    if state.problem:
+        found.append(Attention(f"the center cannot store changes: {state.problem}", "free space on its disk"))
+    if not nodes:
+        found.append(Attention("the cluster has no node", "start an executor: `cress executor`", "/nodes"))
+    for word, remedy in (
+        ("away", "its executor does not answer: look at the machine, or declare it dead"),
+        ("overloaded", "its measured load is too high for new tasks"),
+        ("cordoned", "uncordon it when it may have tasks again"),
+        ("draining", "its tasks end, or are stopped at the deadline"),
+        ("drained", "nothing runs there: work on it, then uncordon it"),
+    ):
+        names = [node.name for node in nodes if node.state == word]
+        if names:
+            listed = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+            found.append(Attention(f"{word}: {listed}", remedy, f"/nodes?state={word}"))
+    unlimited = [node.name for node in nodes if node.unlimited]
+    if unlimited:
+        found.append(Attention(f"limits are not enforced on {', '.join(unlimited[:5])}", "the node's page says which"))
+    found += [
+        Attention(
+            f"group {row.view.name} accepts no new jobs", "`cress groups set NAME Submit=open` opens it", "/groups"
+        )
+        for row in groups
+        if row.view.closed
+    ]
+    if late:
+        found.append(Attention(f"{late:,} deadlines at risk or missed", "look at these jobs", "/jobs?state=waiting"))
+    if state.delay is not None and state.delay.length >= 1:
+        found.append(
+            Attention(f"the center answered nobody for {state.delay.length:.1f} s in the last hour", state.delay.what)
+        )
+    return found
+
+
+def curves_of(samples: Sequence[StateView], measures: Sequence[Measured]) -> dict[str, str]:
+    """Return the curve of each dimension over the samples."""
+    return {
+        one.name: curve([(state.now, _share(state, one.name)) for state in samples if one.name in state.capacity])
+        for one in measures
+    }
+
+
+def _share(state: StateView, name: str) -> float:
+    return next((one.share for one in measured(state.capacity, state.used) if one.name == name), 0.0)
+
+
+@signed_in
+async def overview(request: Request, session: BrowserSession) -> Response:
+    """Show the overview."""
+    viewer = session.viewer
+    state = await viewer.ask(calls.state())
+    groups = rows_of((await viewer.ask(calls.groups())).groups)
+    nodes = (await all_nodes(viewer, "")).nodes
+    waiting = await viewer.ask(calls.jobs(JobsQuery(limit=WAITING, state="waiting")), fresh=FRESH)
+    running = await viewer.ask(calls.jobs(JobsQuery(limit=8, state="running")), fresh=FRESH)
+    ended = await viewer.ask(calls.jobs(JobsQuery(limit=8, state="failed")), fresh=FRESH)
+    late = sum(job.deadline is not None and job.deadline.forecast in LATE for job in (*waiting.jobs, *running.jobs))
+    measures = measured(state.capacity, state.used)
+    return await page(
+        request,
+        session,
+        "overview.html",
+        state=state,
+        measures=measures,
+        curves=curves_of(viewer.samples, measures),
+        groups=groups,
+        reasons=reasons_of(waiting.jobs),
+        counted=len(waiting.jobs),
+        more=waiting.next is not None,
+        running=running.jobs,
+        failed=[job for job in ended.jobs if time.time() - (job.ended or 0) < 86400],
+        troubles=troubles_of(state, nodes, groups, late),
+        now=time.time(),
+        about="",
+        pause=3,
+    )
+
+
+LATE = ("at_risk", "cannot_be_met", "missed")
+ROUTES = [Route("/", overview, methods=["GET"])]

@@ -1,0 +1,100 @@
+// The heat map of nodes on a canvas: 10,000 cells are drawn in some milliseconds.
+"use strict";
+
+(() => {
+  const tip = document.getElementById("map-tip");
+  const canvas = document.getElementById("map");
+  if (!canvas) return;
+  const GAP = 1;
+  let data = null;
+  let size = 0;
+  let across = 0;
+  let at = -1;
+
+  function dark() {
+    const chosen = document.documentElement.dataset.theme;
+    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+
+  // From a quiet to a strong colour, with a lightness that changes steadily, so that it is read without seeing hues.
+  function colour(share) {
+    if (share === null) return dark() ? "#2b352f" : "#e3e8e4";
+    const light = dark() ? 24 + 46 * share : 90 - 56 * share;
+    return `hsl(${150 - 125 * share} ${30 + 45 * share}% ${light}%)`;
+  }
+
+  function layout() {
+    const width = canvas.clientWidth;
+    const count = data.names.length;
+    size = Math.max(5, Math.min(34, Math.floor(Math.sqrt((width * Math.min(420, innerHeight * 0.45)) / Math.max(1, count)))));
+    across = Math.max(1, Math.floor(width / size));
+    const height = Math.ceil(count / across) * size;
+    const scale = devicePixelRatio || 1;
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    canvas.style.height = `${height}px`;
+    return scale;
+  }
+
+  function draw() {
+    const source = document.getElementById("map-data");
+    if (!source) return;
+    data = JSON.parse(source.textContent);
+    const scale = layout();
+    const pen = canvas.getContext("2d");
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    const side = size - GAP;
+    const ink = dark() ? "#e4ebe6" : "#17211b";
+    for (let i = 0; i < data.names.length; i += 1) {
+      const x = (i % across) * size;
+      const y = Math.floor(i / across) * size;
+      const state = data.states[i];
+      pen.fillStyle = colour(state === "away" ? null : data.shares[i]);
+      pen.fillRect(x, y, side, side);
+      if (state === "away") {
+        pen.strokeStyle = dark() ? "#ff9d94" : "#b3261e";
+        pen.beginPath(); pen.moveTo(x, y + side); pen.lineTo(x + side, y); pen.stroke();
+      } else if (state !== "up") {
+        pen.strokeStyle = dark() ? "#f0c468" : "#80530a";
+        pen.lineWidth = Math.min(2, size / 5);
+        pen.strokeRect(x + 1, y + 1, side - 2, side - 2);
+        pen.lineWidth = 1;
+      }
+      if (i === at) { pen.strokeStyle = ink; pen.lineWidth = 2; pen.strokeRect(x, y, side, side); pen.lineWidth = 1; }
+    }
+    const legend = document.getElementById("legend");
+    const small = legend.getContext("2d");
+    for (let x = 0; x < legend.width; x += 1) { small.fillStyle = colour(x / legend.width); small.fillRect(x, 0, 1, 12); }
+    canvas.dataset.drawn = data.names.length;
+  }
+
+  function choose(i) {
+    at = Math.max(0, Math.min(data.names.length - 1, i));
+    const share = data.shares[at];
+    const rack = data.racks[at] ? `, rack ${data.racks[at]}` : "";
+    const told = share === null ? "not known" : `${Math.round(100 * share)} %`;
+    tip.textContent = `${data.names[at]}: ${told}, ${data.states[at]}${rack}, ${data.running[at]} task${data.running[at] === 1 ? "" : "s"}`;
+    draw();
+  }
+
+  function open() { if (at >= 0) location.href = `/nodes/${encodeURIComponent(data.names[at])}`; }
+
+  function under(event) {
+    const box = canvas.getBoundingClientRect();
+    const column = Math.floor((event.clientX - box.left) / size);
+    const i = Math.floor((event.clientY - box.top) / size) * across + column;
+    return column < across && i < data.names.length ? i : -1;
+  }
+
+  canvas.addEventListener("mousemove", (event) => { const i = under(event); if (i >= 0 && i !== at) choose(i); });
+  canvas.addEventListener("click", (event) => { const i = under(event); if (i >= 0) { choose(i); open(); } });
+  canvas.addEventListener("focus", () => { if (at < 0) choose(0); });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across }[event.key];
+    if (step) { event.preventDefault(); choose(at + step); }
+    if (event.key === "Enter") open();
+  });
+  document.addEventListener("refreshed", draw);
+  addEventListener("resize", draw);
+  draw();
+})();

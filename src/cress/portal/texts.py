@@ -1,0 +1,86 @@
+"""Texts and numbers as pages show them; the filters of the templates."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from cress.model.units import rounded_duration
+
+# The class of a state in the style sheet, which gives it a colour; the word itself is always shown too.
+TONES = {
+    "waiting": "wait",
+    "pending": "wait",
+    "starting": "wait",
+    "running": "run",
+    "up": "good",
+    "succeeded": "good",
+    "met": "good",
+    "fine": "good",
+    "at_risk": "wait",
+    "overloaded": "wait",
+    "cordoned": "wait",
+    "draining": "wait",
+    "drained": "wait",
+    "cancelled": "off",
+    "preempted": "off",
+}
+# Words that were not listed are failures, except these, which say nothing yet.
+NEUTRAL = ("", "unknown")
+
+
+def tone(state: str) -> str:
+    """Return the class of a state: wait, run, good, off or bad."""
+    return TONES.get(state, "off" if state in NEUTRAL else "bad")
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration rounded for people, such as ``2h 5min``."""
+    if seconds is None:
+        return ""
+    return rounded_duration(max(0, round(seconds * 1000)) * 1000)
+
+
+def moment(at: float | None) -> Markup:
+    """Return a moment (seconds since the epoch) as UTC; the script shows it in the time zone of the viewer."""
+    if at is None:
+        return Markup("")
+    when = datetime.fromtimestamp(at, UTC)
+    return Markup('<time datetime="{}" data-at="{}">{} UTC</time>').format(
+        when.isoformat(timespec="seconds"), f"{at:.3f}", when.strftime("%Y-%m-%d %H:%M:%S")
+    )
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 job`` or ``12,000 jobs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def amounts(resources: Mapping[str, str]) -> str:
+    """Return resources on one line: ``cpu 2, memory 4G``."""
+    return ", ".join(f"{name} {amount}" for name, amount in resources.items())
+
+
+def segment(text: str) -> str:
+    """Return a text as one segment of a path."""
+    return quote(text, safe="")
+
+
+def share(used: float, capacity: float) -> float:
+    """Return used / capacity as a number from 0 to 1; 0 without capacity."""
+    return min(1.0, max(0.0, used / capacity)) if capacity > 0 else 0.0
+
+
+FILTERS = {
+    "tone": tone,
+    "duration": duration,
+    "moment": moment,
+    "count": count,
+    "amounts": amounts,
+    "segment": segment,
+    "command": shlex.join,
+}

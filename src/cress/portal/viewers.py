@@ -1,0 +1,178 @@
+"""Viewers: one for each credential at the center, shared by all pages of its user.
+
+A viewer asks the center with the credential of its user. So the portal can show and change only what the user may.
+Twenty open pages of one user ask the center once: answers are kept for a moment, and one stream of events serves all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from cress.client import calls
+from cress.client.aio.http import AsyncHttp
+from cress.client.calls import PreparedCall
+from cress.client.errors import ClientError, Unauthorized
+from cress.protocol.access_views import CallerView
+from cress.protocol.cluster_views import EventView, StateView
+
+# Seconds for which an answer of the center is shown again, by default.
+FRESH = 1.0
+# Most answers that are kept for one viewer, and most events.
+MOST_KEPT, MOST_EVENTS = 200, 500
+# The first part of the keys of answers that are large: events do not make them old, only time does.
+LARGE = "large"
+# Seconds between two tries to reach a center that is away, and between two samples of the state.
+RETRY, SAMPLE = 1.0, 5.0
+# Samples that are kept: half an hour.
+MOST_SAMPLES = 360
+
+_T = TypeVar("_T")
+
+
+class PageFeed:
+    """The events that one open page waits for: whether something changed, and whether the center is there."""
+
+    def __init__(self, wanted: Callable[[EventView], bool]) -> None:
+        self._wanted = wanted
+        self._changed = asyncio.Event()
+        self.away = ""
+
+    def tell(self, event: EventView | None) -> None:
+        """Note an event, or with None a change of the connection to the center."""
+        if event is None or self._wanted(event):
+            self._changed.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Return whether something changed within ``seconds``."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return False
+        self._changed.clear()
+        return True
+
+
+class Viewer:
+    """One user at the center. ``close`` it after the last page."""
+
+    def __init__(self, client: AsyncHttp) -> None:
+        self.client = client
+        self.events: deque[EventView] = deque(maxlen=MOST_EVENTS)
+        self.samples: deque[StateView] = deque(maxlen=MOST_SAMPLES)
+        # Why the center cannot be reached; empty while it can.
+        self.away = ""
+        self._answers: dict[tuple[str, str], tuple[float, asyncio.Future[Any]]] = {}
+        self._feeds: set[PageFeed] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last: int | None = None
+
+    async def ask(self, call: PreparedCall[_T], fresh: float = FRESH) -> _T:
+        """Return the answer to a call that changes nothing; one that is younger than ``fresh`` seconds is kept."""
+        return await self.keep((call.path, repr(sorted(call.query.items()))), lambda: self.client.ask(call), fresh)
+
+    async def keep(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float) -> _T:
+        """Return what ``make`` returned less than ``fresh`` seconds ago, or make it anew, once for all who wait."""
+        now = time.monotonic()
+        found = self._answers.get(key)
+        if found is not None and now - found[0] < fresh and not _failed(found[1]):
+            answer: _T = await asyncio.shield(found[1])
+            return answer
+        if len(self._answers) >= MOST_KEPT:
+            self._answers = {kept: entry for kept, entry in self._answers.items() if now - entry[0] < FRESH}
+        future = asyncio.ensure_future(make())
+        self._answers[key] = (now, future)
+        return await asyncio.shield(future)
+
+    async def change(self, call: PreparedCall[_T]) -> _T:
+        """Return the answer to a call that changes something; kept answers are forgotten."""
+        try:
+            return await self.client.ask(call)
+        finally:
+            self.forget()
+
+    def forget(self, *, large: bool = True) -> None:
+        """Forget the kept answers; without ``large`` only those that are made anew at small cost."""
+        self._answers = {key: kept for key, kept in self._answers.items() if key[0] == LARGE and not large}
+
+    async def caller(self) -> CallerView:
+        """Return the user as the center knows it."""
+        return await self.ask(calls.whoami(), fresh=5.0)
+
+    @asynccontextmanager
+    async def feed(self, wanted: Callable[[EventView], bool]) -> AsyncIterator[PageFeed]:
+        """Yield a feed of the events that are ``wanted``; the stream of events runs while there is a feed."""
+        feed = PageFeed(wanted)
+        self._feeds.add(feed)
+        if not self._tasks:
+            self._tasks = {asyncio.create_task(self._follow()), asyncio.create_task(self._sample())}
+        try:
+            yield feed
+        finally:
+            self._feeds.discard(feed)
+            if not self._feeds:
+                self._stop()
+
+    async def recent_events(self) -> list[EventView]:
+        """Return the latest events, newest first."""
+        if not self.events:
+            async for event in self.client.events(after=0, follow=False):
+                self.events.append(event)
+        return [*reversed(self.events)]
+
+    async def close(self) -> None:
+        """Close the connections to the center."""
+        self._stop()
+        await self.client.close()
+
+    def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = set()
+
+    async def _follow(self) -> None:
+        """Read the center's events for all feeds, for ever; a center that is away is asked again and again."""
+        while True:
+            try:
+                await self.client.health()
+                if self.away:
+                    self.away = ""
+                    self.forget()
+                    self._tell(None)
+                async for event in self.client.events(after=self._last):
+                    self._last = event.number
+                    if self.events and event.number > self.events[-1].number:
+                        self.events.append(event)
+                    self.forget(large=False)
+                    self._tell(event)
+            except Unauthorized:
+                self.away = "the center no longer accepts your sign-in; sign in again"
+                self._tell(None)
+            except ClientError as error:
+                if not self.away:
+                    self.away = str(error)
+                    self._tell(None)
+            await asyncio.sleep(RETRY)
+
+    async def _sample(self) -> None:
+        """Keep samples of the state for the curves, while a page is open."""
+        while True:
+            try:
+                state = await self.ask(calls.state())
+                if not self.samples or state.now > self.samples[-1].now:
+                    self.samples.append(state)
+            except ClientError:
+                pass  # the feed tells that the center is away
+            await asyncio.sleep(SAMPLE)
+
+    def _tell(self, event: EventView | None) -> None:
+        for feed in self._feeds:
+            feed.tell(event)
+
+
+def _failed(future: asyncio.Future[Any]) -> bool:
+    return future.done() and (future.cancelled() or future.exception() is not None)

@@ -1,0 +1,159 @@
+"""The portal in a real browser: submit, watch, log, explain, cancel; a user who may not; a center that is killed."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.portal.running import PATIENCE, Portal, opened
+from tests.system.cluster import Cluster
+
+LOOP = """\
+name: looper
+command: [sh, -c, 'i=0; while true; do i=$((i+1)); echo step $i; sleep 0.2; done']
+resource: <1, 64M>
+"""
+WRONG = "name: wrong\ncommand: echo hello\ntaks: 3\n"
+PAGES = ("/", "/jobs", "/nodes", "/nodes/n1", "/groups", "/events", "/timeline", "/submit")
+SIZES = ((1280, 800), (768, 1024), (390, 844))
+expect.set_options(timeout=PATIENCE)
+
+
+def write(page: Page, text: str) -> None:
+    page.fill("#text", text)
+
+
+def test_a_job_is_submitted_watched_and_cancelled(browser: Browser, portal: Portal) -> None:
+    with opened(browser, portal) as page:
+        page.goto(f"{portal.url}/submit")
+        write(page, WRONG)
+        expect(page.locator("#verdict")).to_contain_text("line 3")
+        expect(page.locator("#verdict")).to_contain_text("taks")
+        write(page, LOOP)
+        expect(page.locator("#verdict")).to_contain_text("looper can be submitted")
+        page.get_by_role("button", name="Submit").click()
+        expect(page.locator(".told")).to_contain_text("is submitted")
+        # The page changes by itself when the task starts.
+        expect(page.locator("h1 .badge")).to_have_text("running")
+        page.get_by_role("link", name="log of task 0").click()
+        expect(page.locator("#log")).to_contain_text("step 3")
+        page.get_by_role("link", name="looper").click()
+        page.get_by_role("button", name="Cancel job").click()
+        expect(page.locator(".told")).to_contain_text("is being cancelled")
+        expect(page.locator("h1 .badge")).to_have_text("cancelled")
+
+
+def test_a_center_that_is_killed_and_comes_back_is_told_on_the_open_page(
+    browser: Browser, portal: Portal, cluster: Cluster
+) -> None:
+    with opened(browser, portal) as page:
+        page.goto(f"{portal.url}/jobs")
+        expect(page.locator("body[data-following]")).to_be_attached()
+        cluster.kill_center()
+        expect(page.locator("#away")).to_contain_text("The center cannot be reached")
+        # What was known stays on the page.
+        expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+        cluster.start_center()
+        expect(page.locator("#away")).to_be_hidden()
+        with cluster.client() as client:
+            client.submit([{"name": "after-the-crash", "command": "true"}])
+        expect(page.get_by_role("link", name="after-the-crash")).to_be_visible()
+
+
+@pytest.mark.long
+def test_a_waiting_job_is_explained_in_full(browser: Browser, portal: Portal, cluster: Cluster) -> None:
+    with cluster.client() as client:
+        client.submit([{"name": "first", "command": "sleep 60", "resource": "<2, 1G>", "time_limit": "5min"}])
+        job = client.submit([{"name": "second", "command": "true", "resource": "<2, 1G>"}]).jobs[0].id
+        with opened(browser, portal) as page:
+            page.goto(f"{portal.url}/jobs/{job}")
+            why = page.get_by_role("region", name="Why it waits")
+            expect(why).to_contain_text("Expected start")
+            expect(why).to_contain_text("It would start now")
+            # What was opened stays open when the page changes.
+            page.get_by_text("Nearest nodes").click()
+            page.get_by_role("button", name="Hold").click()
+            expect(page.locator("h1")).to_contain_text("held")
+            page.get_by_role("button", name="Release").click()
+            expect(page.get_by_role("button", name="Hold")).to_be_visible()
+        for found in client.jobs(state="running").jobs:
+            client.cancel(found.id)
+        client.cancel(job)
+
+
+@pytest.mark.long
+def test_a_viewer_may_look_and_not_change(browser: Browser, portal: Portal, cluster: Cluster) -> None:
+    made = cluster.cress("token", "create", "look", "--role", "viewer")
+    token = next(word for word in made.stdout.split() if word.startswith("cress_"))
+    with cluster.client() as client:
+        job = client.submit([{"name": "of-the-owner", "command": "sleep 60"}]).jobs[0].id
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"{portal.url}/jobs/{job}")
+        page.get_by_label("Token").fill("cress_wrong_token")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.locator("h1")).to_contain_text("of-the-owner")
+        expect(page.get_by_role("button", name="Cancel job")).to_have_count(0)
+        page.goto(f"{portal.url}/submit")
+        expect(page.get_by_role("button", name="Submit")).to_be_disabled()
+        # Whoever sends the form all the same is refused by the center.
+        csrf = page.locator("body").get_attribute("data-csrf")
+        answer = page.request.post(
+            f"{portal.url}/jobs/{job}/cancel", form={"csrf": csrf or ""}, headers={"Origin": portal.url}
+        )
+        assert answer.status in (403, 409), answer.status
+        assert client.job(job).state != "cancelled"
+        page.get_by_role("button", name="Sign out").click()
+        page.goto(f"{portal.url}/jobs")
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        context.close()
+        client.cancel(job)
+
+
+@pytest.mark.long
+def test_a_node_is_drained_and_comes_back(browser: Browser, portal: Portal) -> None:
+    with opened(browser, portal) as page:
+        page.goto(f"{portal.url}/nodes")
+        page.locator("#map").focus()
+        expect(page.locator("#map-tip")).to_contain_text("n1")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/nodes/n1")
+        page.get_by_role("button", name="Drain").click()
+        expect(page.locator("h1 .badge")).to_have_text("drained")
+        page.goto(f"{portal.url}/")
+        expect(page.get_by_role("region", name="Needs a person")).to_contain_text("drained: n1")
+        page.goto(f"{portal.url}/nodes/n1")
+        page.get_by_role("button", name="Uncordon").click()
+        expect(page.locator("h1 .badge")).to_have_text("up")
+        page.goto(f"{portal.url}/nodes?where=Memory+%3E%3E+8G")
+        expect(page.get_by_role("alert")).to_be_visible()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_violation_of_accessibility_and_no_page_is_too_wide(
+    browser: Browser, portal: Portal, cluster: Cluster, scheme: str
+) -> None:
+    with cluster.client() as client:
+        job = client.submit([{"name": "shown", "command": "echo shown", "tasks": 3}]).jobs[0].id
+        client.job(job, wait=30)
+    axe = Axe()
+    found: list[str] = []
+    with opened(browser, portal, color_scheme=scheme, bypass_csp=True) as page:
+        for path in (*PAGES, f"/jobs/{job}", f"/jobs/{job}/log"):
+            for width, height in SIZES:
+                page.set_viewport_size({"width": width, "height": height})
+                page.goto(portal.url + path)
+                answer = axe.run(page).response
+                assert answer["passes"], "axe-core ran"
+                found += [f"{path}: {one['id']}" for one in answer["violations"] if one["impact"] in SERIOUS]
+                if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                    found.append(f"{path}: wider than {width}")
+    assert not found
+
+
+SERIOUS = ("serious", "critical")

@@ -1,0 +1,194 @@
+"""The portal without a browser: who gets in, what other pages may not do, and what answers allow."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cress.portal.dimensions import measured
+from cress.portal.guard import PortalGuard
+from cress.portal.pages.overview import reasons_of
+from cress.portal.sessions import CODE_SECONDS, SESSION_SECONDS, BrowserSessions
+from cress.portal.settings import PortalSettings
+from cress.portal.texts import moment, tone
+from cress.portal.web import environment
+from cress.protocol.job_views import JobView, TaskCounts
+from tests.portal.running import Portal, csrf_of
+from tests.system.cluster import Cluster
+
+SELF = {"Sec-Fetch-Site": "same-origin"}
+
+
+def job(id: int, reason: str, waiting: int = 1) -> JobView:
+    return JobView(
+        id=id,
+        name="",
+        group="a",
+        user="u",
+        type="batch",
+        state="waiting",
+        tasks=TaskCounts(total=waiting, waiting=waiting),
+        priority=0,
+        gang=False,
+        resource={},
+        time_limit=None,
+        submitted=0.0,
+        reason=reason,
+    )
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_link_works_once(portal: Portal) -> None:
+    link = portal.new_link()
+    with httpx.Client(trust_env=False) as first, httpx.Client(trust_env=False) as second:
+        answer = first.get(link)
+        assert answer.status_code == 200
+        cookie = answer.headers["set-cookie"]
+        assert all(word in cookie for word in ("HttpOnly", "SameSite=strict"))
+        assert first.get(f"{portal.url}/jobs").status_code == 200
+        assert second.get(link).status_code == 401
+        assert second.get(f"{portal.url}/jobs").status_code == 401
+
+
+def test_the_secret_for_links_is_for_the_owner_alone(portal: Portal, cluster: Cluster) -> None:
+    assert stat.S_IMODE((cluster.data / "portal.json").stat().st_mode) == 0o600
+    answer = httpx.post(f"{portal.url}/codes", headers={"X-Portal-Secret": "guessed"}, trust_env=False)
+    assert answer.status_code == 403
+
+
+def test_codes_and_sessions_end_with_time(tmp_path: Path) -> None:
+    now = [0.0]
+    sessions = BrowserSessions(PortalSettings(folder=tmp_path, read_jobs=lambda _: ()), lambda: now[0])
+    code = sessions.new_code()
+    now[0] = CODE_SECONDS
+    assert sessions.enter(code) is None
+    sessions._own = object()  # type: ignore[assignment]
+    session = sessions.enter(sessions.new_code())
+    assert session is not None
+    now[0] += SESSION_SECONDS - 1
+    assert sessions.find(session.id) is session
+    now[0] += SESSION_SECONDS + 1
+    assert sessions.find(session.id) is None
+
+
+# --- other pages and hosts -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        (SELF, 403),  # without the secret of the session
+    ],
+)
+def test_a_change_from_elsewhere_is_refused(owner: httpx.Client, headers: dict[str, str], status: int) -> None:
+    answer = owner.post("/jobs/1/cancel", headers=headers, data={"csrf": "guessed"})
+    assert answer.status_code == status, answer.text
+
+
+def test_answers_allow_only_the_portal_itself(owner: httpx.Client) -> None:
+    answer = owner.get("/jobs")
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert answer.headers["cache-control"] == "no-store"
+    # Nothing in the page would need more than the policy allows.
+    assert not re.search(r"\sstyle=|\son[a-z]+=|<style|<script(?! src| type=\"application/json)", answer.text)
+    for address in re.findall(r'(?:src|href)="(/static/[^"]+)"', answer.text):
+        kept = owner.get(address)
+        assert kept.status_code == 200
+        assert "immutable" in kept.headers["cache-control"]
+
+
+def test_no_template_names_another_host() -> None:
+    folder = Path(environment().loader.searchpath[0])  # type: ignore[union-attr]
+    for path in [*folder.iterdir(), *(folder.parent / "static").glob("*.[jc]s*")]:
+        if "min" not in path.name:
+            assert not re.search(r"https?://(?!www\.w3\.org)", path.read_text()), path.name
+
+
+# --- changes and errors ----------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_checked_submitted_and_cancelled(owner: httpx.Client, cluster: Cluster) -> None:
+    with cluster.client() as center:
+        secret = {"csrf": csrf_of(owner)}
+        bad = owner.post("/submit/check", data=secret | {"text": "- command: [a\n"}).json()
+        assert not bad["good"]
+        assert bad["mistakes"][0]["line"] == 2
+        bad = owner.post("/submit/check", data=secret | {"text": "command: x\ntasks: many\n"}).json()
+        assert [(one["line"], one["field"]) for one in bad["mistakes"]] == [(2, "tasks")]
+        before = center.state().jobs_waiting
+        good = owner.post("/submit/check", data=secret | {"text": "command: sleep 60\nresource: <2, 1G>\n"})
+        assert good.json()["good"]
+        assert center.state().jobs_waiting == before
+        form = secret | {"text": "name: twice\ncommand: sleep 60\n", "key": "one-click"}
+        first, second = (owner.post("/submit", data=form).headers["location"] for _ in range(2))
+        assert first == second
+        number = int(first.rpartition("/")[2])
+        assert owner.post(f"{first}/cancel", data=secret).status_code == 303
+        assert center.job(number, wait=30).state == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/jobs/999999", 404, "999999"),
+        ("/jobs/x", 422, "is not a number"),
+        ("/jobs?before=x", 422, "is not a number"),
+        ("/jobs?state=odd", 422, "odd"),
+        ("/nodes/nowhere", 404, "nowhere"),
+        ("/jobs/999999/log?task=x", 404, "999999"),
+    ],
+)
+def test_errors_are_pages_that_say_what_is_wrong(owner: httpx.Client, path: str, status: int, says: str) -> None:
+    answer = owner.get(path)
+    assert (answer.status_code, says in answer.text) == (status, True), answer.text
+
+
+def test_every_page_escapes_what_users_wrote(owner: httpx.Client, cluster: Cluster) -> None:
+    hostile = "<script>alert(1)</script>"
+    with cluster.client() as center:
+        id = center.submit([{"command": ["echo", hostile], "environment": {"NOTE": hostile}}]).jobs[0].id
+        for path in (f"/jobs/{id}", f"/jobs?name={hostile}", f"/nodes?name={hostile}", f"/events?node={hostile}"):
+            assert hostile not in owner.get(path).text, path
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+def test_reasons_that_differ_in_numbers_are_one() -> None:
+    found = reasons_of(
+        [job(1, "of 3 nodes 2 lack cpu"), job(2, "of 3 nodes 1 lack cpu", 9), job(3, "held"), job(4, "")]
+    )
+    assert [(one.jobs, one.tasks, one.first) for one in found] == [(2, 10, 1), (1, 1, 3)]
+
+
+def test_amounts_of_large_clusters_are_shares() -> None:
+    found = measured({"memory": "2500T", "gpu": "0"}, {"memory": "625T"})
+    assert [(one.name, one.share) for one in found] == [("memory", 0.25), ("gpu", 0.0)]
+
+
+def test_every_moment_is_a_time_that_the_script_shows_in_the_zone_of_the_viewer() -> None:
+    assert moment(0.0) == '<time datetime="1970-01-01T00:00:00+00:00" data-at="0.000">1970-01-01 00:00:00 UTC</time>'
+    assert moment(None) == ""
+
+
+def test_an_unknown_state_is_shown_as_a_failure() -> None:
+    assert [tone(word) for word in ("running", "timed out", "lost", "away")] == ["run", "bad", "bad", "bad"]
+
+
+def test_a_host_is_a_name_without_its_port() -> None:
+    guard = PortalGuard(lambda *_: None, ["127.0.0.1"])  # type: ignore[arg-type]
+    assert guard._refusal("GET", {"host": "127.0.0.1:80"}) == ""
+    assert guard._refusal("GET", {"host": "127.0.0.1.evil.example"})
+    assert guard._refusal("GET", {})
