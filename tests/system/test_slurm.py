@@ -109,6 +109,27 @@ def test_srun_outside_a_job_passes_input_and_codes_on(slurm: Slurm) -> None:
     assert "task 1: Exited with exit code 1" in done.stderr
 
 
+def test_a_shell_with_a_terminal(slurm: Slurm) -> None:
+    import pty
+
+    mine, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [slurm.commands / "srun", "--pty", "sh", "-c", "tty -s && stty size && echo $SLURM_PROCID"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        env=slurm.environment,
+        cwd=slurm.folder,
+    )
+    os.close(theirs)
+    with process:
+        assert process.stderr is not None
+        errors = process.stderr.read()
+        assert process.wait(60) == 0, errors
+    assert os.read(mine, 1000).split()[-1:] == [b"0"]
+    os.close(mine)
+
+
 def test_the_queue_holds_and_cancels(slurm: Slurm) -> None:
     job = slurm.run("sbatch", "--parsable", "-H", "-J", "held", "--wrap", "sleep 600").stdout.strip()
     queue = slurm.run("squeue", "-h", "-j", job, "-o", "%i|%j|%t|%r")

@@ -75,7 +75,7 @@ def execute(
                 id, command, index, environment=environment, terminal=size and (size.lines, size.columns)
             )
             with running:
-                code = _attend(running, terminal=terminal)
+                code = attend(running, terminal=terminal)
     raise typer.Exit(code)
 
 
@@ -116,7 +116,7 @@ def _variables(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _attend(running: Command, *, terminal: bool) -> int:
+def attend(running: Command, *, terminal: bool) -> int:
     """Pass input and output on until the command has ended; return its exit code."""
     from cress.client import Broken, Unavailable
 

@@ -56,6 +56,7 @@ def _show(words: Sequence[str], one_line: bool) -> int:
     if "=" in what:
         what, _, first = words[0].partition("=")
         what, names = what.lower().removesuffix("id").removesuffix("name"), [first, *names]
+    what = {"jobid": "job", "nodename": "node", "partitionname": "partition"}.get(what, what)
     if what in ("hostnames", "hostname"):
         print("\n".join(expanded(names[0] if names else os.environ.get("SLURM_JOB_NODELIST", ""))))
         return 0

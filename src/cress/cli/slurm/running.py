@@ -54,6 +54,8 @@ class RunningStep:
 def run_step(step: RunningStep, commands: Sequence[list[str]]) -> int:
     """Run the ranks until all have ended; return the highest exit code."""
     only = step.ranks[0] if len(step.ranks) == 1 else None
+    if step.terminal and only is not None and only.place.task != step.here and sys.stdin.isatty():
+        return _at_terminal(step, only, commands[0])
     runners: list[_Process | _Elsewhere] = []
     client = center() if any(rank.place.task != step.here for rank in step.ranks) else None
     outputs = _Outputs(step)
@@ -80,6 +82,28 @@ def run_step(step: RunningStep, commands: Sequence[list[str]]) -> int:
         outputs.close()
         if client is not None:
             client.close()
+
+
+def _at_terminal(step: RunningStep, rank: StepRank, command: Sequence[str]) -> int:
+    """Run the only rank with this terminal; return its exit code."""
+    from cress.cli.execution import attend
+
+    size = os.get_terminal_size(0)
+    with center() as client:
+        running = client.exec(
+            step.job,
+            ["/bin/sh", "-c", ELSEWHERE, "srun", str(Path.cwd()), *command],
+            rank.place.task,
+            environment={**passed_on(), **_rank_variables(step, rank)},
+            terminal=(size.lines, size.columns),
+        )
+        with running:
+            return attend(running, terminal=True)
+
+
+def passed_on() -> dict[str, str]:
+    """Return the variables of this program that commands on other nodes get."""
+    return {name: value for name, value in os.environ.items() if not _LOCAL.fullmatch(name)}
 
 
 def _report(step: RunningStep, runner: _Process | _Elsewhere) -> int:
@@ -231,16 +255,9 @@ class _Elsewhere:
         self._step = step
         self._outputs = outputs
         self._to_file = bool(step.output), bool(step.error)
-        environment = {name: value for name, value in os.environ.items() if not _LOCAL.fullmatch(name)}
-        environment |= _rank_variables(step, rank)
+        environment = passed_on() | _rank_variables(step, rank)
         shell = ["/bin/sh", "-c", ELSEWHERE, "srun", str(Path.cwd()), *command]
-        terminal = None
-        if step.terminal and rank.rank == 0 and sys.stdout.isatty():
-            size = os.get_terminal_size(1)
-            terminal = size.lines, size.columns
-        self._command: Command = client.exec(
-            step.job, shell, rank.place.task, environment=environment, terminal=terminal
-        )
+        self._command: Command = client.exec(step.job, shell, rank.place.task, environment=environment)
         self._out = outputs.file(rank, step.output) if step.output else None
         self._err = outputs.file(rank, step.error) if step.error else self._out
         self._thread = threading.Thread(target=self._read, daemon=True)
