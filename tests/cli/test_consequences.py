@@ -34,7 +34,7 @@ def found(**more: object) -> ConsequencesView:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consequences.time, "time", lambda: NOW)
+    monkeypatch.setattr("cress.cli.consequences.time.time", lambda: NOW)
     monkeypatch.setattr(consequences, "moment", lambda _: "MOMENT")
 
 

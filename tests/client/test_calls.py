@@ -16,7 +16,7 @@ from cress.client.wire import content_of, query_of
 from cress.protocol.calls import CALLS, job_calls
 from cress.protocol.calls.row import WEBSOCKET, CallRow
 from cress.protocol.lease_views import FreeView, MoveView, PlanView
-from cress.protocol.queries import EfficiencyQuery, JobsQuery, Query, TasksQuery, UsageQuery
+from cress.protocol.queries import JobsQuery, Query, TasksQuery, UsageQuery
 
 MOVE = MoveView(attempt=7, job=1, task=0, name="etl", group="a", node="n1", to="n2", goal="place")
 FREE = FreeView(nodes=0, devices=0, all_nodes=2, all_devices=0)
@@ -65,7 +65,6 @@ QUERIES: dict[str, Query] = {
     "jobs": JobsQuery(),
     "tasks": TasksQuery(after=3),
     "usage": UsageQuery(by="day"),
-    "efficiency": EfficiencyQuery(by="user"),
 }
 # What no function is for: the schema is for editors, a WebSocket is no request.
 WITHOUT = {"/v1/schema", "/v1/jobs/{id}/tasks/{task}/exec"}

@@ -43,7 +43,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="List the jobs; change n
 
 @dataclass(frozen=True, kw_only=True)
 class JobChoice:
-    """What the command line says about jobs: words, and filters that are empty if not given."""
+    """Jobs as the command line names them: words, and filters that are empty if not given."""
 
     words: list[str]
     user: str = ""

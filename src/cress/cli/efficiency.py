@@ -67,11 +67,10 @@ def efficiency(
     with told("efficiency"):
         since = max(0.0, time.time() - duration_of(last, "--last") / 1e6)
         from cress.client import calls
-        from cress.protocol.queries import EfficiencyQuery
 
-        query = EfficiencyQuery(by=by.value, name=name, user=user, group=group, since=since)
+        call = calls.efficiency(by=by.value, name=name, user=user, group=group, since=since)
         with connect(data) as client:
-            page = client.ask(calls.efficiency(query))
+            page = client.ask(call)
         if as_json:
             print_json(page)
             return

@@ -46,6 +46,9 @@ Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
 CLAUSES = (TableColumn("CLAUSE", gives=True), TableColumn("EXCLUDES", right=True), TableColumn("ONLY IT", right=True))
 NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 
+# The page with a row for each reason: what it means, until when, what to do.
+REASONS = "docs/waiting.md#reasons"
+
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).")]
 ENDED = (
     TableColumn("TASK", right=True),
@@ -186,6 +189,7 @@ def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str,
         ("Job", f"{view.id}" + (f" ({clean(view.name)})" if view.name else "") + member),
         ("State", view.state),
         ("Reason", found.reason or view.reason),
+        ("What to do", REASONS if found.reason else ""),
         ("Waits", _waits(view, now) if found.reason else ""),
         ("Expected start", when(found.start, now) if found.reason else ""),
         ("Runs", _runs(view, now) if not found.reason else ""),

@@ -63,7 +63,7 @@ def logs(
 
 @dataclass(frozen=True)
 class LogReading:
-    """What is read: a stream, also its new output (``follow``), the lines that match, the last ``most`` of them."""
+    """The lines to read: a stream, also new output (``follow``), lines that match, the last ``most`` of them."""
 
     stream: str
     follow: bool

@@ -119,9 +119,8 @@ def usage(
 
 def _of_users(group: str, since: float) -> PreparedCall[EfficiencyPage]:
     from cress.client import calls
-    from cress.protocol.queries import EfficiencyQuery
 
-    return calls.efficiency(EfficiencyQuery(by="user", group=group, since=since))
+    return calls.efficiency(by="user", group=group, since=since)
 
 
 def _weights(text: str) -> dict[str, float]:

@@ -299,8 +299,11 @@ def usage(query: UsageQuery) -> PreparedCall[UsagePage]:
     return call_of(cluster_calls.USAGE, query=query)
 
 
-def efficiency(query: EfficiencyQuery) -> PreparedCall[EfficiencyPage]:
-    """Read what finished jobs asked for and used."""
+def efficiency(
+    *, by: str = "name", name: str = "", user: str = "", group: str = "", since: float | None = None
+) -> PreparedCall[EfficiencyPage]:
+    """Read what finished jobs asked for and used, by ``name``, ``user`` or ``group``."""
+    query = EfficiencyQuery(by=by, name=name, user=user, group=group, since=since)
     return call_of(cluster_calls.EFFICIENCY, query=query)
 
 

@@ -82,7 +82,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class GroupExplanation(msgspec.Struct, frozen=True):
-    """Why a group does not get more: what it ``uses`` of its quota, and the reasons, the most general first."""
+    """Reasons why a group does not get more: what it ``uses`` of its quota, and the reasons, the most general first."""
 
     group: str
     uses: str
@@ -90,7 +90,7 @@ class GroupExplanation(msgspec.Struct, frozen=True):
 
 
 class NodeExplanation(msgspec.Struct, frozen=True):
-    """Why a node is empty or not fuller: the number of its tasks, its free amounts by dimension, and the reasons."""
+    """Reasons why a node is empty or not fuller, with the number of its tasks and its free amounts by dimension."""
 
     node: str
     tasks: int

@@ -385,7 +385,7 @@ class ExplanationView(View, frozen=True):
 
 
 class GroupExplanationView(View, frozen=True):
-    """Why a group does not get more: what it ``uses`` of its quota, and the ``reasons``, the most general first."""
+    """Reasons why a group does not get more, the most general first, and what it ``uses`` of its quota."""
 
     group: str
     uses: str
@@ -393,7 +393,7 @@ class GroupExplanationView(View, frozen=True):
 
 
 class NodeExplanationView(View, frozen=True):
-    """Why a node is empty or not fuller: the number of its ``tasks``, what is ``free`` by resource, the ``reasons``."""
+    """Reasons why a node is empty or not fuller, with the number of its ``tasks`` and what is ``free`` by resource."""
 
     node: str
     tasks: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import msgspec
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, seen_job, sees_number

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from cress.center.access.guard import MOST_BODY
 from cress.center.api.bodies import RawWhatIfBody, decoded, decoded_jobs, receive, reply

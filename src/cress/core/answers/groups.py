@@ -1,4 +1,4 @@
-"""Why a group does not get more: its bounds, its cooling-off, its quota, and what its waiting jobs wait for."""
+"""Reasons why a group does not get more: its bounds, its cooling-off, its quota, and what its waiting jobs wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a node is empty, or not fuller: what it is kept for, and why the waiting units are not there."""
+"""Reasons why a node is empty, or not fuller: what it is kept for, and why the waiting units are not there."""
 
 from __future__ import annotations
 

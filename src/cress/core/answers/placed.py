@@ -1,4 +1,4 @@
-"""Why a task runs where it runs: the best nodes for it as they are now, term by term, as if it did not run yet."""
+"""Reasons why a task runs where it runs: the best nodes for it now, term by term, as if it did not run yet."""
 
 from __future__ import annotations
 
