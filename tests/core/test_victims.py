@@ -37,8 +37,13 @@ def _old(random_: random.Random, name: str, *, kinds: bool) -> JobBuilder:
             return old
 
 
-def _crowd(random_: random.Random, *, vectors: bool, preemptive: str, kinds: bool = False) -> World:
-    """A cluster crowded by two groups far above their quotas, and a third one with nothing."""
+def _crowd(seed: int, *, vectors: bool, preemptive: str, kinds: bool = False) -> tuple[World, random.Random]:
+    """A cluster crowded by two groups far above their quotas, and a third one with nothing; and what draws on.
+
+    On a push, the invariants of every fifth crowd are checked after every call, those of the others once it is there:
+    the search is what is tried here.
+    """
+    random_ = random.Random(seed)
 
     def quota(n: int) -> int | str:
         return f"<{n},{2 * n}G>" if vectors else n
@@ -50,6 +55,7 @@ def _crowd(random_: random.Random, *, vectors: bool, preemptive: str, kinds: boo
         group("a", quota(random_.randint(1, 6))).with_options(min_runtime=random_.choice(("0s", "3s"))),
         group("b", mixed), group("new", quota(40)).preemptive(preemptive),
         nodes=nodes(count, cpu=8, memory="16G"), accounting="dominant" if vectors else "cpu",
+        check=usual(seed % 5 == 0, True),
     )  # fmt: skip
     for i in range(random_.randint(count, 6 * count)):
         world.submit(_old(random_, f"j{i}", kinds=kinds)).decide()
@@ -57,7 +63,8 @@ def _crowd(random_: random.Random, *, vectors: bool, preemptive: str, kinds: boo
         if kinds and world.running and random_.random() < 0.2:
             # Leases are used again; gangs and services lose tasks one by one.
             world.end([random_.choice(list(world.running.values()))], Outcome.SUCCEEDED).decide()
-    return world
+    assert world.core.validate() == []
+    return world, random_
 
 
 def _waiting(world: World, random_: random.Random, size: int = 1, name: str = "unit") -> JobEntry:
@@ -89,8 +96,7 @@ def _compare(world: World, unit: JobEntry, excluded: frozenset[int] = frozenset(
 def test_the_search_finds_what_the_plain_one_finds(preemptive: str, vectors: bool, kinds: bool, size: int) -> None:
     came_to: Counter[str] = Counter()
     for seed in SEEDS[: usual(25, 60)]:
-        random_ = random.Random(seed)
-        world = _crowd(random_, vectors=vectors, preemptive=preemptive, kinds=kinds)
+        world, random_ = _crowd(seed, vectors=vectors, preemptive=preemptive, kinds=kinds)
         came_to[_compare(world, _waiting(world, random_, size))] += 1
         # Once more beside what was told to stop, and the claims on what that frees.
         world.decide()
@@ -104,8 +110,7 @@ def test_the_search_finds_what_the_plain_one_finds(preemptive: str, vectors: boo
 def test_the_search_leaves_out_nodes_that_clauses_exclude(size: int) -> None:
     came_to: Counter[str] = Counter()
     for seed in SEEDS[:40]:
-        random_ = random.Random(seed)
-        world = _crowd(random_, vectors=False, preemptive="LowPriorityFirst")
+        world, random_ = _crowd(seed, vectors=False, preemptive="LowPriorityFirst")
         unit = _waiting(world, random_, size)
         count = world.core.cluster.node_count
         places = random_.sample(range(count), random_.randint(1, count - 1))
@@ -163,8 +168,7 @@ def _greedy(world: World, unit: JobEntry, t: int) -> list[tuple[int, int]] | Non
 def test_the_earliest_slot_of_a_gang_is_the_first_time_at_which_all_copies_fit() -> None:
     later = 0
     for seed in SEEDS[: usual(40, 100)]:
-        random_ = random.Random(seed)
-        world = _crowd(random_, vectors=False, preemptive="LowPriorityFirst")
+        world, random_ = _crowd(seed, vectors=False, preemptive="LowPriorityFirst")
         unit = _waiting(world, random_, size=random_.randint(2, 5))
         core = world.core
         # Without bookings: what is kept for other blocked units is not what is looked at here.
