@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -40,7 +42,7 @@ def test_a_center_that_did_not_run_for_a_time_gets_what_ended_meanwhile(zookeepe
     ):
         for center in (first, second):
             for number in (1, 2, 3, 3001):
-                job = eventually(lambda center=center, number=number: _found(center, number))
+                job: Any = eventually(partial(_found, center, number))
                 assert (job["name"], job["state"]) == (f"j{number}", "succeeded")
                 tasks = center.get(f"/v1/jobs/{number}/tasks", stale="ok")["tasks"]
                 assert [each["node"] for each in tasks[0]["attempts"]] == ["n1"]
