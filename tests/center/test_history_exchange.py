@@ -27,8 +27,7 @@ def _worked_alone(data: Path, *jobs: int) -> None:
         for number in jobs:
             job = record(number, name=f"j{number}", group="lab", user="ann", ended=now)
             ran = msgspec.structs.replace(attempt(10 * number, number, 0), placed=now - 60_000_000, ended=now)
-            mark = history.add([(job, None)], [ran], {number: weight_of(ran, job)})
-        write_mark(data / "history.mark", mark)
+            write_mark(data / "history.mark", history.add([(job, None)], [ran], {number: weight_of(ran, job)}))
 
 
 def test_a_center_that_did_not_run_for_a_time_gets_what_ended_meanwhile(zookeeper: Ensemble, tmp_path: Path) -> None:
