@@ -179,6 +179,22 @@ def test_a_new_file_begins_when_the_old_one_is_old(tmp_path: Path) -> None:
     assert [read(path).header.before for path in files(tmp_path / "events")] == [0, 1]
 
 
+def test_a_new_leader_begins_a_file_beside_its_commits(tmp_path: Path) -> None:
+    """The slow part is done by another thread: what is committed meanwhile is in the file, behind the state."""
+    log = EventLog(tmp_path / "events")
+    log.begin_later(7)
+    log.mark()
+    log.append(b"eight")
+    prepared = log.prepare(STATE, DAY)
+    assert files(tmp_path / "events") == [], "no file has its name before it is complete"
+    log.append(b"nine")
+    log.begin(STATE, DAY, prepared)
+    log.append(b"ten")
+    assert log.sync()
+    log.close()
+    assert _all_records(tmp_path) == [(8, b"eight"), (9, b"nine"), (10, b"ten")]
+
+
 def test_a_store_that_went_back_gets_a_file_of_its_own(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events")
     log.open(0, [], lambda: STATE, utc=DAY)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -25,8 +27,7 @@ def _worked_alone(data: Path, *jobs: int) -> None:
         for number in jobs:
             job = record(number, name=f"j{number}", group="lab", user="ann", ended=now)
             ran = msgspec.structs.replace(attempt(10 * number, number, 0), placed=now - 60_000_000, ended=now)
-            mark = history.add([(job, None)], [ran], {number: weight_of(ran, job)})
-        write_mark(data / "history.mark", mark)
+            write_mark(data / "history.mark", history.add([(job, None)], [ran], {number: weight_of(ran, job)}))
 
 
 def test_a_center_that_did_not_run_for_a_time_gets_what_ended_meanwhile(zookeeper: Ensemble, tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_a_center_that_did_not_run_for_a_time_gets_what_ended_meanwhile(zookeepe
     ):
         for center in (first, second):
             for number in (1, 2, 3, 3001):
-                job = eventually(lambda center=center, number=number: _found(center, number))
+                job: Any = eventually(partial(_found, center, number))
                 assert (job["name"], job["state"]) == (f"j{number}", "succeeded")
                 tasks = center.get(f"/v1/jobs/{number}/tasks", stale="ok")["tasks"]
                 assert [each["node"] for each in tasks[0]["attempts"]] == ["n1"]

@@ -59,6 +59,31 @@ def test_a_character_that_databases_refuse_is_replaced(history: History) -> None
     assert history.attempts(7, 0, 0)[0].error == "a\ufffdb"
 
 
+def test_two_histories_are_compared_by_blocks_and_one_gets_what_it_lacks(history: History, tmp_path: Path) -> None:
+    jobs = [record(number, ended=number) for number in (1, 2, 1000, 2500)]
+    attempts = [attempt(10 * job.id, job.id, 0) for job in jobs]
+    ended = [msgspec.structs.replace(each, ended=each.job) for each in attempts]
+    history.add([(job, b"run") for job in jobs], ended, dict.fromkeys((1, 2, 1000, 2500), WEIGHT))
+    with closing(History(f"sqlite:///{tmp_path}/other.db")) as other:
+        other.add([(jobs[1], None), (jobs[3], None)], [ended[1], ended[3]], dict.fromkeys((2, 2500), WEIGHT))
+        blocks = {each.number: each for each in history.blocks(0)}
+        there = {each.number: each for each in other.blocks(0)}
+        assert [number for number in blocks if blocks[number] != there.get(number)] == [0, 1]
+        assert (blocks[0].jobs, blocks[0].attempts, blocks[2]) == (2, 2, there[2])
+        # Older work is not compared, since it may be removed.
+        assert [each.number for each in history.blocks(1000)] == [1, 2]
+        for number in (0, 1):
+            found, some = history.block(number, since=0, after=0, limit=1)
+            other.add(found, some, dict.fromkeys((1, 2, 1000), WEIGHT))
+            rest = history.block(number, since=0, after=some[-1].attempt, limit=9)
+            assert rest[0] == []
+            other.add(*rest, dict.fromkeys((1, 2, 1000), WEIGHT))
+        assert other.blocks(0) == history.blocks(0)
+        used = [each.usage(since=0, until=10**9)[0, "lab"] for each in (other, history)]
+        assert used[0].attempts == used[1].attempts == 4
+        assert used[0].core_seconds == pytest.approx(used[1].core_seconds)
+
+
 def test_jobs_by_filters_newest_first(history: History) -> None:
     jobs = [
         record(1, group="web", submitted=10),
