@@ -105,6 +105,7 @@ VERBS = (
     "config",
     "config check",
     "up",
+    "portal",
     "center",
     "executor",
     "tls",
