@@ -118,6 +118,7 @@ VERBS = (
     "slurm",
     "slurm install",
     "up",
+    "portal",
     "center",
     "executor",
     "tls",

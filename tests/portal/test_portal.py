@@ -91,7 +91,8 @@ def test_codes_and_sessions_end_with_time(tmp_path: Path) -> None:
     ],
 )
 def test_a_change_from_elsewhere_is_refused(owner: httpx.Client, headers: dict[str, str], status: int) -> None:
-    answer = owner.post("/jobs/1/cancel", headers=headers, data={"csrf": "guessed"})
+    secret = "guessed" if headers is SELF else csrf_of(owner)
+    answer = owner.post("/jobs/1/cancel", headers=headers, data={"csrf": secret})
     assert answer.status_code == status, answer.text
 
 

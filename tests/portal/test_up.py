@@ -27,7 +27,9 @@ def home() -> Iterator[Cluster]:
 @pytest.mark.long
 def test_up_prints_a_link_starts_a_killed_portal_again_and_stops_it(home: Cluster) -> None:
     up = home.start(*SMALL, log="up.log")
-    link = wait_until(lambda: re.search(r"Portal: +(http\S+)\n", home.log("up.log")), "the link")[1]
+    found = wait_until(lambda: re.search(r"Portal: +(http\S+)\n", home.log("up.log")), "the link")
+    assert found is not None
+    link = found[1]
     with httpx.Client(trust_env=False) as client:
         assert client.get(link).status_code == 200
         assert "node1" in client.get(link.partition("/enter/")[0] + "/nodes").text
