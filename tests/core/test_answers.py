@@ -163,7 +163,9 @@ def test_every_remedy_is_true_when_it_is_applied(setting: Setting, story: list[O
 def test_the_start_is_that_of_the_end_that_makes_room() -> None:
     world = busy(job("wait").group("a").cpu(3).limit("1h"), job("last").group("a").cpu(4).limit("1h"))
     assert start_of(world, "wait") == ExpectedStart(earliest=HOUR, likely=HOUR, latest=HOUR, because=1)
-    assert start_of(world, "last") == ExpectedStart(earliest=2 * HOUR, likely=2 * HOUR, latest=2 * HOUR, because=3)
+    assert start_of(world, "last") == ExpectedStart(
+        earliest=2 * HOUR, likely=2 * HOUR, latest=2 * HOUR, because=3, behind=1, ahead="a"
+    )
 
 
 def test_estimates_make_an_interval() -> None:
