@@ -288,7 +288,9 @@ def test_a_node_that_is_kept_says_for_whom() -> None:
 def test_the_start_is_that_of_the_end_that_makes_room() -> None:
     world = busy(job("wait").group("a").cpu(3).limit("1h"), job("last").group("a").cpu(4).limit("1h"))
     assert start_of(world, "wait") == ExpectedStart(earliest=HOUR, likely=HOUR, latest=HOUR, because=1)
-    assert start_of(world, "last") == ExpectedStart(earliest=2 * HOUR, likely=2 * HOUR, latest=2 * HOUR, because=3)
+    assert start_of(world, "last") == ExpectedStart(
+        earliest=2 * HOUR, likely=2 * HOUR, latest=2 * HOUR, because=3, behind=1, ahead="a"
+    )
 
 
 def test_estimates_make_an_interval() -> None:

@@ -11,7 +11,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.explaining import estimates
 
 # The most jobs whose starts are foretold, in the order of submission.
-MOST_JOBS = 5_000
+MOST_JOBS = 10_000
 
 
 def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[int, Forecast]:

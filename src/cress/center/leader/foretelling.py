@@ -38,7 +38,9 @@ class Foreteller:
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
-        self._seen: tuple[frozenset[int], int] = (frozenset(), 0)
+        # Of the last forecast: the stamp of the cluster, the number of jobs and the last one; whether a job waited.
+        self._seen = (-1, 0, 0)
+        self._waited = False
         self._since = 0.0
 
     async def run(self) -> None:
@@ -61,24 +63,27 @@ class Foreteller:
     def _is_due(self) -> bool:
         """Return whether jobs wait, and what waits or runs has changed, or the last run is old."""
         core = self._committer.machine.core
-        waiting = frozenset(number for number, job in core.jobs.items() if job.waiting)
-        seen = (waiting, hash(frozenset(core.attempts)))
-        if seen == self._seen and time.monotonic() - self._since < OLD:
+        # Not all jobs are looked at each second: there may be a hundred thousand.
+        seen = (core.cluster.stamp, len(core.jobs), next(reversed(core.jobs), 0))
+        if seen == self._seen and (not self._waited or time.monotonic() - self._since < OLD):
             return False
-        if not waiting and not self._seen[0]:
-            return False
+        waited, self._waited = self._waited, any(job.waiting for job in core.jobs.values())
         self._seen, self._since = seen, time.monotonic()
-        return True
+        return waited or self._waited
 
     async def _foretell(self) -> None:
         committer = self._committer
         machine, starts = committer.machine, committer.expected_starts
         utc = machine.utc
-        if not self._seen[0]:
+        if not self._waited:
             starts.foretold(utc, {}, {}, set())
             return
         # Jobs that start for the first time; what runs in part is no example for the others.
-        fresh = {number for number in self._seen[0] if number in machine.jobs and not machine.jobs[number].started}
+        fresh = {
+            number
+            for number, job in machine.core.jobs.items()
+            if job.waiting and number in machine.jobs and not machine.jobs[number].started
+        }
         # Both are forked from the same state: nothing is awaited in between.
         works = [
             ForkedWork(partial(_foretold, machine, by), committer.settings.data / f"starts-{by.value}.new", "starts")

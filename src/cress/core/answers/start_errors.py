@@ -33,7 +33,7 @@ PRIOR_WEIGHT = 5.0
 # The number of starts from which on something was learned.
 ENOUGH = 20
 # The most forecasts whose starts are waited for; beyond it the oldest are dropped.
-MOST_OPEN = 20_000
+MOST_OPEN = 5_000
 
 
 class Interval(NamedTuple):
