@@ -8,7 +8,8 @@ from itertools import chain
 from cress.core.books import Books
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.gates.gates import Gates
-from cress.core.groups.guarantees import too_dear_on
+from cress.core.gates.rights import takers_for
+from cress.core.groups.guarantees import too_dear_for, too_dear_on
 from cress.core.groups.running_limits import head_of, within
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
@@ -177,7 +178,13 @@ class Offers:
             return beyond_quota
         if self._evictions.taken_back_by(job, current, dear=True) is not None:
             return beyond_quota
-        return too_dear_on(job, self._cluster, to_quota=False) if rights is Rights.OWN else None
+        if rights is Rights.ANY:
+            return None
+        takers = takers_for(self._books, job, 1)
+        if rights is Rights.OWN:
+            takers = [taker for taker in takers if taker.group is job.group]
+        for_takers = too_dear_for(takers, job, self._cluster) if takers else beyond_quota
+        return None if for_takers is None else beyond_quota & for_takers
 
     def _note_owed(self, job: JobEntry, current: Pass) -> None:
         """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cress.core.advance.covering import covering
 from cress.core.books import Books
 from cress.core.charging import charge_of
-from cress.core.groups.guarantees import charge_of_tasks, too_dear_on
+from cress.core.groups.guarantees import charge_of_tasks, too_dear_for
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
 from cress.core.jobs import Attempt, GroupState, JobEntry, WorkloadLease
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
@@ -328,7 +328,7 @@ class _VictimSearch:
         self.loses: Bools = np.zeros(0, np.bool_)
         self.job = job
         # The nodes on which the groups that yield would not yield to the unit, as it is charged too much there.
-        self.dear = None if own or job.group.parent is not None else too_dear_on(job, cluster, to_quota=to_quota)
+        self.dear = None if own else too_dear_for([each.taker for each in yielding], job, cluster)
         self.cluster = cluster
         self.fit = core.fit
         self.relations = core.relations

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from cress.core.charges import MILLION, core_share, dominant_share
+from cress.core.groups.lenders import Taker
 from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry
@@ -179,6 +180,13 @@ def too_dear_on(job: JobEntry, cluster: Cluster, *, to_quota: bool = True) -> Bo
     What a task is charged depends on its node: it is a share of the node, or of its memory. ``None`` if this makes no
     difference, for gangs, and for a quota of several dimensions.
     """
+    return too_dear_for([Taker(job.group, to_quota)], job, cluster)
+
+
+def too_dear_for(takers: Sequence[Taker], job: JobEntry, cluster: Cluster) -> Bools | None:
+    """Return the nodes ``[n]`` on which the next task of a job costs more than on others and which none of ``takers``
+    may take for it; ``None`` as ``too_dear_on``.
+    """
     group = job.group
     if group.vector or job.shape.size > 1 or job.companions:
         return None
@@ -187,12 +195,19 @@ def too_dear_on(job: JobEntry, cluster: Cluster, *, to_quota: bool = True) -> Bo
         return None
     share, request = core_share if by_cpu else dominant_share, job.job.request
     least, most = cluster.least_charge(request, share), cluster.most_charge(request, share)
-    if least == most or group.may_take_of(0, most, to_quota=to_quota):
+    if least == most or not takers:
+        return None
+
+    def may_take(charge: int) -> bool:
+        return any(
+            taker.group.vector or taker.group.may_take_of(0, charge, to_quota=taker.to_quota) for taker in takers
+        )
+
+    if may_take(most):
         return None
     capacities = [spec.capacity for spec in cluster.specs]
     dear = {
-        capacity: (charge := share(request, capacity)) > least and not group.may_take_of(0, charge, to_quota=to_quota)
-        for capacity in set(capacities)
+        capacity: (charge := share(request, capacity)) > least and not may_take(charge) for capacity in set(capacities)
     }
     return np.array([dear[capacity] for capacity in capacities], np.bool_)
 

@@ -9,7 +9,7 @@ from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
 from cress.core.charging import charge_ending_with, charge_of
 from cress.core.gates.rights import is_within_quota, takers_for
-from cress.core.groups.guarantees import charge_of_tasks, most_charge_of, too_dear_on
+from cress.core.groups.guarantees import charge_of_tasks, most_charge_of, too_dear_for
 from cress.core.groups.lenders import Taker
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.passes import Pass
@@ -235,11 +235,11 @@ class Evictions:
         """Return True if a unit has room, but reservations for other units keep it out: without it, it would look for
         victims.
 
-        A unit that waits for an advance reservation does not need its room before that ends. Room on nodes on which it
-        would take its group above quota × B is not owed to it.
+        A unit that waits for an advance reservation does not need its room before that ends. Room on nodes on which
+        none of its groups may take it is not owed to it.
         """
         books = self._books
-        dear = None if owed.group.parent is not None else too_dear_on(owed, self._cluster, to_quota=False)
+        dear = too_dear_for(takers_for(books, owed, 1), owed, self._cluster)
         if dear is not None and not (books.fit.free_copies(owed.shape)[~dear] > 0).any():
             return False
         if books.fit.copies_free(owed.shape) < owed.shape.size:
