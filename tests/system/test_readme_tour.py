@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.cluster import PATIENCE, Cluster, wait_until
+from tests.system.cluster import PATIENCE, Cluster, Program, wait_until
 
 ROOT = Path(__file__).parents[2]
 TOUR = (ROOT / "README.md").read_text().partition("## A quick tour")[2].partition("**Simulate first.**")[0]
@@ -42,7 +42,7 @@ class Tourist:
         program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m cress "$@"\n')
         program.chmod(0o755)
         home.environment["PATH"] = f"{program.parent}:{Path(sys.executable).parent}:{home.environment['PATH']}"
-        self.up: subprocess.Popen[bytes] | None = None
+        self.up: Program | None = None
 
     def start(self, command: str) -> None:
         """Run `cress up`, instead of the one before, on nodes of two cores if it names none."""

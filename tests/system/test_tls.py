@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from cress.center.tls import authority
-from tests.system.cluster import Cluster, wait_until
+from tests.system.cluster import Cluster, Program, wait_until
 
 REFUSED = 3
 
@@ -43,7 +42,7 @@ def bundle(cluster: Cluster, node: str, *arguments: str) -> Path:
     return cluster.folder / f"{node}.tls"
 
 
-def join(cluster: Cluster, node: str, folder: str, host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
+def join(cluster: Cluster, node: str, folder: str, host: str = "127.0.0.1") -> Program:
     """Start an executor of this node with the bundle in this folder."""
     arguments = ["--tls", str(cluster.folder / folder), "--name", node, "--resource", "<1, 1G>"]
     arguments += ["--center", f"wss://{host}:{cluster.port('executor_url')}", "--no-overload", "--no-discovery"]

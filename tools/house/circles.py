@@ -71,6 +71,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "unit_homes",
         "adoption",
         "victims_by_kind",
+        "urgent_cost",
         "preemption",
         "moving",
         "facts",

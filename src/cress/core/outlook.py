@@ -17,7 +17,7 @@ from cress.core.kernels.urgency import urgency
 from cress.core.openings import EndsBy
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.shape import Shape
-from cress.core.preemption import cost_of, worthwhile
+from cress.core.urgent_cost import cost_of, worthwhile
 from cress.model.estimates import RunEstimate
 from cress.model.group import SchedPolicy
 from cress.model.job import Job

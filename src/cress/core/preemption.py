@@ -55,6 +55,7 @@ from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.kinds import spare_by_kind
+from cress.core.urgent_cost import WITHOUT_DEADLINE, cost_of, worthwhile
 from cress.core.victims_by_kind import groups_that_yield_kinds, keep_to_kinds
 from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy, SchedPolicy
@@ -65,8 +66,6 @@ from cress.model.times import NEVER
 _ANY = 2**61
 # Urgency 1.
 _WHOLE = 1_000_000
-# Victims of an urgent unit may lose this many times as much work if they have no deadline to lose.
-_WITHOUT_DEADLINE = 10
 
 
 class Eviction:
@@ -246,24 +245,6 @@ def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) ->
     if lost and len(lost) >= job.group.options.urgency_cost:
         return None
     return None if sum(cost_of(victim, core.now) for victim in found.attempts) > worthwhile(job) else found
-
-
-def cost_of(victim: Attempt, now: int) -> float:
-    """Return the work (µs × millicores) that counts as lost with a victim of an urgent unit.
-
-    Without a deadline it is a tenth of what the victim has done: no deadline is lost with it.
-    """
-    done = (now - victim.start) * max(1, victim.amounts[0])
-    return done if victim.job.deadline < NEVER else done / _WITHOUT_DEADLINE
-
-
-def worthwhile(job: JobEntry) -> float:
-    """Return the most work (µs × millicores) that victims may lose together for an urgent unit of a job."""
-    return (
-        job.group.options.urgency_cost
-        * job.longest
-        * sum(number * max(1, request[0]) for request, number in job.unit_requests())
-    )
 
 
 def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool) -> list[Yielding]:
@@ -471,7 +452,7 @@ class _VictimSearch:
         # Even without a margin, an equally urgent task stays.
         stay |= urgencies >= round(job.urgency(core.now) * _WHOLE)
         # Their common bound on lost work is also a bound for each of them.
-        most = worthwhile(job) * np.where(table[:, R_DEADLINE] < NEVER, 1, _WITHOUT_DEADLINE)
+        most = worthwhile(job) * np.where(table[:, R_DEADLINE] < NEVER, 1, WITHOUT_DEADLINE)
         stay |= (core.now - table[:, R_START]) * np.maximum(1.0, core.cluster.leases[:, AMOUNTS]) > most
         if job.group.options.urgency_cost <= 1:
             stay |= self.loses
