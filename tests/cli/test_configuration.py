@@ -48,7 +48,9 @@ def three_values(key: ConfigKey) -> tuple[Any, str, str, list[Any]]:
     if setting.value_type is ValueType.NUMBER:
         return 1, "2", "3", [1, 2, 3]
     if setting.choices is not None:
-        return "own", "group", "all", [setting.choices("own"), setting.choices("group"), setting.choices("all")]
+        members = list(setting.choices)
+        file, env, flag = members[0], members[1], members[-1]
+        return file.value, env.value, flag.value, [file, env, flag]
     if setting.value_type is ValueType.PATH:
         values: list[Any] = [Path("/file"), Path("/env"), Path("/flag")]
     elif setting.is_table:

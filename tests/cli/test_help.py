@@ -37,6 +37,7 @@ Commands:
   job           Show everything about one job.
   explain       Explain why a job waits, or a group or node has no more.
   why           Tell why a job waits, in three lines.
+  story         Show everything that happened to a job, a node or a group.
   logs          Show the output of the tasks of a job.
   exec          Run a command in a running task.
   resolve       Show where the running tasks of a job are.
@@ -56,7 +57,6 @@ Commands:
   status        Show the cluster in a few lines.
   top           Watch groups, waiting jobs, nodes and events on one screen.
   events        Show events of the cluster.
-  story         Show everything that happened to a job, a node or a group.
   usage         Show the resources that groups used over time.
 """
 VERBS = (
@@ -92,6 +92,8 @@ VERBS = (
     "nodes revert",
     "what-if",
     "explain",
+    "why",
+    "efficiency",
     "rebalance",
     "reserve",
     "reservations",
@@ -186,8 +188,8 @@ def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_its
         (["jobs", "--stat"], "cress jobs: there is no option --stat (did you mean --state?)"),
         (["--frob"], "cress: there is no option --frob (see: cress -h)"),
         (
-            ["logs", "1", "--tail", "5"],
-            "cress logs: there is no option --tail (did you mean `cress logs JOB | tail -n 20`?)",
+            ["logs", "1", "--lines", "5"],
+            "cress logs: there is no option --lines (did you mean --tail?)",
         ),
         (["squeue"], "cress: there is no verb 'squeue' (did you mean jobs?)"),
         (

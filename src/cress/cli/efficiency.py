@@ -63,7 +63,7 @@ def efficiency(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Show what finished jobs asked for and used, and where smaller requests would do."""
+    """Show what finished jobs asked for, and what they used."""
     with told("efficiency"):
         since = max(0.0, time.time() - duration_of(last, "--last") / 1e6)
         from cress.client import calls

@@ -68,7 +68,7 @@ def replay(
         Path | None, typer.Option(metavar="DIR", help="Directory for the results of the simulation. Default: none.")
     ] = None,
 ) -> None:
-    """Decide the log of a center again, and compare with what it did."""
+    """Decide the log of a center again, and compare."""
     with told("replay", "sim"):
         from cress.cli.past_times import log_of, span_of
 

@@ -123,8 +123,6 @@ def option_for(word: str, verb: str, options: Collection[str]) -> str:
     """
     plain = word.lstrip("-")
     meaning = _meaning(plain) or plain
-    if meaning == "tail" and verb == "logs":
-        return "`cress logs JOB | tail -n 20`"
     option = _AS_OPTION.get(meaning, f"--{meaning.replace('_', '-')}")
     if option in options:
         return _EXAMPLES.get(option, option)
