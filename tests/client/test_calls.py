@@ -66,8 +66,8 @@ QUERIES: dict[str, Query] = {
     "tasks": TasksQuery(after=3),
     "usage": UsageQuery(by="day"),
 }
-# What no function is for: the schema is for editors, a WebSocket is no request.
-WITHOUT = {"/v1/schema", "/v1/jobs/{id}/tasks/{task}/exec"}
+# What no function is for: the schema is for editors, a WebSocket is no request, and centers ask each other.
+WITHOUT = {"/v1/schema", "/v1/jobs/{id}/tasks/{task}/exec", "/v1/centers/history"}
 
 
 def made(function: Callable[..., PreparedCall[Any]]) -> PreparedCall[Any]:
