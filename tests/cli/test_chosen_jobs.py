@@ -80,3 +80,13 @@ def test_filters_hold_release_and_cancel(center: Center) -> None:
     assert [center.get(f"/v1/jobs/{number}")["held"] for number in (1, 2, 4)] == [False, True, False]
     done = center.submit(name="short")
     assert cress(center, "cancel", "--name", "sh*").stdout == f"job {done} (short) cancelled\n"
+
+
+def test_jobs_in_a_form_an_order_and_a_span_of_time(center: Center) -> None:
+    words = ["jobs", "--since", "1h", "--sort", "name", "--format", "{name}/{state}", "--name", "load"]
+    assert cress(center, *words).stdout == "load/waiting\n"
+    ids = [line.split()[0] for line in cress(center, "jobs", "--sort", "-id").stdout.splitlines()[1:]]
+    assert ids == sorted(ids, reverse=True)
+    done = cress(center, "jobs", "--until", "1h", "--format", "{id}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert cress(center, "jobs", "--until", "1h").stderr == "no jobs\n"

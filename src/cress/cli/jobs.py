@@ -12,7 +12,9 @@ import typer
 from cress.cli.common import Columns, Data, Json, Wide, connect, duration, print_json, selection_of
 from cress.cli.deadlines import with_deadlines
 from cress.cli.errors import told
+from cress.cli.job_lines import in_order, line_of, parts_of
 from cress.cli.job_names import job_named
+from cress.cli.past_times import span_of
 from cress.cli.tables import Cell, TableColumn, show, state
 from cress.model.records import JobState, canonical_state
 
@@ -26,6 +28,8 @@ Examples:
   cress jobs --state failed --limit 100
   cress jobs --type service
   cress jobs --family nightly    the runs of the cron job nightly
+  cress jobs --since 7d --sort -elapsed
+  cress jobs --format '{id} {name} {elapsed}'
   cress jobs --columns id,user,reason
   cress jobs --all --json | jq '.jobs[].name'
 
@@ -35,7 +39,10 @@ first task started. DEADLINE is the time until the deadline minus the time that 
 deadline will be met, yellow if it is at risk, red if it cannot be met. STARTS is the time until a waiting job is
 expected to start: eight of ten jobs start between the two. --family lists members of services and databases.
 Columns: id, name, type, group, user, state, done, running, age, time, deadline, starts, reason; a narrow terminal
-leaves some out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
+leaves some out.
+Fields of --sort and --format: id, name, group, user, type, state, priority, tasks, waiting, running, succeeded, failed,
+submitted, started, ended, age, elapsed, waited, preempted, reason.
+Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (
@@ -98,6 +105,16 @@ def jobs(
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Most jobs to show. Default: all with --all, else 100.")
     ] = None,
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Only jobs submitted from then on, such as 7d or '2026-11-02 14:30'.")
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Only jobs submitted before.")] = "",
+    sort: Annotated[
+        str, typer.Option(metavar="FIELD", help="Order by a field, such as name; -elapsed: the largest first.")
+    ] = "",
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="A line for each job, such as '{id} {name} {elapsed}'.")
+    ] = "",
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,
@@ -105,19 +122,30 @@ def jobs(
 ) -> None:
     """List jobs, newest first."""
     with told("jobs"):
+        parts = parts_of(form) if form else []
+        first, last = span_of(since, until, "--since")
+        now = time.time()
         with connect(data) as client:
             filters: dict[str, Any] = {"group": group, "user": user, "name": name}
             filters |= {"type": kind.value if kind else "", "family": job_named(client, family) if family else None}
+            filters |= {"since": first / 1e6 if since else None, "until": None if last is None else last / 1e6}
+            every = every or bool((since or until) and not limit)
             if every or state or limit:
                 most = limit or (None if every else MOST_LIVE)
                 page = _pages(client, most, {**filters, "state": state})
             else:
                 page = _live(client, filters)
+        if sort:
+            import msgspec
+
+            page = msgspec.structs.replace(page, jobs=tuple(in_order(page.jobs, sort, now)))
         if as_json:
             print_json(page)
             return
-        now = time.time()
-        if page.jobs:
+        if form:
+            for job in page.jobs:
+                print(line_of(job, parts, now))
+        elif page.jobs:
             selection = selection_of(columns, wide=wide)
             names = selection.names
             show(*table(page.jobs, now, names), selection)

@@ -32,12 +32,12 @@ def log_place(data: Path | None) -> Path:
     return found
 
 
-def span_of(since: str, until: str) -> tuple[int, int | None]:
-    """Return the span of time that ``--from`` and ``--until`` name, in µs since the epoch. Raises InputError."""
-    first = moment_of(since, "--from") if since else 0
+def span_of(since: str, until: str, option: str = "--from") -> tuple[int, int | None]:
+    """Return the span of time that ``option`` and ``--until`` name, in µs since the epoch. Raises InputError."""
+    first = moment_of(since, option) if since else 0
     last = moment_of(until, "--until") if until else None
     if last is not None and last <= first:
-        raise InputError("is not after --from", hint="a later time", field="--until")
+        raise InputError(f"is not after {option}", hint="a later time", field="--until")
     return first, last
 
 
