@@ -5,8 +5,8 @@ Each pool collects its own folders only, and the processors are busy while the o
     python tools/run_tests.py -m 'not long' -k backfill
 
 Everything is handed to both. ``WORKERS`` is the number of processes of the second pool; 0 runs all in one process. The
-first pool has one process for two processors. A long run (``--hypothesis-profile=long``) computes long after the other
-pool has ended, so that its first pool has one for each processor.
+first pool has one process for each processor. They give way to the second pool (``GIVES_WAY``): it is done first, and
+no processor is idle then.
 
 Tests that wait start real programs, and one in thousands fails because others held the processors just then. Up to
 ``AGAIN`` of these that failed run once more, alone, when both pools are done. A test that passes alone is named on the
@@ -24,8 +24,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -41,6 +40,7 @@ COMPUTING = (
     "model",
     "protocol",
     "simulator",
+    "slurm",
     "store",
     "upgrade",
 )
@@ -48,8 +48,8 @@ COMPUTING = (
 NONE_CHOSEN = 5
 FAILED = 1
 AGAIN = 3
-# The argument of a long run.
-PROFILE = "--hypothesis-profile=long"
+# What is added to the nice value of the pool that computes.
+GIVES_WAY = 5
 _BAD = ("failed", "error", "errors")
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
 _LAST = re.compile(r"^(=+ )?.*\b(\d+ (passed|failed|errors?|skipped|deselected)|no tests ran)\b.* in [\d.]+s")
@@ -68,8 +68,9 @@ def main(arguments: list[str]) -> int:
     pools = [
         _Pool(
             "computing",
-            computing_workers(arguments, os.cpu_count() or 1),
+            os.cpu_count() or 1,
             [*arguments, *(f"tests/{name}" for name in COMPUTING)],
+            nice=GIVES_WAY,
         ),
         _Pool("waiting", workers, [*arguments, *(f"tests/{name}" for name in others)]),
     ]
@@ -95,12 +96,6 @@ def main(arguments: list[str]) -> int:
     return max((code for code in codes if code != NONE_CHOSEN), key=abs)
 
 
-def computing_workers(arguments: Sequence[str], processors: int) -> int:
-    """Return the number of processes of the pool that computes."""
-    is_long = PROFILE in arguments or PROFILE in map("=".join, pairwise(arguments))
-    return processors if is_long else max(1, processors // 2)
-
-
 def _has_tests(place: Path) -> bool:
     return place.name.startswith("test_") or (place.is_dir() and any(place.glob("test_*.py")))
 
@@ -117,7 +112,7 @@ def _command(workers: int, arguments: list[str]) -> list[str]:
 class _Pool:
     """One pytest, whose lines are printed as they come; its last line is kept for the sum."""
 
-    def __init__(self, name: str, workers: int, arguments: list[str]) -> None:
+    def __init__(self, name: str, workers: int, arguments: list[str], *, nice: int = 0) -> None:
         self.name = name
         self.counts: Counter[str] = Counter()
         self._cache = ROOT / ".pytest_cache" / name
@@ -131,6 +126,8 @@ class _Pool:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        # Its processes begin later, and inherit this.
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, nice)
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._print, args=(self._process.stdout,))
         self._reader.start()

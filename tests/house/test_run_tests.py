@@ -9,23 +9,6 @@ import pytest
 
 from tests.budget import Budget, Spent
 from tests.longest_first import longest_first
-from tools.run_tests import computing_workers
-
-
-@pytest.mark.parametrize(
-    ("arguments", "processors", "workers"),
-    [
-        (["-m", "not long"], 2, 1),
-        (["-m", "not long"], 8, 4),
-        (["-m", "not long"], 1, 1),
-        (["--hypothesis-profile=long", "--timeout=1200"], 2, 2),
-        (["-k", "backfill", "--hypothesis-profile", "long"], 8, 8),
-        (["--hypothesis-profile=shrink"], 2, 1),
-        (["-k", "long"], 2, 1),
-    ],
-)
-def test_a_long_run_computes_on_all_processors(arguments: list[str], processors: int, workers: int) -> None:
-    assert computing_workers(arguments, processors) == workers
 
 
 @pytest.mark.parametrize(
