@@ -83,7 +83,7 @@ RUN = ("--name", "--group", "--tasks", "--resource", "--time-limit", "--env", "-
         ("--ntasks", "run", RUN, "--tasks"),
         ("--dependency", "run", RUN, "`after` in the job file"),
         ("--chdir", "run", RUN, "--directory"),
-        ("--tail", "logs", ("--follow",), "`cress logs JOB | tail -n 20`"),
+        ("--lines", "logs", ("--follow", "--tail"), "--tail"),
         ("--lines", "jobs", ("--json",), ""),
         ("--output", "jobs", ("--json", "--all"), "--json"),
         ("--watch", "logs", ("--follow",), "--follow"),

@@ -488,6 +488,8 @@ def test_the_examples_fit_together(tmp_path: Path) -> None:
         "default", "games", "mobile", "news", "research",
     }  # fmt: skip
     live = {
+        "slurm_tools",
+        "prometheus",
         "small.conf",
         "sweep.yaml",
         "shop.yaml",

@@ -33,7 +33,10 @@ def configured(core: Scheduler, tables: Tables, fact: Configured | Widened, *, a
         return core
     state = core.export()
     state.options = fact.options
-    return Scheduler.restore(state)
+    changed = Scheduler.restore(state)
+    # As for live options: what was in vain under the old ones is tried again.
+    changed.cluster.loosened += 1
+    return changed
 
 
 def padded(input_: Input, dimensions: Dimensions) -> Input:
