@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 _COMMAND = "from cress.cli.main import main; main()"
+# What multiprocessing says of a program whose exit code is lost.
+_LOST = 255
 
 
 def _context() -> ForkServerContext:
@@ -43,6 +45,8 @@ class _Start:
     environment: Mapping[str, str] | None = None
     folder: Path | None = None
     session: bool = False
+    # Gets the exit code: the server that forks has lost one in ten thousand on a busy machine.
+    code: Path | None = None
 
 
 def _tell_proc(start: _Start) -> None:
@@ -88,7 +92,12 @@ def _be(start: _Start) -> None:
         subprocess.Popen = _ForkedChild  # type: ignore[misc]
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 – as long as the program
     sys.argv = ["-c", *start.arguments]
-    exec(start.program, {"__name__": "__main__"})
+    try:
+        exec(start.program, {"__name__": "__main__"})
+    except SystemExit as end:
+        if start.code is not None:
+            start.code.write_text(str(end.code if isinstance(end.code, int) else int(end.code is not None)))
+        raise
 
 
 class _ForkedChild(subprocess.Popen[Any]):
@@ -207,15 +216,17 @@ def run_cress(
     """
     given = dict(os.environ if environment is None else environment)
     with tempfile.TemporaryDirectory(prefix="cr") as place:
-        read, output, error = (Path(place, name) for name in ("in", "out", "err"))
+        read, output, error, ended = (Path(place, name) for name in ("in", "out", "err", "code"))
         read.write_text(stdin)
         for each in (output, error):
             each.touch()
-        call = _Call(_Start(_COMMAND, [*arguments], error, output, read, given, folder or Path.cwd()))
+        call = _Call(_Start(_COMMAND, [*arguments], error, output, read, given, folder or Path.cwd(), code=ended))
         try:
             code = call.wait(timeout)
         except subprocess.TimeoutExpired:
             call.kill()
             call.wait()
             raise
+        if code == _LOST and ended.exists():
+            code = int(ended.read_text())
         return subprocess.CompletedProcess(["cress", *arguments], code, output.read_text(), error.read_text())
