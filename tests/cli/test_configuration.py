@@ -48,9 +48,8 @@ def three_values(key: ConfigKey) -> tuple[Any, str, str, list[Any]]:
     if setting.value_type is ValueType.NUMBER:
         return 1, "2", "3", [1, 2, 3]
     if setting.choices is not None:
-        members = list(setting.choices)
-        file, env, flag = members[0], members[1], members[-1]
-        return file.value, env.value, flag.value, [file, env, flag]
+        first, second, *_, last = [*setting.choices, *setting.choices]
+        return first.value, second.value, last.value, [first, second, last]
     if setting.value_type is ValueType.PATH:
         values: list[Any] = [Path("/file"), Path("/env"), Path("/flag")]
     elif setting.is_table:
