@@ -48,8 +48,9 @@ def three_values(key: ConfigKey) -> tuple[Any, str, str, list[Any]]:
     if setting.value_type is ValueType.NUMBER:
         return 1, "2", "3", [1, 2, 3]
     if setting.choices is not None:
-        first, second, *_, last = [*setting.choices, *setting.choices]
-        return first.value, second.value, last.value, [first, second, last]
+        members = list(setting.choices)
+        chosen = [members[0], members[1], members[-1]]
+        return chosen[0].value, str(chosen[1].value), str(chosen[2].value), chosen
     if setting.value_type is ValueType.PATH:
         values: list[Any] = [Path("/file"), Path("/env"), Path("/flag")]
     elif setting.is_table:
