@@ -176,8 +176,11 @@ class Place:
             self.core.observe(self.now, [TaskEnded(attempt, Outcome.SUCCEEDED)])
 
     def settle(self) -> None:
-        """Decide until nothing changes; all that is told to stop does."""
-        for _ in range(100):
+        """Decide until nothing changes, not even by itself later; all that is told to stop does.
+
+        A task that has just started keeps its place for its grace: then it is looked at again.
+        """
+        for _ in range(200):
             self.now += 1_000_000
             items = []
             more = True
@@ -190,8 +193,11 @@ class Place:
                     self.running.add(each.attempt)
                 elif isinstance(each, Preempt):
                     self.told.add(each.attempt)
-            if not self.told:
-                return
+            if not items:
+                later = self.core.next_wakeup()
+                if later is None:
+                    return
+                self.now = max(self.now, later - 1_000_000)
             for attempt in sorted(self.told):
                 self.running.discard(attempt)
                 self.core.observe(self.now, [TaskEnded(attempt, Outcome.PREEMPTED, again=True)])
