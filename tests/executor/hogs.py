@@ -77,6 +77,16 @@ def with_word(word: str) -> set[int]:
     return found
 
 
+def sleeping(word: str) -> set[int]:
+    """The living processes that are ``sleep WORD``, and no longer the shell that starts it."""
+    found = set()
+    for number in with_word(word) - {0}:
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{number}/cmdline").read_bytes() == b"sleep\0" + word.encode() + b"\0":
+                found.add(number)
+    return found
+
+
 def _is_locked(path: Path) -> bool:
     with path.open() as file:
         try:

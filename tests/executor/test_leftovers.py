@@ -13,7 +13,7 @@ import pytest
 
 from cress.model.reports import Cause
 from tests.executor.harness import PATIENCE, SupervisorProcess, shell, shut_down, until
-from tests.executor.hogs import HOGS, hogs, with_word
+from tests.executor.hogs import HOGS, hogs, sleeping, with_word
 
 NOBODY = 65534
 
@@ -70,7 +70,7 @@ def test_eleven_kinds_of_hogs_are_gone_when_the_end_of_their_task_is_told(
     root = os.geteuid() == 0 and not isinstance(any_parent, AccountSupervisor)
     # One of another job, which goes on: hogs of running tasks are left alone.
     client.launch(shell("env -i setsid sleep 8TOKEN & exec sleep 1000".replace("TOKEN", token), job=99), 99)
-    other = until(lambda: with_word(f"8{token}"), "the other job's process")
+    other = until(lambda: sleeping(f"8{token}"), "the other job's process")
     commands = hogs(token, root=root)
     for attempt, command in enumerate(commands, 1):
         client.launch(shell(f"{command}\nsleep 0.5; exit 3", job=attempt), attempt)
