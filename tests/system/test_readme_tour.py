@@ -124,7 +124,8 @@ def test_the_tour_runs_from_top_to_bottom(bare: Cluster) -> None:
             # Numbers of jobs, what was done, and heads of tables; places, times and loads are those of another machine.
             for line in re.findall(r"^(?:job \d+ \(|cress ).*", output, re.MULTILINE):
                 assert line in said.splitlines(), (command, said)
-            assert heads(output) <= heads(said), (command, said)
+            # The column is there while something waits whose start is known: sometimes in this second.
+            assert heads(output) <= heads(said.replace(" STARTS", "")), (command, said)
         seen.append(command.split()[1] if command.startswith("cress") else command.split()[0])
     tourist.stop()
     assert {"up", "run", "seq", "groups", "submit", "apply", "scale", "exec", "cancel", "python"} <= set(seen)
