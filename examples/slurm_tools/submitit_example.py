@@ -1,6 +1,7 @@
 """The example of submitit's README, and an array (https://github.com/facebookincubator/submitit)."""
 
 import sys
+import time
 
 import submitit
 
@@ -38,4 +39,8 @@ def fail():
 
 executor.update_parameters(nodes=1, tasks_per_node=1)
 job = executor.submit(fail)
-print("failure", type(job.exception()).__name__, job.state)
+failure = job.exception()
+# The result is there before `sacct` knows of the end; submitit asks it again every minute, unless told to.
+while job.get_info(mode="force").get("State", "RUNNING") == "RUNNING":
+    time.sleep(0.2)
+print("failure", type(failure).__name__, job.state)
