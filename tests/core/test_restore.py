@@ -98,7 +98,7 @@ def test_restored_it_decides_alike_for_hundreds_of_events(seed: int) -> None:
     player.twins = [sent_away(player.core)]
     before = len(player.calls)
     part = 0
-    while sum(len(events) for _, events in player.calls[before:]) < usual(300, 1000):
+    while sum(len(events) for _, events in player.calls[before:]) < usual(200, 1000):
         part += 1
         player.play(seeded_operations(1000 * part + seed, 50, EVERYTHING))
     assert player.twins[0].export() == player.core.export()
