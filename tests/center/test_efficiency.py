@@ -48,6 +48,7 @@ def work(
     [
         (work(cpu=8), "asks for 32G of memory, used 3G at most in 41 runs: 4G would do"),
         (work(peak=0), "asks for 8 cores, used 1.2 on average in 41 runs: 1.5 cores would do"),
+        (work(cores=3, peak=0), "asks for 3 cores, used 1.2 on average in 41 runs: 1.5 cores would do"),
         (work(cores=2, asked=4 * GIB), ""),
         (work(runs=2), ""),
         (work(seconds=0.5), ""),
@@ -79,18 +80,21 @@ def test_work_is_added_up_with_the_most_unused_first() -> None:
     assert [view.user for view in efficiency_views(parts, "user", DIMENSIONS)] == ["bob", "ann"]
 
 
+def test_the_call_checks_its_words_and_answers_before_any_job_has_ended(center: Center) -> None:
+    assert center.get("/v1/efficiency", name="two")["work"] == []
+    refused = center.get("/v1/efficiency", 422, by="job")
+    assert refused["faults"][0] == {
+        "what": "'job' is no way to add up", "hint": "one of name, user, group", "field": "by", "file": "", "line": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.long  # finished work moves to the history every ten seconds
 def test_the_work_of_a_job_that_ended(center: Center) -> None:
     with center.executor("n1") as n1:
         center.submit(name="one", resource="<2, 1G>")
         (launch,) = n1.launches()
         n1.started(launch.attempt)
         n1.ended(launch.attempt)
-        # Finished work moves to the history every few seconds.
         (found,) = eventually(lambda: center.get("/v1/efficiency", by="user")["work"])
     assert (found["name"], found["jobs"], found["attempts"]) == ("", 1, 1)
     assert found["memory_asked"] == GIB
-    assert center.get("/v1/efficiency", name="two")["work"] == []
-    refused = center.get("/v1/efficiency", 422, by="job")
-    assert refused["faults"][0] == {
-        "what": "'job' is no way to add up", "hint": "one of name, user, group", "field": "by", "file": "", "line": 0,
-    }  # fmt: skip

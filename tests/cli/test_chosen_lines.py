@@ -37,6 +37,12 @@ def test_lines_that_match_wherever_a_piece_ends() -> None:
     assert chosen((0, b"e1\nx\ne2\ne3\n"), grep="e", tail=2) == b"e2\ne3\n"
 
 
+def test_without_a_number_of_lines_each_is_written_at_once() -> None:
+    place = io.BytesIO()
+    ChosenLines(Output({"stdout": place}, prefixed=False), pattern_of("e"), None).write(0, "stdout", b"e1\nx\ne2")
+    assert place.getvalue() == b"e1\n"
+
+
 def test_a_line_without_an_end_is_not_kept_for_ever() -> None:
     assert chosen((0, b"x" * LONGEST), (0, b"y"), grep="x") == b"x" * LONGEST
 

@@ -25,6 +25,7 @@ def test_a_job_in_a_form() -> None:
         view, parts_of("{id}:{name} {group}/{user} {running} of {tasks}, {elapsed} after {waited}"), NOW
     ) == ("7:a\\x1bb lab/ann 1 of 3, 1m00s after 40s")
     assert line_of(view, parts_of(r"{id}\t{ended}{{}}"), NOW) == "7\t-{}"
+    assert line_of(view, parts_of("{age}"), NOW) == "1m40s"
 
 
 @pytest.mark.parametrize(
