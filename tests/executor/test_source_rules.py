@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from cress.executor.addresses import Failed, shown, without_secrets
-from cress.executor.connection_guard import ConnectionGuard, RefusedError, own_networks
+from cress.network.connection_guard import ConnectionGuard, RefusedError, own_networks
 from cress.executor.local_files import fetch_here, save_here
 from cress.executor.source_rules import SourceRules, schemes_of
 from cress.model.allowed_sources import AllowedSources
@@ -109,7 +109,7 @@ answers = iter(["93.184.216.34", "127.0.0.1"])
 def resolve(host, port, *rest, **more):
     return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
 socket.getaddrinfo = resolve
-from cress.executor.connection_guard import ConnectionGuard
+from cress.network.connection_guard import ConnectionGuard
 from cress.model.allowed_sources import AllowedSources
 ConnectionGuard(AllowedSources()).install()
 assert socket.getaddrinfo("rebind.example", 80)[0][4][0] == "93.184.216.34"

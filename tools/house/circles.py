@@ -27,6 +27,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "executors",
         "views",
         "requests",
+        "notices",
         "leader",
         "api",
         "run",

@@ -51,6 +51,7 @@ from cress.center.leader.failover import Failover
 from cress.center.leader.history_exchange import HistoryExchange
 from cress.center.leader.leader_work import BACKLOG, LeaderWork, bound_socket, executor_sockets
 from cress.center.leader.standby import Standby
+from cress.center.notices.notifier import sender_settings
 from cress.center.process.compilation import Compilation
 from cress.center.process.core_dumps import forbid_core_dumps
 from cress.center.process.garbage import Collector
@@ -148,6 +149,7 @@ async def _run(
 ) -> None:
     """Run until stopped."""
     namenodes = Namenodes(settings.webhdfs)
+    senders = sender_settings(settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -190,7 +192,7 @@ async def _run(
     )
     groups = GroupFile(settings, committer, _say)
     sockets = executor_sockets(settings.host, executors, directory)
-    work = LeaderWork(settings, committer, listener, groups, topology, licences, namenodes, sockets)
+    work = LeaderWork(settings, committer, listener, groups, topology, licences, namenodes, sockets, senders)
     serving: asyncio.Task[None] | None = None
     # From here on clients wait until they are served.
     api.listen(BACKLOG)

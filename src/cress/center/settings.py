@@ -84,3 +84,8 @@ class CenterSettings:
     dns_domain: str = DEFAULT.dns_domain
     webhdfs: tuple[str, ...] = ()
     data_age: int = DEFAULT.data_age
+    notify_hosts: tuple[str, ...] = ()
+    notify_key: Path | None = None
+    notify_smtp: str = DEFAULT.notify_smtp
+    notify_password: Path | None = None
+    notify_from: str = DEFAULT.notify_from

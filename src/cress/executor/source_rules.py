@@ -9,8 +9,8 @@ from pathlib import Path
 from fsspec.registry import available_protocols
 
 from cress.executor.addresses import Failed, is_http, protocol
-from cress.executor.connection_guard import ConnectionGuard
 from cress.model.allowed_sources import AllowedSources
+from cress.network.connection_guard import ConnectionGuard
 
 
 class SourceRules:

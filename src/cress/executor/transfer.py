@@ -32,13 +32,13 @@ from cress.executor.addresses import (
     with_variables,
     without_secrets,
 )
-from cress.executor.connection_guard import OPTION, RefusedError
 from cress.executor.local_files import fetch_here, here, remove, save_here
 from cress.executor.outputs import OutputFile, find_outputs
 from cress.executor.source_rules import SourceRules, schemes_of
 from cress.executor.unpack import merge
 from cress.model.reports import Cause
 from cress.model.run import File
+from cress.network.connection_guard import OPTION, RefusedError
 from cress.shell.executor.starting import StageFailure
 
 AT_ONCE = 4

@@ -7,6 +7,7 @@ from enum import Enum
 import msgspec
 
 from cress.model.limits import Limits
+from cress.model.notify import Notify
 
 EVERYONE = "*"
 # The group of jobs without a group (G).
@@ -64,6 +65,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     idle quota by others; ``None``: no limit. A group that is ``closed`` takes no new jobs; ``closed_at`` (wall clock,
     µs) is the time of closing, entered by the machine. Among groups that may be preempted, those with the lowest
     ``preempt_priority`` yield first. ``admins`` are the users who control its jobs and change its limits.
+    ``notify`` are addresses that are told what becomes of its jobs.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     closed_at: int = 0
     preempt_priority: int = 0
     admins: tuple[str, ...] = ()
+    notify: tuple[Notify, ...] = ()
     parent: str = ""
     max_quota: Quota | None = None
     lendable: Quota | None = None

@@ -6,6 +6,7 @@ import msgspec
 
 from cress.model.bounds import Amount, Count, Port, Small
 from cress.model.job import DEFAULT_STOP_GRACE, JobType, OnPartition
+from cress.model.notify import Notify
 from cress.model.parts import part_of
 from cress.model.times import SECOND
 
@@ -85,6 +86,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``files`` are fetched before the program starts, ``outputs`` are saved after its success. The last ``log_size``
     bytes of stdout and of stderr are kept (0: the executor's default); both are copied to the folder ``log_copy`` at
     the end. ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as submitted (JSON).
+    ``notify`` are the addresses that are told what becomes of the job.
     ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a token
     for the API, which is not part of the run either. ``deadline`` and ``within`` are the job's, as submitted; for a
     finished job they show whether it met its deadline. ``parts`` are those of a gang, whose tasks are numbered part by
@@ -118,6 +120,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready: Check | None = None
     alive: Check | None = None
     source: str = ""
+    notify: tuple[Notify, ...] = ()
     secrets: tuple[SecretUse, ...] = ()
     job_token: bool = False
     deadline: Amount = 0

@@ -61,6 +61,7 @@ def anonymised(work: RecordedWork) -> RecordedWork:
             group,
             users=tuple(names.of("user", user) if user != "*" else user for user in group.users),
             admins=tuple(names.of("user", user) for user in group.admins),
+            notify=(),
             user_weights=tuple((names.of("user", user), weight) for user, weight in group.user_weights),
         )
         for group in work.groups

@@ -35,6 +35,7 @@ from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.run import Run
 from cress.model.times import SECOND
+from cress.protocol.cluster_views import EventView
 from cress.shell.center.commit import CommitLimits, CommitLoop, InputCall, Opened, Uncommitted
 from cress.shell.center.effects import (
     AnswerCaller,
@@ -351,6 +352,11 @@ class Committer:
             return False
         self._wake.set()
         return True
+
+    def tell(self, event: EventView) -> None:
+        """Add an event that no input makes; it is stored with the next step."""
+        self.loop.tell(event)
+        self._wake.set()
 
     async def tidy(self, batch: Batch) -> None:
         """Store a batch without inputs of the machine, between its steps. Raises StoreError and NotStored."""

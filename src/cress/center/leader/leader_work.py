@@ -21,6 +21,8 @@ from cress.center.leader.foretelling import Foreteller
 from cress.center.leader.mover import Mover
 from cress.center.leader.past_runs import learn_past_runs
 from cress.center.leader.rebalancing import Planner, Rebalancing
+from cress.center.notices.delivery import SenderSettings
+from cress.center.notices.notifier import Notifier
 from cress.center.settings import CenterSettings
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
@@ -41,8 +43,12 @@ class LeaderWork:
         licences: Licences | None,
         namenodes: Namenodes,
         sockets: Iterator[list[socket.socket]],
+        senders: tuple[SenderSettings, SenderSettings | None],
     ) -> None:
-        """``sockets`` yields the sockets for executors, each time that this center begins to lead."""
+        """``sockets`` yields the sockets for executors, each time that this center begins to lead.
+
+        ``senders`` are the settings of the processes that send notices.
+        """
         self.settings = settings
         self.committer = committer
         self._listener = listener
@@ -50,6 +56,7 @@ class LeaderWork:
         self._topology = topology
         self._licences = licences
         self._namenodes = namenodes
+        self._senders = senders
         self._tasks: list[asyncio.Task[Any]] = []
         self._new_sockets = sockets
         self._sockets: list[socket.socket] = []
@@ -67,6 +74,7 @@ class LeaderWork:
             asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
             asyncio.create_task(learn_past_runs(committer), name="past runs"),
             asyncio.create_task(Foreteller(committer).run(), name="foretelling"),
+            asyncio.create_task(Notifier(committer, *self._senders).run(), name="notices"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
             asyncio.create_task(Rebalancing(committer, Planner(committer)).run(), name="rebalancing"),
             asyncio.create_task(

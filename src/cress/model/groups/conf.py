@@ -34,6 +34,7 @@ from cress.model.groups.quota_text import (
 )
 from cress.model.groups.tree import LENDABLE, MAX_QUOTA, NO_QUOTA, PARENT, problems
 from cress.model.limits import Limits
+from cress.model.notify import OF_GROUPS, checked_all, parse_notify
 from cress.model.option_text import (
     camel_case,
     find_option,
@@ -51,13 +52,13 @@ from cress.model.zones import zone_of
 NAME, QUOTA, USERS = "Name", "ResourceQuota", "Users"
 POLICY, PREEMPTIVE = "SchedPolicy", "PreemptiveSchedPolicy"
 WEIGHT, USER_WEIGHTS = "Weight", "UserWeights"
-SUBMIT, ADMINS, PREEMPT_PRIORITY = "Submit", "Admins", "PreemptPriority"
+SUBMIT, ADMINS, PREEMPT_PRIORITY, NOTIFY = "Submit", "Admins", "PreemptPriority", "Notify"
 PRIORITY, USED = "Priority", "UsedResource"
 # Not a keyword of groups: it has a block of its own.
 ZONE = "Zone"
 KEYWORDS = (
     *(NAME, PARENT, QUOTA, MAX_QUOTA, LENDABLE, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, SUBMIT, ADMINS),
-    *(PREEMPT_PRIORITY,),
+    *(PREEMPT_PRIORITY, NOTIFY),
     *BY_KEYWORD,
     *(PRIORITY, USED, ZONE),
 )
@@ -227,6 +228,8 @@ def group_values(group: Group, *, accounting: str, dimensions: Dimensions) -> di
         values[SUBMIT] = CLOSED
     if group.admins:
         values[ADMINS] = " | ".join(group.admins)
+    if group.notify:
+        values[NOTIFY] = " | ".join(map(str, group.notify))
     if group.preempt_priority:
         values[PREEMPT_PRIORITY] = str(group.preempt_priority)
     values |= limit_values(group.limits, accounting, dimensions)
@@ -365,7 +368,7 @@ def _line(number: int, raw: str, content: str) -> _Line:
             raise not_per_group(option)
         keyword = camel_case(option)
     value = value.strip()
-    if len(value) > MAX_LINE and keyword not in (QUOTA, USERS, USER_WEIGHTS, ADMINS, PRIORITY, USED):
+    if len(value) > MAX_LINE and keyword not in (QUOTA, USERS, USER_WEIGHTS, ADMINS, NOTIFY, PRIORITY, USED):
         what = f"{keyword}: a value of {len(value):,} characters is too long"
         raise InputError(what, hint=f"at most {MAX_LINE:,}")
     return _Line(number, keyword, value)
@@ -523,6 +526,10 @@ def _parse_admins(line: _Line, reader: _ConfReader) -> dict[str, Any]:
     return {"admins": admins}
 
 
+def _parse_notify(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
+    return {"notify": checked_all([parse_notify(part, OF_GROUPS) for part in _listed(line)])}
+
+
 def _users(line: _Line, reader: _ConfReader) -> tuple[str, ...]:
     users: dict[str, None] = {}
     for part in _listed(line):
@@ -607,11 +614,13 @@ _PARSERS: Mapping[str, Callable[[_Line, _ConfReader], dict[str, Any]]] = {
     SUBMIT: _parse_submit,
     ADMINS: _parse_admins,
     PREEMPT_PRIORITY: _parse_preempt_priority,
+    NOTIFY: _parse_notify,
 }
 _EMPTY_HINTS = {
     **{key.keyword: f"{key.keyword}: {'12h' if key.is_time else 10}" for key in LIMIT_KEYS},
     SUBMIT: f"{SUBMIT}: {OPEN} or {CLOSED}",
     ADMINS: "Admins: alice | bob",
+    NOTIFY: "Notify: https://HOST/PATH on failed late | mailto:NAME@DOMAIN",
     PREEMPT_PRIORITY: "PreemptPriority: 10",
     ZONE: "Zone: Europe/Berlin",
     NAME: "Name: news",

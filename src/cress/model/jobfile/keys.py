@@ -15,7 +15,7 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.family import Missed, Overlap
 from cress.model.job import JobType, OnPartition
-from cress.model.jobfile import checks, clauses, domains, families, files, licences, secrets, values
+from cress.model.jobfile import checks, clauses, domains, families, files, licences, notify, secrets, values
 from cress.model.jobfile.schemas import (
     AFTER,
     ARRAY,
@@ -26,6 +26,7 @@ from cress.model.jobfile.schemas import (
     DURATION,
     LABELS,
     LICENCES,
+    NOTIFY,
     OF_JOBS,
     PARTS,
     PATH,
@@ -579,6 +580,17 @@ TABLE = (
         files.outputs,
         into=RUN,
         about="files saved when the program has succeeded: `{path: address}`, or a list of `{path, to}`",
+        default="none",
+    ),
+    Key(
+        "notify",
+        NOTIFY,
+        notify.notify,
+        into=RUN,
+        about=(
+            "addresses that are told what became of the job: `https://…` or `mailto:ann@example.org`, or "
+            "`{to: ADDRESS, on: [failed, late]}`, or a list of these ([notices](notices.md))"
+        ),
         default="none",
     ),
     Key(

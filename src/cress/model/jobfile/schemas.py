@@ -12,6 +12,8 @@ from cress.model.jobfile import checks, domains, families, files, licences, secr
 from cress.model.jobfile.parts import MAX_PARTS
 from cress.model.jobfile.ports import MAX_PORTS
 from cress.model.jobfile.values import MAX_AFTER, MAX_REPLICAS, MAX_TASKS
+from cress.model.notify import MAX_ADDRESS, Notice
+from cress.model.notify import MOST as MOST_NOTIFIED
 
 Schema: TypeAlias = dict[str, Any]
 MAX_STEPS = 1_000
@@ -187,6 +189,15 @@ def file_list(keys: tuple[str, ...], *required: str) -> Schema:
     return {"anyOf": [{"type": "array", "items": entry, "maxItems": files.MAX_FILES}, _BY_PATH]}
 
 
+_ADDRESS: Schema = {"type": "string", "maxLength": MAX_ADDRESS}
+_NOTICES: Schema = {"enum": [notice.value for notice in Notice]}
+_NOTIFY: Schema = {
+    "anyOf": [
+        _ADDRESS,
+        mapping({"to": _ADDRESS, "on": {"anyOf": [TEXT, {"type": "array", "items": _NOTICES, "minItems": 1}]}}, "to"),
+    ]
+}
+NOTIFY: Schema = {"anyOf": [_NOTIFY, {"type": "array", "items": _NOTIFY, "maxItems": MOST_NOTIFIED}]}
 TIMETABLE: Schema = {
     "type": "array",
     "items": mapping({"at": WORD, "tasks": count(0, MAX_REPLICAS)}, *families.TIMETABLE_KEYS),

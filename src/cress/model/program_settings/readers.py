@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from cress.model.access import Role, role_of
+from cress.model.allowed_sources import parse_host_rule
 from cress.model.attributes import parse_labels, parse_ports
 from cress.model.errors import InputError
 from cress.model.node import Value
+from cress.model.notify import HOST
 from cress.model.resources import Dimensions, Measure
 from cress.model.units import one_of, parse_amount, parse_duration
 
+_MAIL_SERVER = re.compile(rf"smtps?://(?P<user>[^/?@\s]+@)?{HOST}/?")
 RUNTIMES = ("process", "container", "auto")
 
 
@@ -93,3 +98,22 @@ def once_each(texts: tuple[str, ...]) -> tuple[str, ...]:
 def opposite(on: bool) -> bool:
     """Return the value of a field that the setting switches off."""
     return not on
+
+
+def host_rules(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Check rules for hosts."""
+    for text in texts:
+        parse_host_rule(text)
+    return texts
+
+
+def mail_server(text: str) -> str:
+    """Check the URL of a mail server."""
+    found = _MAIL_SERVER.fullmatch(text)
+    if text and found is None:
+        raise InputError(
+            f"{text!r} is not a mail server", hint="smtp://mail.example.org or smtps://ann@mail.example.org:465"
+        )
+    if found is not None and ":" in (found["user"] or ""):
+        raise InputError("the URL of a mail server may not contain a password", hint="--notify-password FILE")
+    return text

@@ -1,4 +1,4 @@
-"""The guard of a process that fetches or saves files: it connects only to addresses that the operator's rules allow.
+"""The guard of a process that connects to addresses of users: only to those that the operator's rules allow.
 
 Every connection of Python's sockets is checked at the moment it is made, with the address that the kernel gets. So
 neither a redirect nor a changed name leads to a forbidden address, whatever library follows it. The guard stays for the
@@ -27,7 +27,7 @@ from cress.model.allowed_sources import (
     protection,
 )
 
-# The end of each refusal: a library error that contains it is final.
+# The option with the rules for files. Each refusal ends with the option: a library error that contains it is final.
 OPTION = "(--allow-host)"
 _EVENTS = frozenset(("socket.connect", "socket.sendto", "socket.sendmsg"))
 
@@ -37,10 +37,11 @@ class RefusedError(PermissionError):
 
 
 class ConnectionGuard:
-    """The rules, and the names that were resolved to addresses."""
+    """The rules, and the names that were resolved to addresses. ``option`` stands at the end of each refusal."""
 
-    def __init__(self, allowed: AllowedSources) -> None:
+    def __init__(self, allowed: AllowedSources, option: str = OPTION) -> None:
         self._allowed = allowed
+        self._option = option
         self._rules = tuple(map(parse_host_rule, allowed.hosts))
         self._names: dict[str, set[str]] = {}
         self._resolve = socket.getaddrinfo
@@ -56,7 +57,7 @@ class ConnectionGuard:
         address = parse_address(host)
         if address is None:
             # The address is unresolved, or written in a form that only the system's library can read.
-            raise RefusedError(f"{host} is not an address {OPTION}")
+            raise RefusedError(f"{host} is not an address {self._option}")
         names = self._names.get(str(address), set())
         if any(rule.holds(address, port) for rule in self._rules):
             return
@@ -64,12 +65,12 @@ class ConnectionGuard:
         shown = min(names, default="")
         if what:
             raise RefusedError(
-                f"{f'{shown} leads to' if shown else f'{host} is'} {what}, which jobs may not use {OPTION}"
+                f"{f'{shown} leads to' if shown else f'{host} is'} {what}, which jobs may not use {self._option}"
             )
         if any(rule.name == ANY and rule.allows(ANY, port) for rule in self._rules):
             return
         if not any(rule.allows(name, port) for name in names for rule in self._rules):
-            raise RefusedError(f"{shown or host}:{port} is not among the hosts that jobs may use {OPTION}")
+            raise RefusedError(f"{shown or host}:{port} is not among the hosts that jobs may use {self._option}")
 
     def _place(self, address: Address) -> str:
         if any(address in network for network in self._own):
@@ -110,7 +111,7 @@ class ConnectionGuard:
         if target is None:  # a message on a connected socket
             return
         if wire.family not in (socket.AF_INET, socket.AF_INET6) or not isinstance(target, tuple):
-            raise RefusedError(f"only connections over the internet protocol are made {OPTION}")
+            raise RefusedError(f"only connections over the internet protocol are made {self._option}")
         self.check(str(target[0]), int(target[1]))
 
 

@@ -1,0 +1,42 @@
+"""What the center and the process that sends notices say to each other: one line of JSON for each message."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SenderSettings(msgspec.Struct, frozen=True):
+    """The first line for the process: the rules for ``hosts``, the ``key`` that signs, and the mail server."""
+
+    hosts: tuple[str, ...] = ()
+    key: bytes = b""
+    smtp: str = ""
+    password: str = ""
+    sender: str = ""
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A notice for one address: ``body`` is its JSON, ``subject`` and ``text`` are the mail.
+
+    ``event`` is the number of the event that it tells of; 0: it tells of none.
+    """
+
+    id: str
+    to: str
+    body: str
+    subject: str = ""
+    text: str = ""
+    event: int = 0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a delivery. ``problem`` says why it was given up; empty: it was sent."""
+
+    id: str
+    problem: str = ""
+
+
+encode = msgspec.json.Encoder().encode
+decode_settings = msgspec.json.Decoder(SenderSettings).decode
+decode_delivery = msgspec.json.Decoder(Delivery).decode
+decode_outcome = msgspec.json.Decoder(Outcome).decode

@@ -1,0 +1,85 @@
+"""The text of a notice: JSON for a URL, subject and text of a mail."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from cress.center.notices.delivery import Delivery
+from cress.model.notify import Notice
+from cress.protocol.cluster_views import EventView
+
+
+class NoticeBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The JSON of a notice. ``id`` is the same when a notice is sent again,
+    ``notice`` is a word of ``Notice``, ``at`` its time in seconds since the epoch.
+
+    ``state`` is the final state of a job that ended, ``reason`` what is known about the cause. ``expected_start`` is
+    in seconds since the epoch.
+    """
+
+    id: str
+    notice: str
+    cluster: str
+    at: float
+    job: int
+    name: str
+    group: str
+    user: str
+    state: str = ""
+    reason: str = ""
+    expected_start: float | None = None
+
+
+_SAID = {
+    Notice.STARTED: "has started",
+    Notice.LATE: "may be late",
+    Notice.START_CHANGED: "is expected to start at another time",
+}
+
+
+def delivery(id: str, to: str, notice: Notice, event: EventView, cluster: str, expected: float | None) -> Delivery:
+    """Return the delivery of a notice about the job of an event; ``expected`` is its expected start."""
+    body = NoticeBody(
+        id=id,
+        notice=notice.value,
+        cluster=cluster,
+        at=event.at,
+        job=event.job or 0,
+        name=event.name,
+        group=event.group,
+        user=event.user,
+        state=event.state,
+        reason=event.text,
+        expected_start=expected,
+    )
+    said = f"has ended: {event.state}" if event.state else _SAID[notice]
+    if event.kind == "job.deadline_missed":
+        said = "has missed its deadline"
+    named = f"job {event.job}" + (f" ({event.name})" if event.name else "")
+    lines = [f"{named} {said}.", ""]
+    lines += [f"{what:<15} {value}" for what, value in _rows(event, cluster, expected) if value]
+    return Delivery(
+        id,
+        to,
+        msgspec.json.encode(body).decode(),
+        f"[{cluster or 'cress'}] {named} {said}",
+        "\n".join((*lines, "", f"cress job {event.job}", "")),
+        event.number,
+    )
+
+
+def _rows(event: EventView, cluster: str, expected: float | None) -> list[tuple[str, str]]:
+    return [
+        ("Cluster", cluster),
+        ("Time", _moment(event.at)),
+        ("Expected start", "" if expected is None else _moment(expected)),
+        ("Group", event.group),
+        ("User", event.user),
+        ("Reason", " ".join(event.text.split())),
+    ]
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))

@@ -1,0 +1,234 @@
+"""The notifier: reads the feed of events, and tells the addresses of jobs and groups what became of their jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections import OrderedDict
+from pathlib import Path
+
+from cress.center.committing.committer import Committer
+from cress.center.keeping.notices_position import read_position, write_position
+from cress.center.notices.delivery import Delivery, Outcome, SenderSettings
+from cress.center.notices.messages import delivery
+from cress.center.notices.outbox import Outbox
+from cress.center.process.turns import in_turns
+from cress.center.settings import CenterSettings
+from cress.model.errors import InputError
+from cress.model.notify import Notice, Notify
+from cress.model.records import JobState
+from cress.model.times import SECOND
+from cress.protocol.cluster_views import EventView
+from cress.store.base import StoreError
+
+# Events read at once, and seconds between two looks at the expected starts.
+BATCH, LOOK = 500, 10.0
+# Jobs whose expected starts are watched, and jobs whose first start was told already.
+MOST_WATCHED, MOST_STARTED = 20_000, 20_000
+# An expected start has changed if it moved by more than these: seconds, and a part of the wait that was left.
+LEAST_CHANGE, LEAST_PART = 600.0, 0.25
+# Seconds between two events about the same host that cannot be told.
+PAUSE = 600.0
+
+_WATCHED_KINDS = {
+    "task.started": (Notice.STARTED,),
+    "job.deadline_at_risk": (Notice.LATE,),
+    "job.deadline_missed": (Notice.LATE,),
+    "job.ended": (Notice.ENDED, Notice.FAILED),
+}
+_NO_FAILURE = frozenset({JobState.SUCCEEDED.value, JobState.CANCELLED.value})
+
+_log = logging.getLogger("cress.center")
+
+
+def sender_settings(settings: CenterSettings) -> tuple[SenderSettings, SenderSettings | None]:
+    """Return the settings of the processes for URLs and for mail, if there is a mail server. Raises InputError."""
+    urls = SenderSettings(hosts=settings.notify_hosts, key=_secret(settings.notify_key, "--notify-key"))
+    if not settings.notify_smtp:
+        return urls, None
+    password = _secret(settings.notify_password, "--notify-password").decode("utf-8", "strict")
+    sender = settings.notify_from or f"cress@{socket.getfqdn()}"
+    return urls, SenderSettings(smtp=settings.notify_smtp, password=password, sender=sender)
+
+
+def _secret(path: Path | None, option: str) -> bytes:
+    if path is None:
+        return b""
+    try:
+        found = path.read_bytes().strip()
+    except OSError as error:
+        raise InputError(f"{path}: {os.strerror(error.errno or 0)}", field=option) from None
+    if not found:
+        raise InputError(f"{path} is empty", hint="openssl rand -hex 32 > FILE", field=option)
+    return found
+
+
+class Notifier:
+    """Tells addresses while its center leads."""
+
+    def __init__(self, committer: Committer, urls: SenderSettings, mail: SenderSettings | None) -> None:
+        self._committer = committer
+        self._urls = Outbox(urls, self._told)
+        self._mail = None if mail is None else Outbox(mail, self._told)
+        self._handled = 0
+        self._stored = -1
+        self._started: OrderedDict[int, None] = OrderedDict()
+        self._expected: dict[int, float] = {}  # the expected start that was last told, by job
+        self._watched: OrderedDict[int, None] = OrderedDict()
+        self._complained: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        committer = self._committer
+        feed = committer.events
+        self._handled = min(max(read_position(committer.settings.data, feed.last), feed.first - 1), feed.last)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._urls.run(), name="notices to URLs")
+            if self._mail is not None:
+                tasks.create_task(self._mail.run(), name="notices by mail")
+            tasks.create_task(self._expected_starts(), name="changed starts")
+            while True:
+                try:
+                    await self._look()
+                except StoreError as error:
+                    _log.warning("notices wait: %s", error)
+                    await asyncio.sleep(LOOK)
+
+    async def _look(self) -> None:
+        feed = self._committer.events
+        await feed.wait(self._handled, LOOK)
+        self._handled = max(self._handled, feed.first - 1)
+        events = feed.after(self._handled, BATCH)
+        async for event in in_turns(events):
+            await self._handle(event)
+            self._handled = event.number
+        done = self._delivered()
+        if done != self._stored:
+            self._stored = done
+            await asyncio.to_thread(write_position, self._committer.settings.data, done)
+
+    def _delivered(self) -> int:
+        """Return the number of the last event before which nothing is open."""
+        boxes = [box for box in (self._urls, self._mail) if box is not None]
+        opened = [number for box in boxes if (number := box.first_open) is not None]
+        return min((number - 1 for number in opened), default=self._handled)
+
+    async def _handle(self, event: EventView) -> None:
+        if event.job is None:
+            return
+        if event.kind == "job.submitted":
+            self._watch(event.job)
+        notices = _WATCHED_KINDS.get(event.kind, ())
+        if not notices or (event.kind == "task.started" and not self._starts(event)):
+            return
+        entries = await self._entries(event)
+        if not entries:
+            return
+        if not event.user or not event.name:
+            await self._complete(event)
+        failed = event.kind == "job.ended" and event.state not in _NO_FAILURE
+        for place, entry in enumerate(entries):
+            told = [notice for notice in notices if notice in entry.on and (notice is not Notice.FAILED or failed)]
+            if told:
+                self._tell(f"{event.number}.{place}", entry, told[-1], event)
+
+    def _starts(self, event: EventView) -> bool:
+        """Return whether the task that has started is the first one of its job."""
+        job = self._committer.machine.jobs.get(event.job or 0)
+        number = event.job or 0
+        if number in self._started or (job is not None and abs(job.started / SECOND - event.at) > 1e-3):
+            return False
+        self._started[number] = None
+        while len(self._started) > MOST_STARTED:
+            self._started.popitem(last=False)
+        return True
+
+    async def _entries(self, event: EventView) -> tuple[Notify, ...]:
+        """Return the addresses of the job of an event, and of its group."""
+        committer = self._committer
+        run = committer.run(event.job or 0)
+        if run is None and event.kind == "job.ended":
+            record = await committer.history.job(event.job or 0)
+            run = None if record is None else record.run
+        group = committer.machine.core.groups.by_name.get(event.group)
+        return (run.notify if run is not None else ()) + (group.spec.notify if group is not None else ())
+
+    async def _complete(self, event: EventView) -> None:
+        """Enter the names of a job into an event of its tasks."""
+        run = self._committer.run(event.job or 0)
+        if run is not None:
+            event.name, event.user = event.name or run.name, event.user or run.user
+
+    def _tell(self, id: str, entry: Notify, notice: Notice, event: EventView, expected: float | None = None) -> None:
+        committer = self._committer
+        outbox = self._mail if entry.mailbox else self._urls
+        made = delivery(id, entry.to, notice, event, committer.settings.cluster, expected)
+        if outbox is None:
+            self._complain(made, "this center has no mail server (--notify-smtp)")
+        elif not outbox.put(made):
+            committer.counters.notices["dropped"] += 1
+
+    def _told(self, sent: Delivery, outcome: Outcome) -> None:
+        if outcome.problem:
+            self._complain(sent, outcome.problem)
+        else:
+            self._committer.counters.notices["sent"] += 1
+
+    def _complain(self, sent: Delivery, problem: str) -> None:
+        self._committer.counters.notices["failed"] += 1
+        host = Notify(sent.to, ()).host
+        now = time.monotonic()
+        if now - self._complained.get(host, -PAUSE) < PAUSE:
+            return
+        if len(self._complained) > MOST_WATCHED:
+            self._complained.clear()
+        self._complained[host] = now
+        _log.warning("a notice for %s was given up: %s", host, problem)
+        text = f"{host} was not told about {sent.subject}: {problem}"
+        self._committer.tell(EventView(kind="notice.failed", text=text))
+
+    def _watch(self, number: int) -> None:
+        run = self._committer.run(number)
+        if run is None or not any(Notice.START_CHANGED in entry.on for entry in run.notify):
+            return
+        self._watched[number] = None
+        while len(self._watched) > MOST_WATCHED:
+            self._watched.popitem(last=False)
+
+    async def _expected_starts(self) -> None:
+        core = self._committer.machine.core
+        # Submitted before this center began to lead.
+        async for number in in_turns([job for job, entry in core.jobs.items() if entry.waiting][:MOST_WATCHED]):
+            self._watch(number)
+        while True:
+            await asyncio.sleep(LOOK)
+            async for number in in_turns(list(self._watched)):
+                self._compare(number)
+
+    def _compare(self, number: int) -> None:
+        committer = self._committer
+        job = committer.machine.jobs.get(number)
+        if job is None or job.started:
+            self._watched.pop(number, None)
+            self._expected.pop(number, None)
+            return
+        now = committer.machine.utc
+        start = committer.expected_starts.of(number, now)
+        if start is None or start.likely is None:
+            return
+        likely = start.likely / SECOND
+        before = self._expected.get(number)
+        left = max(0.0, (before if before is not None else likely) - now / SECOND)
+        if before is not None and abs(likely - before) <= max(LEAST_CHANGE, LEAST_PART * left):
+            return
+        self._expected[number] = likely
+        run = committer.run(number)
+        if before is None or run is None:
+            return
+        event = EventView(at=now / SECOND, job=number, group=run.group, name=run.name, user=run.user)
+        for place, entry in enumerate(run.notify):
+            if Notice.START_CHANGED in entry.on:
+                self._tell(f"{number}.{likely:.0f}.{place}", entry, Notice.START_CHANGED, event, likely)

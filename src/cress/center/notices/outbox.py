@@ -1,0 +1,94 @@
+"""The open deliveries, and the processes that send them: one for URLs, one for mail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Callable
+
+from cress.center.notices.delivery import Delivery, Outcome, SenderSettings, decode_outcome, encode
+
+# Open deliveries of one process; further ones are dropped.
+MOST_OPEN = 10_000
+# Seconds before a process that ended is started again.
+PAUSE = 5.0
+
+_log = logging.getLogger("cress.center")
+
+
+class Outbox:
+    """Hands deliveries to a process, which starts with the first one; ``told`` is called with each outcome."""
+
+    def __init__(self, settings: SenderSettings, told: Callable[[Delivery, Outcome], None]) -> None:
+        self._settings = settings
+        self._told = told
+        self._open: dict[str, Delivery] = {}
+        self._new = asyncio.Event()
+        self._unsent: list[Delivery] = []
+
+    @property
+    def first_open(self) -> int | None:
+        """The number of the oldest event with an open delivery; None if there is none."""
+        return min((delivery.event for delivery in self._open.values() if delivery.event), default=None)
+
+    def put(self, delivery: Delivery) -> bool:
+        """Add a delivery. Return whether there was room."""
+        if len(self._open) >= MOST_OPEN:
+            return False
+        self._open[delivery.id] = delivery
+        self._unsent.append(delivery)
+        self._new.set()
+        return True
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        await self._new.wait()
+        while True:
+            try:
+                await self._with_process()
+            except (OSError, ValueError) as error:
+                _log.warning("notices wait, since their process cannot be used: %s", error)
+            await asyncio.sleep(PAUSE)
+            # What the process had not finished begins again.
+            self._unsent = list(self._open.values())
+            self._new.set()
+
+    async def _with_process(self) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "cress.center.notices.sender"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(encode(self._settings) + b"\n")
+            writing = asyncio.create_task(self._write(process.stdin))
+            try:
+                while line := await process.stdout.readline():
+                    outcome = decode_outcome(line)
+                    delivery = self._open.pop(outcome.id, None)
+                    if delivery is not None:
+                        self._told(delivery, outcome)
+            finally:
+                writing.cancel()
+                await asyncio.wait((writing,))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def _write(self, pipe: asyncio.StreamWriter) -> None:
+        while True:
+            await self._new.wait()
+            self._new.clear()
+            for delivery in self._take():
+                pipe.write(encode(delivery) + b"\n")
+                await pipe.drain()
+
+    def _take(self) -> list[Delivery]:
+        taken, self._unsent = self._unsent, []
+        return taken

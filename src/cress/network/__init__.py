@@ -1,0 +1,1 @@
+"""Rules for connections that this process makes for users, whatever library makes them."""
