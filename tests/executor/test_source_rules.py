@@ -12,12 +12,12 @@ from urllib.parse import quote
 import pytest
 
 from cress.executor.addresses import Failed, shown, without_secrets
-from cress.network.connection_guard import ConnectionGuard, RefusedError, own_networks
 from cress.executor.local_files import fetch_here, save_here
 from cress.executor.source_rules import SourceRules, schemes_of
 from cress.model.allowed_sources import AllowedSources
 from cress.model.reports import Cause
 from cress.model.run import File
+from cress.network.connection_guard import ConnectionGuard, RefusedError, own_networks
 from tests.executor.harness import SupervisorProcess, shell, supervisor, until
 from tests.executor.sites import Site
 

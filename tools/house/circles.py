@@ -27,7 +27,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "executors",
         "views",
         "requests",
-        "notices",
+        "notifications",
         "leader",
         "api",
         "run",

@@ -51,7 +51,7 @@ from cress.center.leader.failover import Failover
 from cress.center.leader.history_exchange import HistoryExchange
 from cress.center.leader.leader_work import BACKLOG, LeaderWork, bound_socket, executor_sockets
 from cress.center.leader.standby import Standby
-from cress.center.notices.notifier import sender_settings
+from cress.center.notifications.notifier import sender_settings
 from cress.center.process.compilation import Compilation
 from cress.center.process.core_dumps import forbid_core_dumps
 from cress.center.process.garbage import Collector

@@ -1,4 +1,4 @@
-"""Addresses that are told what became of a job, and the words for what they are told (docs/notices.md)."""
+"""Addresses that are told what became of a job, and the words for what they are told (docs/notifications.md)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _URL = re.compile(rf"(?i:https?)://(?P<user>[^/?@]*@)?{HOST}(?:[/?][^\s\x00-\x20
 _MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
 
 
-class Notice(Enum):
-    """What an address is told about a job."""
+class Occasion(Enum):
+    """Moments of a job at which an address is told."""
 
     STARTED = "started"  # its first task runs
     ENDED = "ended"  # it has its final state
@@ -31,18 +31,18 @@ class Notice(Enum):
 
 
 # What addresses are told that do not say.
-OF_JOBS = (Notice.ENDED, Notice.LATE)
-OF_GROUPS = (Notice.FAILED, Notice.LATE)
+OF_JOBS = (Occasion.ENDED, Occasion.LATE)
+OF_GROUPS = (Occasion.FAILED, Occasion.LATE)
 
 
 class Notify(msgspec.Struct, frozen=True):
     """An address: a URL that gets a POST request, or ``mailto:NAME@DOMAIN``; ``on``: what it is told, each once."""
 
     to: str
-    on: tuple[Notice, ...]
+    on: tuple[Occasion, ...]
 
     def __str__(self) -> str:
-        return " ".join((self.to, "on", *(notice.value for notice in self.on)))
+        return " ".join((self.to, "on", *(occasion.value for occasion in self.on)))
 
     @property
     def mailbox(self) -> str:
@@ -81,18 +81,18 @@ def checked_address(text: str) -> str:
     return text
 
 
-def checked_words(words: Iterable[str]) -> tuple[Notice, ...]:
-    """Return what these words mean, in the order of ``Notice``, each once. Raises InputError."""
-    known = [notice.value for notice in Notice]
+def checked_words(words: Iterable[str]) -> tuple[Occasion, ...]:
+    """Return what these words mean, in the order of ``Occasion``, each once. Raises InputError."""
+    known = [occasion.value for occasion in Occasion]
     found = set()
     for word in words:
         plain = word.strip().lower().replace("-", "_")
         if plain not in known:
             raise InputError(f"{word!r} is nothing of which an address is told", hint=one_of(word, known))
-        found.add(Notice(plain))
+        found.add(Occasion(plain))
     if not found:
         raise InputError("it does not say what is told", hint=", ".join(known))
-    return tuple(notice for notice in Notice if notice in found)
+    return tuple(occasion for occasion in Occasion if occasion in found)
 
 
 def checked_all(entries: Sequence[Notify]) -> tuple[Notify, ...]:
@@ -106,7 +106,7 @@ def checked_all(entries: Sequence[Notify]) -> tuple[Notify, ...]:
     return tuple(entries)
 
 
-def parse_notify(text: str, default: tuple[Notice, ...]) -> Notify:
+def parse_notify(text: str, default: tuple[Occasion, ...]) -> Notify:
     """Parse ``ADDRESS`` or ``ADDRESS on WORD WORD``. Raises InputError."""
     address, _, words = text.strip().partition(" ")
     if not words.strip():

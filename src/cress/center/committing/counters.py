@@ -47,7 +47,7 @@ class Counters:
         self.attempts_ended: Counter[tuple[str, str]] = Counter()  # by group and outcome
         self.deadlines_missed: Counter[str] = Counter()  # by group
         self.deadlines_at_risk: Counter[str] = Counter()  # by group
-        self.notices: Counter[str] = Counter()  # by what became of them: sent, failed, dropped
+        self.notifications: Counter[str] = Counter()  # by what became of them: sent, failed, dropped
 
     def stepped(self, machine: Machine, step: StepResult) -> None:
         """Count the results of a step that is stored."""

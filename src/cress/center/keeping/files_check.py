@@ -20,7 +20,7 @@ from cress.center.keeping.data_directory import ADDRESS, API_SOCKET, EXECUTOR_SO
 from cress.center.keeping.event_log import EVENTS
 from cress.center.keeping.history_reader import FILE as HISTORY
 from cress.center.keeping.loss_proof import FILE as LOSS
-from cress.center.keeping.notices_position import FILE as NOTICES
+from cress.center.keeping.notified_position import FILE as NOTIFIED
 from cress.center.keeping.owner_token import TOKEN_FILE
 from cress.center.keeping.quarantine import QUARANTINE
 from cress.center.keeping.snapshots import FILE as SNAPSHOT
@@ -52,7 +52,7 @@ _TABLE = (
         for name in (LOCK, ADDRESS, f".{ADDRESS}.new", API_SOCKET, EXECUTOR_SOCKET)
     ),
     *(FileRow(re.escape(name), FileKind.FILE) for name in (SNAPSHOT, LOSS, f".{LOSS}.new", f"{HISTORY_MARK}.new")),
-    FileRow(rf"{re.escape(NOTICES)}|\.{re.escape(NOTICES)}\.new", FileKind.FILE),
+    FileRow(rf"{re.escape(NOTIFIED)}|\.{re.escape(NOTIFIED)}\.new", FileKind.FILE),
     FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})\.(mark\.new|restored.*)", FileKind.FILE),
     FileRow(rf"({re.escape(STORE)}|{re.escape(REPLICA)})(-wal|-shm|\.mark|\.commits)?", FileKind.CHECKED),
     FileRow(rf"{re.escape(HISTORY)}(-wal|-shm)?|{re.escape(HISTORY_MARK)}", FileKind.CHECKED),

@@ -21,8 +21,8 @@ from cress.center.leader.foretelling import Foreteller
 from cress.center.leader.mover import Mover
 from cress.center.leader.past_runs import learn_past_runs
 from cress.center.leader.rebalancing import Planner, Rebalancing
-from cress.center.notices.delivery import SenderSettings
-from cress.center.notices.notifier import Notifier
+from cress.center.notifications.delivery import SenderSettings
+from cress.center.notifications.notifier import Notifier
 from cress.center.settings import CenterSettings
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
@@ -47,7 +47,7 @@ class LeaderWork:
     ) -> None:
         """``sockets`` yields the sockets for executors, each time that this center begins to lead.
 
-        ``senders`` are the settings of the processes that send notices.
+        ``senders`` are the settings of the processes that send notifications.
         """
         self.settings = settings
         self.committer = committer
@@ -74,7 +74,7 @@ class LeaderWork:
             asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
             asyncio.create_task(learn_past_runs(committer), name="past runs"),
             asyncio.create_task(Foreteller(committer).run(), name="foretelling"),
-            asyncio.create_task(Notifier(committer, *self._senders).run(), name="notices"),
+            asyncio.create_task(Notifier(committer, *self._senders).run(), name="notifications"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
             asyncio.create_task(Rebalancing(committer, Planner(committer)).run(), name="rebalancing"),
             asyncio.create_task(

@@ -92,8 +92,8 @@ class Scrapes:
         )
         for name, about, found in by_group:
             yield _counter(name, about, ("group",), _added((((named(group),), n) for group, n in found.items())))
-        results = [((result,), number) for result, number in counters.notices.items()]
-        yield _counter("cress_notices", "Notices to addresses by what became of them.", ("result",), results)
+        results = [((result,), number) for result, number in counters.notifications.items()]
+        yield _counter("cress_notifications", "Notifications by what became of them.", ("result",), results)
         for name, about, label, pairs in (
             ("cress_jobs_ended", "Ended jobs by final state.", "state", counters.jobs_ended),
             ("cress_attempts_ended", "Ended attempts by outcome.", "outcome", counters.attempts_ended),

@@ -589,7 +589,7 @@ TABLE = (
         into=RUN,
         about=(
             "addresses that are told what became of the job: `https://…` or `mailto:ann@example.org`, or "
-            "`{to: ADDRESS, on: [failed, late]}`, or a list of these ([notices](notices.md))"
+            "`{to: ADDRESS, on: [failed, late]}`, or a list of these ([notifications](notifications.md))"
         ),
         default="none",
     ),

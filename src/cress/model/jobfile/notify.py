@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from cress.model.errors import InputError
 from cress.model.jobfile.reader import Reader, below
 from cress.model.jobfile.values import as_text, mistakes, raise_all, shown
-from cress.model.notify import OF_JOBS, Notice, Notify, checked_address, checked_all, checked_words, parse_notify
+from cress.model.notify import OF_JOBS, Notify, Occasion, checked_address, checked_all, checked_words, parse_notify
 
 NOTIFY_KEYS = ("to", "on")
 _HINT = "an address, {to: ADDRESS, on: [failed, late]}, or a list of these"
@@ -44,7 +44,7 @@ def _one(value: object) -> Notify:
     return made
 
 
-def _words(value: object) -> tuple[Notice, ...]:
+def _words(value: object) -> tuple[Occasion, ...]:
     if isinstance(value, str):
         return checked_words(value.replace(",", " ").split())
     if not isinstance(value, (list, tuple)):

@@ -12,7 +12,7 @@ from cress.model.jobfile import checks, domains, families, files, licences, secr
 from cress.model.jobfile.parts import MAX_PARTS
 from cress.model.jobfile.ports import MAX_PORTS
 from cress.model.jobfile.values import MAX_AFTER, MAX_REPLICAS, MAX_TASKS
-from cress.model.notify import MAX_ADDRESS, Notice
+from cress.model.notify import MAX_ADDRESS, Occasion
 from cress.model.notify import MOST as MOST_NOTIFIED
 
 Schema: TypeAlias = dict[str, Any]
@@ -190,11 +190,11 @@ def file_list(keys: tuple[str, ...], *required: str) -> Schema:
 
 
 _ADDRESS: Schema = {"type": "string", "maxLength": MAX_ADDRESS}
-_NOTICES: Schema = {"enum": [notice.value for notice in Notice]}
+_OCCASIONS: Schema = {"enum": [notice.value for notice in Occasion]}
 _NOTIFY: Schema = {
     "anyOf": [
         _ADDRESS,
-        mapping({"to": _ADDRESS, "on": {"anyOf": [TEXT, {"type": "array", "items": _NOTICES, "minItems": 1}]}}, "to"),
+        mapping({"to": _ADDRESS, "on": {"anyOf": [TEXT, {"type": "array", "items": _OCCASIONS, "minItems": 1}]}}, "to"),
     ]
 }
 NOTIFY: Schema = {"anyOf": [_NOTIFY, {"type": "array", "items": _NOTIFY, "maxItems": MOST_NOTIFIED}]}

@@ -294,8 +294,9 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="notify-host",
-        about="Host that notices of jobs may go to, or domain of mailboxes (docs/notices.md): any, a name, *.DOMAIN, "
-        "an address or a network, each also with :PORT. Repeatable. Default: any, except protected addresses.",
+        about="Host that notifications may go to, or domain of mailboxes (docs/notifications.md): any, a name, "
+        "*.DOMAIN, an address or a network, each also with :PORT. Repeatable. "
+        "Default: any, except protected addresses.",
         programs=BOTH,
         metavar="HOST",
         many=True,
@@ -304,14 +305,14 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="notify-key",
-        about="File with the key that signs notices sent to URLs.",
+        about="File with the key that signs notifications sent to URLs.",
         programs=BOTH,
         metavar="FILE",
         value_type=PATH,
     ),
     Setting(
         name="notify-smtp",
-        about="Server that takes notices as mail: smtp://[USER@]HOST[:PORT], or smtps:// for TLS from the start.",
+        about="Server that takes notifications as mail: smtp://[USER@]HOST[:PORT], or smtps:// for TLS from the start.",
         programs=BOTH,
         metavar="URL",
         default="",

@@ -1,4 +1,4 @@
-"""What the center and the process that sends notices say to each other: one line of JSON for each message."""
+"""Messages between the center and the process that sends notifications: one line of JSON each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SenderSettings(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """A notice for one address: ``body`` is its JSON, ``subject`` and ``text`` are the mail.
+    """A occasion for one address: ``body`` is its JSON, ``subject`` and ``text`` are the mail.
 
     ``event`` is the number of the event that it tells of; 0: it tells of none.
     """
@@ -29,8 +29,8 @@ class Delivery(msgspec.Struct, frozen=True):
     event: int = 0
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """What became of a delivery. ``problem`` says why it was given up; empty: it was sent."""
+class DeliveryResult(msgspec.Struct, frozen=True):
+    """The result of a delivery. ``problem`` says why it was given up; empty: it was sent."""
 
     id: str
     problem: str = ""
@@ -39,4 +39,4 @@ class Outcome(msgspec.Struct, frozen=True):
 encode = msgspec.json.Encoder().encode
 decode_settings = msgspec.json.Decoder(SenderSettings).decode
 decode_delivery = msgspec.json.Decoder(Delivery).decode
-decode_outcome = msgspec.json.Decoder(Outcome).decode
+decode_result = msgspec.json.Decoder(DeliveryResult).decode

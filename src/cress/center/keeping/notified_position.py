@@ -1,4 +1,4 @@
-"""The number of the last event about which all notices were delivered or given up, in the data directory.
+"""The number of the last event about which all notifications were delivered or given up, in the data directory.
 
 If it is lost, or cannot be written, a restarted center begins with the newest event.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-FILE = "notices.position"
+FILE = "notified.position"
 
 
 def read_position(folder: Path, newest: int) -> int:
@@ -19,7 +19,7 @@ def read_position(folder: Path, newest: int) -> int:
 
 
 def write_position(folder: Path, number: int) -> None:
-    """Store the number. Notices would only be sent again without it, so a failure is no error."""
+    """Store the number. Notifications would only be sent again without it, so a failure is no error."""
     fresh = folder / f".{FILE}.new"
     with contextlib.suppress(OSError):
         fresh.write_text(f"{number}\n", "ascii")

@@ -11,14 +11,14 @@ from collections import OrderedDict
 from pathlib import Path
 
 from cress.center.committing.committer import Committer
-from cress.center.keeping.notices_position import read_position, write_position
-from cress.center.notices.delivery import Delivery, Outcome, SenderSettings
-from cress.center.notices.messages import delivery
-from cress.center.notices.outbox import Outbox
+from cress.center.keeping.notified_position import read_position, write_position
+from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings
+from cress.center.notifications.messages import delivery
+from cress.center.notifications.outbox import Outbox
 from cress.center.process.turns import in_turns
 from cress.center.settings import CenterSettings
 from cress.model.errors import InputError
-from cress.model.notify import Notice, Notify
+from cress.model.notify import Notify, Occasion
 from cress.model.records import JobState
 from cress.model.times import SECOND
 from cress.protocol.cluster_views import EventView
@@ -34,10 +34,10 @@ LEAST_CHANGE, LEAST_PART = 600.0, 0.25
 PAUSE = 600.0
 
 _WATCHED_KINDS = {
-    "task.started": (Notice.STARTED,),
-    "job.deadline_at_risk": (Notice.LATE,),
-    "job.deadline_missed": (Notice.LATE,),
-    "job.ended": (Notice.ENDED, Notice.FAILED),
+    "task.started": (Occasion.STARTED,),
+    "job.deadline_at_risk": (Occasion.LATE,),
+    "job.deadline_missed": (Occasion.LATE,),
+    "job.ended": (Occasion.ENDED, Occasion.FAILED),
 }
 _NO_FAILURE = frozenset({JobState.SUCCEEDED.value, JobState.CANCELLED.value})
 
@@ -86,15 +86,15 @@ class Notifier:
         feed = committer.events
         self._handled = min(max(read_position(committer.settings.data, feed.last), feed.first - 1), feed.last)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._urls.run(), name="notices to URLs")
+            tasks.create_task(self._urls.run(), name="notifications to URLs")
             if self._mail is not None:
-                tasks.create_task(self._mail.run(), name="notices by mail")
+                tasks.create_task(self._mail.run(), name="notifications by mail")
             tasks.create_task(self._expected_starts(), name="changed starts")
             while True:
                 try:
                     await self._look()
                 except StoreError as error:
-                    _log.warning("notices wait: %s", error)
+                    _log.warning("notifications wait: %s", error)
                     await asyncio.sleep(LOOK)
 
     async def _look(self) -> None:
@@ -121,8 +121,8 @@ class Notifier:
             return
         if event.kind == "job.submitted":
             self._watch(event.job)
-        notices = _WATCHED_KINDS.get(event.kind, ())
-        if not notices or (event.kind == "task.started" and not self._starts(event)):
+        occasions = _WATCHED_KINDS.get(event.kind, ())
+        if not occasions or (event.kind == "task.started" and not self._starts(event)):
             return
         entries = await self._entries(event)
         if not entries:
@@ -131,9 +131,10 @@ class Notifier:
             await self._complete(event)
         failed = event.kind == "job.ended" and event.state not in _NO_FAILURE
         for place, entry in enumerate(entries):
-            told = [notice for notice in notices if notice in entry.on and (notice is not Notice.FAILED or failed)]
-            if told:
-                self._tell(f"{event.number}.{place}", entry, told[-1], event)
+            for occasion in reversed(occasions):
+                if occasion in entry.on and (failed or occasion is not Occasion.FAILED):
+                    self._tell(f"{event.number}.{place}", entry, occasion, event)
+                    break
 
     def _starts(self, event: EventView) -> bool:
         """Return whether the task that has started is the first one of its job."""
@@ -162,23 +163,25 @@ class Notifier:
         if run is not None:
             event.name, event.user = event.name or run.name, event.user or run.user
 
-    def _tell(self, id: str, entry: Notify, notice: Notice, event: EventView, expected: float | None = None) -> None:
+    def _tell(
+        self, id: str, entry: Notify, occasion: Occasion, event: EventView, expected: float | None = None
+    ) -> None:
         committer = self._committer
         outbox = self._mail if entry.mailbox else self._urls
-        made = delivery(id, entry.to, notice, event, committer.settings.cluster, expected)
+        made = delivery(id, entry.to, occasion, event, committer.settings.cluster, expected)
         if outbox is None:
             self._complain(made, "this center has no mail server (--notify-smtp)")
         elif not outbox.put(made):
-            committer.counters.notices["dropped"] += 1
+            committer.counters.notifications["dropped"] += 1
 
-    def _told(self, sent: Delivery, outcome: Outcome) -> None:
-        if outcome.problem:
-            self._complain(sent, outcome.problem)
+    def _told(self, sent: Delivery, result: DeliveryResult) -> None:
+        if result.problem:
+            self._complain(sent, result.problem)
         else:
-            self._committer.counters.notices["sent"] += 1
+            self._committer.counters.notifications["sent"] += 1
 
     def _complain(self, sent: Delivery, problem: str) -> None:
-        self._committer.counters.notices["failed"] += 1
+        self._committer.counters.notifications["failed"] += 1
         host = Notify(sent.to, ()).host
         now = time.monotonic()
         if now - self._complained.get(host, -PAUSE) < PAUSE:
@@ -186,13 +189,13 @@ class Notifier:
         if len(self._complained) > MOST_WATCHED:
             self._complained.clear()
         self._complained[host] = now
-        _log.warning("a notice for %s was given up: %s", host, problem)
+        _log.warning("a notification for %s was given up: %s", host, problem)
         text = f"{host} was not told about {sent.subject}: {problem}"
-        self._committer.tell(EventView(kind="notice.failed", text=text))
+        self._committer.tell(EventView(kind="notification.failed", text=text))
 
     def _watch(self, number: int) -> None:
         run = self._committer.run(number)
-        if run is None or not any(Notice.START_CHANGED in entry.on for entry in run.notify):
+        if run is None or not any(Occasion.START_CHANGED in entry.on for entry in run.notify):
             return
         self._watched[number] = None
         while len(self._watched) > MOST_WATCHED:
@@ -230,5 +233,5 @@ class Notifier:
             return
         event = EventView(at=now / SECOND, job=number, group=run.group, name=run.name, user=run.user)
         for place, entry in enumerate(run.notify):
-            if Notice.START_CHANGED in entry.on:
-                self._tell(f"{number}.{likely:.0f}.{place}", entry, Notice.START_CHANGED, event, likely)
+            if Occasion.START_CHANGED in entry.on:
+                self._tell(f"{number}.{likely:.0f}.{place}", entry, Occasion.START_CHANGED, event, likely)

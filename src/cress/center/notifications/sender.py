@@ -1,4 +1,4 @@
-"""The process that sends notices; it ends with its center. See design note 0069.
+"""The process that sends notifications; it ends with its center. See design note 0069.
 
 Every connection is checked by the guard, except those to the operator's mail server: mail has a process of its own.
 """
@@ -22,7 +22,14 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 import cress
-from cress.center.notices.delivery import Delivery, Outcome, SenderSettings, decode_delivery, decode_settings, encode
+from cress.center.notifications.delivery import (
+    Delivery,
+    DeliveryResult,
+    SenderSettings,
+    decode_delivery,
+    decode_settings,
+    encode,
+)
 from cress.model.allowed_sources import ANY, AllowedSources
 from cress.network.connection_guard import ConnectionGuard, RefusedError
 
@@ -150,12 +157,12 @@ def _refusal(error: BaseException | None) -> str:
 
 
 class Sender:
-    """Sends deliveries with ``send``, several at once; ``told`` is called with each outcome."""
+    """Sends deliveries with ``send``, several at once; ``told`` is called with each result."""
 
     def __init__(
         self,
         send: Send,
-        told: Callable[[Outcome], None],
+        told: Callable[[DeliveryResult], None],
         pauses: tuple[float, ...] = PAUSES,
         patience: float = PATIENCE,
     ) -> None:
@@ -193,7 +200,7 @@ class Sender:
                 break
             if pause is not None:
                 await asyncio.sleep(pause)
-        self._told(Outcome(delivery.id, problem))
+        self._told(DeliveryResult(delivery.id, problem))
 
 
 async def _serve() -> None:
@@ -202,8 +209,8 @@ async def _serve() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
     settings = decode_settings(await lines.readline())
 
-    def told(outcome: Outcome) -> None:
-        sys.stdout.buffer.write(encode(outcome) + b"\n")
+    def told(result: DeliveryResult) -> None:
+        sys.stdout.buffer.write(encode(result) + b"\n")
         sys.stdout.buffer.flush()
 
     limits = httpx.Limits(max_keepalive_connections=AT_ONCE, keepalive_expiry=5.0)

@@ -1,4 +1,4 @@
-"""The text of a notice: JSON for a URL, subject and text of a mail."""
+"""The text of a notification: JSON for a URL, subject and text of a mail."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import time
 
 import msgspec
 
-from cress.center.notices.delivery import Delivery
-from cress.model.notify import Notice
+from cress.center.notifications.delivery import Delivery
+from cress.model.notify import Occasion
 from cress.protocol.cluster_views import EventView
 
 
-class NoticeBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The JSON of a notice. ``id`` is the same when a notice is sent again,
-    ``notice`` is a word of ``Notice``, ``at`` its time in seconds since the epoch.
+class NotificationBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The JSON of a notification. ``id`` is the same when a notification is sent again,
+    ``occasion`` is a word of ``Occasion``, ``at`` its time in seconds since the epoch.
 
     ``state`` is the final state of a job that ended, ``reason`` what is known about the cause. ``expected_start`` is
     in seconds since the epoch.
     """
 
     id: str
-    notice: str
+    occasion: str
     cluster: str
     at: float
     job: int
@@ -33,17 +33,17 @@ class NoticeBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _SAID = {
-    Notice.STARTED: "has started",
-    Notice.LATE: "may be late",
-    Notice.START_CHANGED: "is expected to start at another time",
+    Occasion.STARTED: "has started",
+    Occasion.LATE: "may be late",
+    Occasion.START_CHANGED: "is expected to start at another time",
 }
 
 
-def delivery(id: str, to: str, notice: Notice, event: EventView, cluster: str, expected: float | None) -> Delivery:
-    """Return the delivery of a notice about the job of an event; ``expected`` is its expected start."""
-    body = NoticeBody(
+def delivery(id: str, to: str, occasion: Occasion, event: EventView, cluster: str, expected: float | None) -> Delivery:
+    """Return the delivery of a notification about the job of an event; ``expected`` is its expected start."""
+    body = NotificationBody(
         id=id,
-        notice=notice.value,
+        occasion=occasion.value,
         cluster=cluster,
         at=event.at,
         job=event.job or 0,
@@ -54,7 +54,7 @@ def delivery(id: str, to: str, notice: Notice, event: EventView, cluster: str, e
         reason=event.text,
         expected_start=expected,
     )
-    said = f"has ended: {event.state}" if event.state else _SAID[notice]
+    said = f"has ended: {event.state}" if event.state else _SAID[occasion]
     if event.kind == "job.deadline_missed":
         said = "has missed its deadline"
     named = f"job {event.job}" + (f" ({event.name})" if event.name else "")

@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Callable
 
-from cress.center.notices.delivery import Delivery, Outcome, SenderSettings, decode_outcome, encode
+from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings, decode_result, encode
 
 # Open deliveries of one process; further ones are dropped.
 MOST_OPEN = 10_000
@@ -19,9 +19,9 @@ _log = logging.getLogger("cress.center")
 
 
 class Outbox:
-    """Hands deliveries to a process, which starts with the first one; ``told`` is called with each outcome."""
+    """Hands deliveries to a process, which starts with the first one; ``told`` is called with each result."""
 
-    def __init__(self, settings: SenderSettings, told: Callable[[Delivery, Outcome], None]) -> None:
+    def __init__(self, settings: SenderSettings, told: Callable[[Delivery, DeliveryResult], None]) -> None:
         self._settings = settings
         self._told = told
         self._open: dict[str, Delivery] = {}
@@ -49,7 +49,7 @@ class Outbox:
             try:
                 await self._with_process()
             except (OSError, ValueError) as error:
-                _log.warning("notices wait, since their process cannot be used: %s", error)
+                _log.warning("notifications wait, since their process cannot be used: %s", error)
             await asyncio.sleep(PAUSE)
             # What the process had not finished begins again.
             self._unsent = list(self._open.values())
@@ -57,7 +57,7 @@ class Outbox:
 
     async def _with_process(self) -> None:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "cress.center.notices.sender"),
+            *(sys.executable, "-m", "cress.center.notifications.sender"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -69,10 +69,10 @@ class Outbox:
             writing = asyncio.create_task(self._write(process.stdin))
             try:
                 while line := await process.stdout.readline():
-                    outcome = decode_outcome(line)
-                    delivery = self._open.pop(outcome.id, None)
+                    result = decode_result(line)
+                    delivery = self._open.pop(result.id, None)
                     if delivery is not None:
-                        self._told(delivery, outcome)
+                        self._told(delivery, result)
             finally:
                 writing.cancel()
                 await asyncio.wait((writing,))
