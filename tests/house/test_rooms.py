@@ -34,7 +34,7 @@ def test_the_package_keeps_the_table() -> None:
 def test_every_room_has_a_line() -> None:
     pure, shells = (
         "model language core lifecycle formats store protocol shell",
-        "past center executor simulator portal client",
+        "past network center executor simulator portal client",
     )
     rooms = f"{pure} {shells} integrations slurm cli"
     assert set(TABLE) == {*rooms.split(), "__main__"}  # `python -m cress` is the command line

@@ -21,9 +21,13 @@ _log = logging.getLogger("cress.center")
 class Outbox:
     """Hands deliveries to a process, which starts with the first one; ``told`` is called with each result."""
 
-    def __init__(self, settings: SenderSettings, told: Callable[[Delivery, DeliveryResult], None]) -> None:
+    def __init__(
+        self, settings: SenderSettings, told: Callable[[Delivery, DeliveryResult], None], most: int = MOST_OPEN
+    ) -> None:
         self._settings = settings
         self._told = told
+        self._most = most
+        self.process: int | None = None  # the id of the process that sends
         self._open: dict[str, Delivery] = {}
         self._new = asyncio.Event()
         self._unsent: list[Delivery] = []
@@ -35,7 +39,7 @@ class Outbox:
 
     def put(self, delivery: Delivery) -> bool:
         """Add a delivery. Return whether there was room."""
-        if len(self._open) >= MOST_OPEN:
+        if len(self._open) >= self._most:
             return False
         self._open[delivery.id] = delivery
         self._unsent.append(delivery)
@@ -65,6 +69,7 @@ class Outbox:
         try:
             assert process.stdin is not None
             assert process.stdout is not None
+            self.process = process.pid
             process.stdin.write(encode(self._settings) + b"\n")
             writing = asyncio.create_task(self._write(process.stdin))
             try:
@@ -77,6 +82,7 @@ class Outbox:
                 writing.cancel()
                 await asyncio.wait((writing,))
         finally:
+            self.process = None
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()

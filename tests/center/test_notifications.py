@@ -1,0 +1,130 @@
+"""The process that sends notifications: what it tries again, what it gives up, and whom it refuses to call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+
+import httpx
+
+from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings
+from cress.center.notifications.outbox import Outbox
+from cress.center.notifications.sender import AT_ONE_HOST, Sender, to_urls
+from tests.center.notification_receivers import WebReceiver
+
+URL = "http://hook.example.org/"
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 – nothing tells of it
+        await asyncio.sleep(0.001)
+
+
+def sent_by(handler: Callable[[httpx.Request], httpx.Response], *deliveries: Delivery) -> list[DeliveryResult]:
+    """The results of deliveries with pauses of a millisecond."""
+
+    async def run() -> list[DeliveryResult]:
+        found: list[DeliveryResult] = []
+        async with httpx.AsyncClient(transport=httpx.MockTransport(handler)) as client:
+            sender = Sender(to_urls(SenderSettings(), client), found.append, (0.001, 0.001), 0.2)
+            for delivery in deliveries:
+                sender.begin(delivery)
+            await until(lambda: len(found) == len(deliveries))
+        return found
+
+    return asyncio.run(run())
+
+
+def test_what_passes_is_tried_again_and_what_stays_is_given_up() -> None:
+    for answers, tries, problem in (
+        ([200], 1, ""),
+        ([503, 429, 204], 3, ""),
+        ([500, 500, 500], 3, "answered 500 Internal Server Error"),
+        ([404], 1, "answered 404 Not Found"),
+        ([302], 1, "answered 302 Found; redirects are not followed"),
+        ([799] * 3, 3, "answered 799"),
+    ):
+        seen: list[str] = []
+
+        def handler(request: httpx.Request, seen: list[str] = seen, answers: list[int] = answers) -> httpx.Response:
+            seen.append(request.headers["Cress-Delivery"])
+            return httpx.Response(answers[len(seen) - 1], headers={"Location": URL})
+
+        assert sent_by(handler, Delivery("7.0", URL, "{}")) == [DeliveryResult("7.0", problem)], answers
+        assert seen == ["7.0"] * tries
+
+
+def test_a_host_that_hangs_holds_up_no_other() -> None:
+    async def run() -> list[str]:
+        order: list[str] = []
+        free = asyncio.Event()
+
+        async def send(delivery: Delivery) -> None:
+            if "slow" in delivery.to:
+                await free.wait()
+
+        sender = Sender(send, lambda result: order.append(result.id), (), 5.0)
+        for number in range(50):
+            sender.begin(Delivery(f"slow {number}", "http://slow/", "{}"))
+        sender.begin(Delivery("quick", "http://quick/", "{}"))
+        await until(lambda: bool(order))
+        free.set()
+        await until(lambda: len(order) == 51)
+        return order
+
+    assert AT_ONE_HOST < 50
+    assert asyncio.run(run())[0] == "quick"
+
+
+def test_a_host_without_an_answer_is_given_up_in_time() -> None:
+    async def run() -> DeliveryResult:
+        done: asyncio.Future[DeliveryResult] = asyncio.get_running_loop().create_future()
+
+        async def send(_: Delivery) -> None:
+            await asyncio.sleep(60)
+
+        Sender(send, done.set_result, (0.001,), 0.02).begin(Delivery("1", URL, "{}"))
+        return await done
+
+    assert asyncio.run(run()).problem == "no answer within 0.02 s"
+
+
+def test_the_process_calls_no_protected_address_and_a_new_one_continues_its_work() -> None:
+    async def run(receiver: WebReceiver) -> dict[str, str]:
+        results: dict[str, str] = {}
+        box = Outbox(
+            SenderSettings(hosts=("any", "127.0.0.1")), lambda sent, told: results.update({sent.id: told.problem})
+        )
+        strict = Outbox(SenderSettings(), lambda sent, told: results.update({sent.id: told.problem}))
+        receiver.answers = [503]
+        for delivery in (Delivery("again", receiver.url, "{}", event=7), Delivery("ok", receiver.url, "{}", event=8)):
+            assert box.put(delivery)
+        assert strict.put(Delivery("refused", receiver.url, "{}"))
+        assert box.first_open == 7
+        running = [asyncio.create_task(outbox.run()) for outbox in (box, strict)]
+        await until(lambda: {"ok", "refused"} <= results.keys())
+        # One is left, and waits for its second try, when the process dies.
+        if "again" not in results:
+            assert box.process is not None
+            os.kill(box.process, signal.SIGKILL)
+        await until(lambda: "again" in results)
+        assert box.first_open is None
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
+        return results
+
+    with WebReceiver() as receiver:
+        results = asyncio.run(run(receiver))
+    assert (results["ok"], results["again"]) == ("", "")
+    assert results["refused"] == "127.0.0.1 is a loopback address, which jobs may not use (--notify-host)"
+
+
+def test_what_does_not_fit_is_dropped() -> None:
+    async def run() -> list[bool]:
+        box = Outbox(SenderSettings(), lambda *_: None, most=2)
+        return [box.put(Delivery(str(number), URL, "{}")) for number in range(3)]
+
+    assert asyncio.run(run()) == [True, True, False]
