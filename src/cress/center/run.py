@@ -73,6 +73,7 @@ from cress.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from cress.center.access.oidc import Provider
+    from cress.center.committing.spans import Spans
     from cress.center.tls.admission import Admission
     from cress.center.tls.server import CenterTls
 
@@ -150,6 +151,7 @@ async def _run(
     """Run until stopped."""
     namenodes = Namenodes(settings.webhdfs)
     senders = sender_settings(settings)
+    spans = _spans(settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -190,6 +192,7 @@ async def _run(
             )
         )
     )
+    committer.spans = spans
     groups = GroupFile(settings, committer, _say)
     sockets = executor_sockets(settings.host, executors, directory)
     work = LeaderWork(settings, committer, listener, groups, topology, licences, namenodes, sockets, senders)
@@ -237,6 +240,8 @@ async def _run(
             await serving
         await compilation.stop()
         await committer.stop()
+        if spans is not None:
+            await asyncio.to_thread(spans.close)
         for served in (api, executors, *public):
             served.close()
         if settings.socket is not None:
@@ -517,6 +522,23 @@ def _provider(settings: CenterSettings, owner: str) -> Provider | None:
     from cress.center.access.oidc import Provider
 
     return Provider(settings.oidc, (owner,))
+
+
+def _spans(settings: CenterSettings) -> Spans | None:
+    """Return the spans that a collector gets, if there is one. Raises InputError."""
+    if not settings.otlp_endpoint:
+        return None
+    try:
+        from cress.center.committing.spans import spans_to
+    except ImportError as error:
+        raise InputError(
+            f"spans need OpenTelemetry: {error}", hint="pip install 'cress[otel]'", field="--otlp-endpoint"
+        ) from None
+    if not settings.otlp_endpoint.startswith(("http://", "https://")):
+        raise InputError(
+            f"{settings.otlp_endpoint!r} is not a URL", hint="http://127.0.0.1:4318", field="--otlp-endpoint"
+        )
+    return spans_to(settings.otlp_endpoint, settings.otlp_ratio, settings.cluster)
 
 
 def _admission(settings: CenterSettings, tls: CenterTls | None, executor_port: int) -> Admission | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cress.center.committing.counters import Counters
 from cress.center.committing.expected_starts import ExpectedStarts
@@ -62,6 +62,9 @@ from cress.shell.center.log_entries import unpack
 from cress.shell.center.session import Sessions
 from cress.store.base import Batch, Changed, Checkpoint, Damaged, Fenced, StateSnapshot, Store, StoreError
 
+if TYPE_CHECKING:
+    from cress.center.committing.spans import Spans
+
 _T = TypeVar("_T")
 
 # Timers of the event loop pause while the computer sleeps, so the clock is checked at least this often, in seconds.
@@ -113,6 +116,8 @@ class Committer:
         self.expected_starts = ExpectedStarts()
         self.watchdog = Watchdog()
         self.counters = Counters()
+        self.spans: Spans | None = None
+        self._times = 0.0, 0.0  # seconds of the last step and of its commit
         self.turns = LongRequests()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # set while there is nothing to do
@@ -414,7 +419,9 @@ class Committer:
                         made = time.perf_counter()
                         self.counters.steps.observe(made - begun)
                         await self.in_thread(partial(self._commit, work.batch, self.epoch))
-                        self.counters.commits.observe(time.perf_counter() - made)
+                        stored = time.perf_counter()
+                        self.counters.commits.observe(stored - made)
+                        self._times = made - begun, stored - made
                         self.carry_out(self.loop.committed())
                     case TakeSnapshot():
                         if self._snapshot is not None:
@@ -567,6 +574,8 @@ class Committer:
                         self._wake_watchers(effect)
                     self.names.stepped(effect.step.facts.rows)
                     self.counters.stepped(self.machine, effect.step)
+                    if self.spans is not None:
+                        self.spans.stepped(self.machine, effect.step, *self._times)
                     self.events.tell()
                 case SetAside():
                     place = self._quarantine.keep(effect.input, effect.why, self.clock.utc())

@@ -333,6 +333,22 @@ CENTER_SETTINGS = (
         default="",
     ),
     Setting(
+        name="otlp-endpoint",
+        about="Collector of OpenTelemetry that gets spans of jobs (docs/metrics.md#spans), such as "
+        "http://127.0.0.1:4318.",
+        programs=BOTH,
+        metavar="URL",
+        default="",
+    ),
+    Setting(
+        name="otlp-ratio",
+        about="Part of the jobs that have spans, from 0 to 1.",
+        programs=BOTH,
+        metavar="NUMBER",
+        default="1",
+        read=readers.part,
+    ),
+    Setting(
         name="tls-cert",
         about="Certificate of the center (docs/tls.md). Default: the one made by `cress tls init`, if any.",
         programs=BOTH,

@@ -117,3 +117,10 @@ def mail_server(text: str) -> str:
     if found is not None and ":" in (found["user"] or ""):
         raise InputError("the URL of a mail server may not contain a password", hint="--notify-password FILE")
     return text
+
+
+def part(text: str) -> float:
+    """Parse a number from 0 to 1."""
+    if not re.fullmatch(r"0(\.[0-9]{1,9})?|1(\.0{1,9})?|\.[0-9]{1,9}", text):
+        raise InputError(f"{text!r} is not a part", hint="a number from 0 to 1, such as 0.05")
+    return float(text)
