@@ -24,7 +24,6 @@ from cress.model.times import SECOND
 from cress.protocol.messages import (
     OLDEST,
     PROTOCOL,
-    STRANGERS_SINCE,
     UNSAID,
     VERSION,
     AskMaterial,
@@ -142,7 +141,6 @@ class Agent:
         self._term = 0
         self._due: dict[str, int] = {}  # times by the name of the action that is due
         self._reports: deque[bytes] = deque()  # of the supervisor, which wait for an action or another message
-        self._strangers = Strangers()  # the last ones that the supervisor told of
         self._above = Dialect(UNSAID)  # of the center
         self._below = Dialect(UNSAID)  # of the supervisor
         self._preparing: tuple[list[Effect], tuple[Report, ...]] | None = None
@@ -167,7 +165,7 @@ class Agent:
             agreed("supervisor", inventory.protocol, inventory.oldest, "agent")
         except VersionError as error:
             return self.supervisor_failed(f"{error.what} ({error.hint})", permanent=error.permanent)
-        self._below, self._strangers = Dialect(inventory.protocol), Strangers()
+        self._below = Dialect(inventory.protocol)
         greeting = self._order(Greeting(protocol=PROTOCOL))
         if self.phase is Phase.STOPPING:
             if self._only_if_idle and inventory.reports:
@@ -414,7 +412,6 @@ class Agent:
             *self._order(devices),
             *self._order(answer),
             Registered(answer),
-            *self._tell_strangers(),
             *self._tell_reports(),
         ]
 
@@ -429,8 +426,6 @@ class Agent:
                 sentence = f"the supervisor sent an invalid message ({error}); connecting again"
                 return [*effects, Say(sentence), *self._end()]
             if isinstance(reports, (AskMaterial, Strangers)):
-                if isinstance(reports, Strangers):
-                    self._strangers = reports
                 handed_on = self._above.hand_on(reports, message, self._below)
                 effects += [] if handed_on is None else [ToCenter(handed_on)]
             if not isinstance(reports, Reports):
@@ -446,11 +441,6 @@ class Agent:
             else:
                 effects += [*told, SendingReports(reports.reports)]
         return effects
-
-    def _tell_strangers(self) -> list[Effect]:
-        """Tell a center that does not know them yet of processes without an attempt."""
-        known = Strangers(processes=self._strangers.processes)
-        return self.tell(known) if known.processes and self._above.version >= STRANGERS_SINCE else []
 
     def _take_in(self, reports: tuple[Report, ...]) -> None:
         for report in reports:
