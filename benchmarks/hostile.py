@@ -45,7 +45,8 @@ TIMES, PAUSE, LEAST = 3, 0.004, 0.4
 LONG = 3.0
 # Times the p99 beside nothing, and milliseconds of processor time of a step.
 GOAL, STEP = 10.0, 20.0
-TASKS, OWN, RUNNING = 1_000_000, 17_000, 1_000
+TASKS, RUNNING = 1_000_000, 1_000
+OWN = int(os.environ.get("BENCHMARK_OWN", "17000"))
 
 Work = Callable[[], object]
 
@@ -137,6 +138,8 @@ def _requests(center: Center) -> Iterator[tuple[str, Work]]:
         yield http(name, "POST", path, body)
     yield from _raw(center)
     yield from ((name, partial(_hello, center, fields)) for name, fields in _hellos())
+    # From here on each pass looks at all of these.
+    yield http("10,000 jobs with constraints of their own", "POST", "/v1/jobs", {"jobs": _own(50_000, 10_000)})
 
 
 def _paths() -> Iterator[str]:
@@ -210,7 +213,6 @@ def _submits() -> Iterator[tuple[str, str, Any]]:
     yield "10,000 jobs, tried", dry, [JOB] * 10_000
     yield "10,000 jobs", submit, [JOB] * 10_000
     yield "20,000 jobs", submit, [{"command": ["true"]}] * 20_000
-    yield "10,000 jobs with constraints of their own", submit, _own(50_000, 10_000)
     yield "a million tasks", submit, [{**JOB, "tasks": 1_000_000}]
     yield "1,000 jobs of 10,000 tasks", submit, [{**JOB, "tasks": 10_000}] * 1_000
     yield "a gang of 10,000 tasks", submit, [{**JOB, "gang": True, "tasks": 10_000}]
@@ -401,7 +403,7 @@ def _measured(center: Center, work: Work) -> tuple[float, str]:
         assert beside.stdout is not None
         beside.stdout.readline()
         first = time.perf_counter()
-        while time.perf_counter() - first < LEAST or len(spent) < TIMES and sum(spent) < 1000 * LONG:
+        while time.perf_counter() - first < LEAST or (len(spent) < TIMES and sum(spent) < 1000 * LONG):
             begin = time.perf_counter()
             work()
             spent.append(1000 * (time.perf_counter() - begin))
@@ -414,7 +416,7 @@ def _measured(center: Center, work: Work) -> tuple[float, str]:
 def _call(center: Center, method: str, path: str, body: bytes | None) -> None:
     host, port = center.where("url")
     headers = {"Authorization": f"Bearer {center.token}", "Content-Type": "application/json"}
-    wire = http.client.HTTPConnection(host, port, timeout=120)
+    wire = http.client.HTTPConnection(host, port, timeout=600)
     with contextlib.closing(wire), contextlib.suppress(BrokenPipeError, ConnectionResetError):
         wire.request(method, path, body, headers)
         answer = wire.getresponse()

@@ -91,7 +91,7 @@ from cress.model.units import one_of
 # version 5 were written with the second number.
 BUDGET, BUDGET_5 = 256, 2_048
 # Passes between two pauses: each takes a millisecond where thousands of jobs have constraints of their own.
-PASSES = 8
+PASSES = 12
 
 # The scheduler gets the wall clock again when it has moved this far (µs) relative to the machine's clock.
 CLOCK_STEP = SECOND
