@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from benchmarks.load import JOB, Center, _center, _executor, _until
+from benchmarks import load
+from benchmarks.load import JOB, Center
 from benchmarks.result import Result
 
 JOBS, RUNNING = 110_000, 1_000
@@ -28,7 +29,7 @@ GOAL = 20.0
 _Body = dict[str, Any] | None
 
 # The second client is a process of its own: large bodies keep the first one busy.
-_ASK = """
+ASK = """
 import http.client, json, sys, time
 wire = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]), timeout=60)
 waits, stop = [], False
@@ -53,12 +54,12 @@ print(json.dumps(waits))
 
 def results() -> Iterator[Result]:
     """All figures, as they are measured."""
-    with _center() as center, _executor(center, f"<{RUNNING}, 1T>") as executor:
+    with load.center() as center, load.executor(center, f"<{RUNNING}, 1T>") as executor:
         yield from _figures(center, "idle: the reference", lambda: time.sleep(0.05), None)
         many = json.dumps({"jobs": [JOB] * 1_000}).encode()
         for _ in range(JOBS // 1_000):
             _call(center, "POST", "/v1/jobs", many)
-        _until(lambda: executor.running >= RUNNING)
+        load.until(lambda: executor.running >= RUNNING)
         time.sleep(5)
         yield from _figures(center, f"idle with {JOBS:,} jobs", lambda: time.sleep(0.05), None)
         for name, method, path, body in _calls():
@@ -122,7 +123,7 @@ def _calls() -> Iterator[tuple[str, str, str, _Body]]:
 def _figures(center: Center, name: str, work: Callable[[], object], goal: float | None) -> Iterator[Result]:
     """Yield how long the second client waited while ``work`` was done, and how long that took itself."""
     host, port = center.where("url")
-    words = [sys.executable, "-c", _ASK, host, str(port), str(PAUSE)]
+    words = [sys.executable, "-c", ASK, host, str(port), str(PAUSE)]
     spent = []
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as beside:
         assert beside.stdout is not None

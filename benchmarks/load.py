@@ -40,12 +40,12 @@ def results() -> Iterator[Result]:
     """All figures, as they are measured."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with _center() as center, _executor(center, f"<{RUNNING}, 1T>") as executor:
-        yield from _full(center, executor)
-    with _center() as center:
-        yield from _restart(center)
-    with _center() as center:
-        yield from _back(center)
+    with center() as one, executor(one, f"<{RUNNING}, 1T>") as spoken_for:
+        yield from _full(one, spoken_for)
+    with center() as one:
+        yield from _restart(one)
+    with center() as one:
+        yield from _back(one)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
@@ -53,7 +53,7 @@ def _full(center: Center, executor: Executor) -> Iterator[Result]:
     with center.client() as client:
         for _ in range((QUEUED + RUNNING) // 100):
             client.submit([JOB] * 100)
-        _until(lambda: executor.running >= RUNNING and client.state().tasks_running == RUNNING)
+        until(lambda: executor.running >= RUNNING and client.state().tasks_running == RUNNING)
         assert client.state().tasks_waiting == QUEUED
     yield Result(f"center with {QUEUED:,} queued and {RUNNING:,} running tasks", center.memory(), "MB", 250)
     begin = time.perf_counter()
@@ -99,7 +99,7 @@ def _back(center: Center) -> Iterator[Result]:
     words = ["executor", "--center", url, "--name", "n1", "--resource", "<8, 8G>", "--no-overload", "--no-discovery"]
     with _process(*words, data=center.data, folder=center.folder) as agent:
         with center.client() as client:
-            _until(lambda: any(node.state == "up" for node in client.nodes()))
+            until(lambda: any(node.state == "up" for node in client.nodes()))
         spent = []
         ran = center.folder / "ran"
         job = {"command": f"date +%s.%N >> {ran}", "resource": "<1, 1M>"}
@@ -183,7 +183,7 @@ class Center:
 
     def _start(self, ports: tuple[str, ...]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen([CRESS, "center", "--data", str(self.data), *ports])
-        _until(lambda: self._listens(process.pid) or process.poll() is not None)
+        until(lambda: self._listens(process.pid) or process.poll() is not None)
         assert process.poll() is None
         return process
 
@@ -271,24 +271,26 @@ class Executor:
 
 
 @contextlib.contextmanager
-def _center() -> Iterator[Center]:
+def center(kind: type[Center] = Center) -> Iterator[Center]:
+    """Run a center, which is a process of its own, in a new directory."""
     folder = Path(tempfile.mkdtemp(prefix="cress-"))
-    center = Center(folder)
+    made = kind(folder)
     try:
-        yield center
+        yield made
     finally:
-        center.kill()
+        made.kill()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _executor(center: Center, size: str) -> Iterator[Executor]:
-    executor = Executor(center, size)
+def executor(center: Center, size: str) -> Iterator[Executor]:
+    """Speak for an executor of this size."""
+    made = Executor(center, size)
     try:
-        yield executor
+        yield made
     finally:
-        executor.stopping = True
-        executor.thread.join()
+        made.stopping = True
+        made.thread.join()
 
 
 @contextlib.contextmanager
@@ -303,7 +305,8 @@ def _process(*words: str, data: Path, folder: Path) -> Iterator[subprocess.Popen
         process.wait()
 
 
-def _until(look: Callable[[], bool]) -> None:
+def until(look: Callable[[], bool]) -> None:
+    """Return when it is so."""
     deadline = time.monotonic() + PATIENCE
     while not look():
         assert time.monotonic() < deadline, "it took too long"

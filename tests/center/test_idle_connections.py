@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -30,9 +31,19 @@ def test_the_oldest_idle_connection_gives_way_and_silent_ones_first() -> None:
         table.busy("10.0.0.1", f"silent{number}")
     table.answered("10.0.0.1", "silent0", now=3)
     assert table.oldest("10.0.0.1", before=5) == "silent0"
-    table.busy("10.0.0.1", "silent0")
+    # Who has not signed in yet gives way before one that waits between two requests.
+    table.asked("10.0.0.1", "unknown", now=3.5)
+    assert table.oldest("10.0.0.1", before=5) == "unknown"
+    assert set(table.surplus(0, before=5)) == {"other"}
+    for name in ("silent0", "unknown"):
+        table.busy("10.0.0.1", name)
     assert table.oldest("10.0.0.1", before=5) is None
     assert table.oldest("10.0.0.2", before=5) == "other"
+    # One that has just come gives way no sooner than those that wait.
+    table.answered("10.0.0.3", "waits", now=9.0)
+    table.opened("10.0.0.3", "comes", now=9.5)
+    assert table.oldest("10.0.0.3", before=9.6) == "waits"
+    assert table.oldest("10.0.0.3", before=11) == "comes"
 
 
 def test_more_silent_connections_of_an_address_than_allowed_end_early() -> None:
@@ -56,30 +67,62 @@ def center(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Center]:
         yield made
 
 
-@pytest.mark.parametrize("said", [b"", b"GET /v1/health HT"], ids=["nothing", "part of a line"])
+_HEAD = b" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+SAID = {
+    "nothing": b"",
+    "part of a line": b"GET /v1/health HT",
+    # Answered with 401; the body never comes.
+    "a body that is not wanted": b"POST /v1/jobs" + _HEAD,
+    "the body of a call without a token": b"POST /v1/join" + _HEAD,
+    "a whole request": b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a handshake in part": b"\x16\x03\x01\x02\x00\x01",
+}
+
+
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_thousands_of_silent_connections_do_not_shut_out_their_address(center: Center, said: bytes) -> None:
-    where = "127.0.0.1", int(center.address["url"].rsplit(":", 1)[1])
+    with crowd(center, said) as wires:
+        for _ in range(20):
+            is_healthy(center)
+        if said not in (SAID["nothing"], SAID["part of a line"]):
+            return
+        # The rest ends long before the time that a single silent connection has.
+        begun = time.monotonic()
+        eventually(lambda: sum(map(is_open, wires)) <= MOST_SILENT)
+        assert time.monotonic() - begun < PATIENCE
+
+
+@pytest.mark.long
+def test_five_thousand_of_them_do_not_either(tmp_path: Path) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    with Center(tmp_path / "data", forked=True) as center, crowd(center, b"", 5_000):
+        for _ in range(20):
+            is_healthy(center)
+
+
+@contextlib.contextmanager
+def crowd(center: Center, said: bytes, count: int = 900) -> Iterator[list[socket.socket]]:
+    """Connections that say something that is not a request of anybody."""
     with contextlib.ExitStack() as stack:
         wires: list[socket.socket] = []
-        for _ in range(900):
-            wire = stack.enter_context(socket.create_connection(where, PATIENCE))
+        for _ in range(count):
+            wire = stack.enter_context(socket.create_connection(where(center), PATIENCE))
             with contextlib.suppress(ConnectionError):
                 wire.sendall(said)
             wires.append(wire)
-        for _ in range(20):
-            # As programs of others do: a new connection for each check, without a second try.
-            check = http.client.HTTPConnection(*where, timeout=PATIENCE)
-            check.request("GET", "/v1/health")
-            assert check.getresponse().status == 200
-            check.close()
+        yield wires
 
-        def open_ones() -> int:
-            return sum(is_open(wire) for wire in wires)
 
-        # The rest ends long before the time that a single silent connection has.
-        begun = time.monotonic()
-        eventually(lambda: open_ones() <= MOST_SILENT)
-        assert time.monotonic() - begun < PATIENCE
+def where(center: Center) -> tuple[str, int]:
+    return "127.0.0.1", int(center.address["url"].rsplit(":", 1)[1])
+
+
+def is_healthy(center: Center) -> None:
+    """Ask as programs of others do: by a new connection for each check, without a second try."""
+    check = http.client.HTTPConnection(*where(center), timeout=PATIENCE)
+    check.request("GET", "/v1/health")
+    assert check.getresponse().status == 200
+    check.close()
 
 
 def is_open(wire: socket.socket) -> bool:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from cress.center.api.leader_routing import LeaderRouting
+from cress.center.api.leader_routing import EXPLANATIONS, LISTS, LeaderRouting
 from cress.center.committing.committer import NotStored
 from cress.center.web.asgi import Message, Receive, Scope, Send
+from cress.protocol.calls import job_calls
+from cress.protocol.calls.row import CallRow
 
 OTHER = "http://other"
 
@@ -43,7 +45,23 @@ class Deposed:
             self.leads, self.leader = False, OTHER
 
 
-def answered(method: str, status: int, failover: Deposed, query: str = "", *, stored: bool = True) -> tuple[int, str]:
+class Standby(Deposed):
+    """A center that stands by, two seconds behind."""
+
+    def __init__(self) -> None:
+        super().__init__(age=2.0)
+        self.leads, self.leader = False, OTHER
+
+
+def answered(
+    method: str,
+    status: int,
+    failover: Deposed,
+    query: str = "",
+    *,
+    stored: bool = True,
+    path: str = "/v1/jobs/1/cancel",
+) -> tuple[int, str]:
     """How a request is answered that the application answers with this status: the status, and where it is sent."""
     told: list[Message] = []
 
@@ -64,7 +82,7 @@ def answered(method: str, status: int, failover: Deposed, query: str = "", *, st
     scope: dict[str, Any] = {
         "type": "http",
         "method": method,
-        "path": "/v1/jobs/1/cancel",
+        "path": path,
         "query_string": query.encode(),
     }
     routing = LeaderRouting(app, failover, durable)  # type: ignore[arg-type]
@@ -107,3 +125,19 @@ def test_a_change_that_comes_while_the_state_is_loaded_again_waits_and_goes_to_t
     failover = Deposed(still=True)
     failover.is_reloading = True
     assert answered("PUT", 503, failover) == (307, OTHER)
+
+
+@pytest.mark.parametrize("call", [*LISTS, *EXPLANATIONS], ids=lambda call: call.path)
+def test_a_standby_answers_lists_and_explanations(call: CallRow[Any]) -> None:
+    """Found by reading: the paths were spelled a second time, and those of explanations not as in the table."""
+    path = call.at(*["7"] * call.path.count("{"))
+    assert answered("GET", 200, Standby(), path=path) == (200, OTHER)
+    assert answered("GET", 200, Standby(), "stale=no", path=path) == (307, OTHER)
+
+
+def test_what_a_standby_cannot_explain_may_be_known_to_the_leader() -> None:
+    path = job_calls.EXPLAIN.at(7)
+    assert answered("GET", 404, Standby(), path=path) == (307, OTHER)
+    # Who takes an old answer gets one.
+    assert answered("GET", 404, Standby(), "stale=ok", path=path) == (404, OTHER)
+    assert answered("GET", 200, Standby(), path=job_calls.JOB.at(7)) == (307, OTHER)

@@ -20,7 +20,9 @@ from websockets.exceptions import ConnectionClosed
 import tests.center.test_one_node as here
 from cress.model.node import Device, Load
 from cress.model.reports import Cause, Ended, Started, Usage
+from cress.protocol import messages
 from cress.protocol.messages import (
+    MOST_STRANGERS,
     PROTOCOL,
     AskMaterial,
     Beat,
@@ -35,6 +37,8 @@ from cress.protocol.messages import (
     ReadLog,
     Refused,
     Reports,
+    Stranger,
+    Strangers,
     Term,
     Welcome,
 )
@@ -223,6 +227,27 @@ def test_ports_load_and_data_of_its_own_node_only(center: Center, liar: Executor
     assert {key: after[key] for key in before if key != "heard"} == {
         key: before[key] for key in before if key != "heard"
     }
+
+
+def test_strangers_of_its_own_node_only(center: Center, victim: Victim) -> None:
+    name = f"liar{secrets.token_hex(4)}"
+    with center.executor(name, protocol=PROTOCOL) as liar:
+        strangers_are_shown(center, liar, name, victim)
+
+
+def strangers_are_shown(center: Center, liar: Executor, name: str, victim: Victim) -> None:
+    strangers: tuple[Stranger, ...] = ()
+    for first in (1, 1_000, 2_000):
+        strangers = tuple(Stranger(pid, 1, "sleep", "it hides") for pid in range(first, first + MOST_STRANGERS))
+        liar.send(Strangers(processes=strangers))
+    answered(liar)
+    assert center.get(f"/v1/nodes/{victim.name}")["strangers"] == []
+    assert len(center.get(f"/v1/nodes/{name}")["strangers"]) == MOST_STRANGERS
+    # A bound of each minute, and a new one may have begun meanwhile.
+    events = center.http.get("/v1/events?after=0&follow=false").text.count("node.stranger")
+    assert MOST_STRANGERS <= events <= 2 * MOST_STRANGERS
+    with pytest.raises(msgspec.ValidationError):
+        messages.decode_from_agent(messages.encode(Strangers(processes=(*strangers, strangers[0]))))
 
 
 @pytest.mark.parametrize(

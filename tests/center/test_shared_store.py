@@ -124,6 +124,25 @@ def test_a_standby_takes_over_when_the_leader_dies_or_stops(zookeeper: Ensemble,
         assert (taken < 20, handed_over < 10) == (True, True)
 
 
+def test_a_standby_explains_as_the_leader_does(zookeeper: Ensemble, tmp_path: Path) -> None:
+    """Found by reading: its path was spelled in another way than in the table, so the leader explained everything."""
+    place = empty_place(zookeeper)
+    with (
+        Center(tmp_path / "one", forked=True, store=place) as first,
+        Center(tmp_path / "two", forked=True, store=place, standby=True) as second,
+        first.executor(resource="<4, 4G>"),
+    ):
+        job = first.submit(name="large", resource="<3, 1G>", tasks=2)
+        eventually(lambda: second.http.get("/v1/jobs?name=large").json()["jobs"])
+        for path in (f"/v1/jobs/{job}/explanation", "/v1/groups/default/explanation", "/v1/nodes/n1/explanation"):
+            answer = second.http.get(path)
+            assert answer.status_code == 200, answer.text
+            assert "Cress-Age" in answer.headers
+            assert answer.json() == first.get(path), path
+        # What it does not know, the leader may.
+        assert second.http.get(f"/v1/jobs/{job + 100}/explanation").status_code == 307
+
+
 @pytest.mark.long  # finished work moves every ten seconds
 def test_after_a_kill_the_next_leader_knows_what_had_moved_to_the_history_of_the_last(
     zookeeper: Ensemble, tmp_path: Path

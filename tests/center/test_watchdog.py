@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -111,14 +112,28 @@ def test_the_place_of_most_samples_is_named_and_not_the_first_one(monkeypatch: p
     assert "asyncio" not in worst.what
 
 
-def test_a_loop_that_waits_for_another_thread_names_that_thread() -> None:
-    def frame_of(module: str) -> FrameType:
-        space: dict[str, object] = {"__name__": module}
-        exec("import sys\ndef work():\n    return sys._getframe()\nframe = work()", space)
-        frame = space["frame"]
-        assert isinstance(frame, FrameType)
-        return frame
+def frame_of(*modules: str) -> FrameType:
+    """The innermost of frames of a function ``work`` in each of these modules, the outermost first."""
+    text = "import sys\ndef work(rest):\n    return rest[0](rest[1:]) if rest else sys._getframe()"
+    works = []
+    for module in modules:
+        space: dict[str, Any] = {"__name__": module}
+        exec(text, space)
+        works.append(space["work"])
+    frame = works[0](works[1:])
+    assert isinstance(frame, FrameType)
+    return frame
 
+
+def test_the_caller_is_what_the_loop_began_and_not_what_started_the_program() -> None:
+    """Found by hostile requests: each delay was called by ``cli.configured``, which starts the center."""
+    step = "cress.center.web.sign_ins", "cress.center.access.guard", "cress.center.api.jobs", "cress.language.program"
+    for loop in ("asyncio.runners", "asyncio.events"):
+        told = described(frame_of("cress.cli.configured", "cress.center.run", loop, *step))
+        assert told == "language.program.work (line 3), called by center.api.jobs.work"
+
+
+def test_a_loop_that_waits_for_another_thread_names_that_thread() -> None:
     loop = frame_of("asyncio.runners")
     busy = threading.Thread(target=time.sleep, args=(0.5,), name="check")
     busy.start()

@@ -21,13 +21,16 @@ from cress.executor.secret_files import SecretFiles
 from cress.model.reports import Ended, Report, Started
 from cress.model.run import Run
 from cress.protocol.messages import (
+    PROTOCOL,
     Durable,
+    Greeting,
     Inventory,
     Launch,
     Launches,
     Shutdown,
     Stop,
     Stops,
+    Strangers,
     ToSupervisor,
     decode_from_supervisor,
     encode,
@@ -71,6 +74,7 @@ class Client:
         self.reports: list[Report] = []
         self.started: dict[int, Started] = {}
         self.ended: dict[int, Ended] = {}
+        self.strangers: list[Strangers] = []
         inventory = self.receive()
         assert isinstance(inventory, Inventory)
         self.inventory = inventory
@@ -78,6 +82,10 @@ class Client:
 
     def send(self, order: ToSupervisor) -> None:
         self.socket.sendall(frame(encode(order)))
+
+    def greet(self) -> None:
+        """Speak the newest version of the protocol; without a greeting it is an old one."""
+        self.send(Greeting(protocol=PROTOCOL))
 
     def launch(self, run: Run, *attempts: int, epoch: int = 1, ports: tuple[int, ...] = (), **more: Any) -> None:
         """Launch these attempts; the index of the task is that of the attempt in the list."""
@@ -95,7 +103,8 @@ class Client:
             data = self.socket.recv(1 << 16)
             if not data:
                 raise EOFError
-            self.messages += [decode_from_supervisor(message) for message in self.frames.feed(data)]
+            for message in map(decode_from_supervisor, self.frames.feed(data)):
+                (self.strangers if isinstance(message, Strangers) else self.messages).append(message)
         return self.messages.pop(0)
 
     def wait_started(self, attempt: int) -> Started:

@@ -67,6 +67,7 @@ def test_eleven_kinds_of_hogs_are_gone_when_the_end_of_their_task_is_told(
     any_parent: SupervisorProcess, token: str
 ) -> None:
     client = any_parent.start()
+    client.greet()
     root = os.geteuid() == 0 and not isinstance(any_parent, AccountSupervisor)
     # One of another job, which goes on: hogs of running tasks are left alone.
     client.launch(shell("env -i setsid sleep 8TOKEN & exec sleep 1000".replace("TOKEN", token), job=99), 99)
@@ -81,6 +82,8 @@ def test_eleven_kinds_of_hogs_are_gone_when_the_end_of_their_task_is_told(
     client.stop(99, grace=0)
     client.wait_ended(99)
     assert with_word(token) == set()
+    # The node's list of strangers is empty: each of them was known to be its task's.
+    assert client.strangers == []
 
 
 def test_hogs_of_a_cancelled_task_are_gone_as_well(any_parent: SupervisorProcess, token: str) -> None:
@@ -99,6 +102,7 @@ def test_a_process_that_hides_every_sign_ends_with_the_last_task_that_may_have_s
     any_parent: SupervisorProcess, token: str
 ) -> None:
     client = any_parent.start()
+    client.greet()
     become = f"os.execve('/usr/bin/setsid', ['setsid', '-f', 'sleep', '{token}'], {{}})"
     hides = f"import os, resource; resource.setrlimit(10, (99, 99)); {become}"
     client.launch(shell("exec sleep 1000", job=2), 2)
@@ -112,6 +116,15 @@ def test_a_process_that_hides_every_sign_ends_with_the_last_task_that_may_have_s
     if isinstance(any_parent, AccountSupervisor):
         # Only control groups know whose it is while both tasks run.
         assert hidden
+        client.sync()
+        first, *_, last = client.strangers
+        (stranger,) = first.processes
+        assert {stranger.pid} == hidden
+        assert (stranger.command, stranger.what) == (
+            "sleep",
+            "one of these attempts has started it, and it ends with the last of them: 2, 1",
+        )
+        assert last.processes == (), "it is none any more"
         assert "hides its attempt" in any_parent.said()
     else:
         assert not hidden or os.geteuid()

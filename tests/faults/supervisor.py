@@ -11,7 +11,7 @@ from cress.executor.journal import JournalFile
 from cress.model.node import Device
 from cress.model.reports import Ended, Report, Usage
 from cress.model.times import MILLISECOND, SECOND
-from cress.protocol.messages import Inventory
+from cress.protocol.messages import Inventory, Strangers
 from cress.shell.executor import supervisor
 from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import Record
@@ -154,6 +154,10 @@ class Supervisor(Mortal):
                 self.adopted[attempt] = process
                 self.manager.adopt(attempt, process.pid, process.ticks)
         self.say("begins, with attempts", sorted(self.manager.tasks))
+
+    def strangers(self) -> Strangers:
+        """Nothing hides here."""
+        return Strangers()
 
     def settle(self) -> None:
         """See ``Driver``."""

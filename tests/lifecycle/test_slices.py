@@ -8,7 +8,7 @@ import pytest
 
 from cress.lifecycle.families.services import MOST_AT_ONCE
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Restarted, Scale, Submit
-from cress.lifecycle.machine import BUDGET, Machine
+from cress.lifecycle.machine import BUDGET, PASSES, Machine
 from cress.model.errors import NotAccepted
 from cress.model.events import NodeCordoned
 from cress.model.job import Job
@@ -162,3 +162,22 @@ def test_jobs_that_ask_for_the_same_are_matched_with_the_nodes_once(monkeypatch:
     assert asked == [1, 1, 2, 1, 2]
     with pytest.raises(NotAccepted, match=r"^jobs\[1\]"):
         machine.check_submit((job(), job(1, cpus=5), job(1, cpus=5)))
+
+
+def pauses_of(machine: Machine, *inputs: Input) -> int:
+    """Take in inputs in one step; return how often it pauses."""
+    return sum(1 for _ in machine.stepping(machine.now, UTC_AT_START, inputs))
+
+
+def test_a_step_pauses_between_passes_and_between_inputs() -> None:
+    """Found by hostile requests: 256 starts of jobs with constraints of their own were one pause of 400 ms."""
+    counts = []
+    for jobs in (1, 1 + 4 * PASSES):
+        machine = Machine(DIMENSIONS, Options())
+        machine.step(0, UTC_AT_START, (NodeJoined(node=node("n1", cpus=1_000), boot="b"),))
+        counts.append(pauses_of(machine, Submit(jobs=tuple(job() for _ in range(jobs)))))
+        assert len(machine.attempts) == jobs
+    assert counts[1] - counts[0] >= 4
+    machine = Machine(DIMENSIONS, Options())
+    some = [NodeJoined(node=node(f"n{number}"), boot="b") for number in range(20)]
+    assert pauses_of(machine, *some) - pauses_of(Machine(DIMENSIONS, Options()), some[0]) == 19

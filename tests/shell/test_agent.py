@@ -8,6 +8,8 @@ from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Started
 from cress.model.times import SECOND
 from cress.protocol.messages import (
+    PROTOCOL,
+    UNSAID,
     Beat,
     Devices,
     Durable,
@@ -21,6 +23,8 @@ from cress.protocol.messages import (
     Refused,
     Reports,
     Shutdown,
+    Stranger,
+    Strangers,
     ToSupervisor,
     Welcome,
     decode_from_agent,
@@ -50,13 +54,19 @@ class Story:
         self.done += followed
         return followed
 
-    def register(self, *reports: Started | Ended, term: int = TERM, known: Inventory | None = None) -> None:
+    def register(
+        self,
+        *reports: Started | Ended,
+        term: int = TERM,
+        known: Inventory | None = None,
+        protocol: tuple[int, int] = UNSAID,
+    ) -> None:
         self.happen(self.agent.supervisor_connected, known or Inventory(boot="b", pid=1, reports=reports))
         self.happen(self.agent.center_connected)
         disk, gpu = Device(kind="disk", id="d"), Device(kind="gpu", id="0")
         hello = Hello(version=0, name="n1", resource="<4>", boot="", devices=(disk, gpu))
         self.happen(self.agent.looked_around, hello, (22,))
-        self.says(Welcome(epoch=3, term=term))
+        self.says(Welcome(epoch=3, term=term, protocol=protocol))
 
     def says(self, message: FromCenter) -> list[effects.Effect]:
         """The center sends this."""
@@ -110,6 +120,15 @@ def test_what_is_reported_before_the_center_has_answered_is_told_afterwards() ->
     assert story.reports(STARTED) == []
     story.register()
     assert story.told[-1] == Reports(reports=(STARTED,))
+
+
+def test_strangers_are_handed_on_to_a_center_that_knows_the_message() -> None:
+    strangers = Strangers(processes=(Stranger(7, 1, "sleep", "it hides"),))
+    for protocol, told in ((PROTOCOL, [strangers]), (UNSAID, [])):
+        story = Story()
+        story.register(known=Inventory(boot="b", pid=1, protocol=PROTOCOL), protocol=protocol)
+        story.happen(story.agent.from_supervisor, encode(strangers))
+        assert [message for message in story.told if isinstance(message, Strangers)] == told, protocol
 
 
 def test_a_session_that_ends_is_followed_by_another_later_and_later() -> None:

@@ -22,6 +22,8 @@ from cress.protocol.messages import (
     Material,
     Reports,
     Shutdown,
+    Stranger,
+    Strangers,
     ToSupervisor,
     Welcome,
     decode_from_supervisor,
@@ -71,6 +73,7 @@ class Story:
         self.loop = SupervisorLoop(self.journal, self)
         self.said: list[str] = []
         self.hung_up = False
+        self.strange = Strangers()
         self._fresh: list[int] = []
         self._over: list[int] = []
         self.loop.clock(1000 * SECOND, SECOND)
@@ -100,6 +103,10 @@ class Story:
         self._fresh.append(task.attempt)
         self.steps.append(f"spawn {task.attempt}")
         return 100 + task.attempt
+
+    def strangers(self) -> Strangers:
+        found, self.strange = self.strange, Strangers(processes=self.strange.processes)
+        return found
 
     def settle(self) -> None:
         fresh, self._fresh = self._fresh, []
@@ -339,3 +346,23 @@ def test_a_supervisor_without_tasks_and_agent_ends_itself_and_its_journal_keeps_
     assert story.loop.over
     assert story.said == ["there have been no tasks and no agent for 60 s"]
     assert list(story.journal.known.ends) == [5]
+
+
+def test_strangers_are_told_of_when_they_change_and_to_each_new_agent() -> None:
+    story = Story()
+    hidden = Strangers(processes=(Stranger(7, 1, "sleep", "it ends with attempt 1 or 2"),))
+    story.strange = hidden
+    story.loop.turn()
+    assert hidden not in story.steps, "there is no agent"
+    for _ in range(2):
+        story.loop.connect(Inventory(boot="b", pid=1))
+        story.loop.turn()
+        assert hidden not in story.steps, "an agent of an earlier release would not know the message"
+        story.obey(Greeting(protocol=PROTOCOL))
+        story.loop.turn()
+        story.loop.turn()
+        assert [step for step in story.steps if isinstance(step, Strangers)] == [hidden]
+        story.steps.clear()
+    story.strange = Strangers()
+    story.loop.turn()
+    assert Strangers() in story.steps

@@ -280,6 +280,7 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
         ("Data", devices.data(node.data)),
         ("Ports", _ports(node)),
         ("Not limited", "; ".join(node.unlimited)),
+        ("Strangers", "; ".join(node.strangers)),
         *(
             (name, node_settings.attribute(node, name, value))
             for name, value in node.attributes.items()

@@ -13,10 +13,13 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from cress.executor import processes
+from cress.protocol.messages import MOST_STRANGERS, Stranger, Strangers
 from cress.shell.executor.task_manager import SIGKILL, StageState, Task
 
 # Searches in one sweep for the processes of an attempt: killed ones may have started others.
 ROUNDS = 100
+# Attempts that are named for a process that hides, and characters of its command.
+MOST_NAMED, MOST_COMMAND = 20, 200
 
 
 class Orphans:
@@ -43,7 +46,8 @@ class Orphans:
         self._parents = parents
         self._began = False
         self._of: dict[int, int] = {}  # pid → attempt
-        self._told: set[int] = set()
+        self._strangers: dict[int, Stranger] = {}  # those that were told of, by pid
+        self._killed: list[Stranger] = []  # since they were last asked for
         self._fresh = True
 
     def begin(self) -> None:
@@ -58,7 +62,7 @@ class Orphans:
     def reaped(self, pid: int) -> None:
         """Note that a child has been waited for."""
         self._of.pop(pid, None)
-        self._told.discard(pid)
+        self._strangers.pop(pid, None)
 
     def of(self, attempt: int) -> set[int]:
         """Return the living orphans of an attempt."""
@@ -78,6 +82,12 @@ class Orphans:
             killed |= fresh
             self.begin_turn()
         return bool(killed)
+
+    def strangers(self) -> Strangers:
+        """Return the living processes whose attempt is not known, and those that were killed since the last call."""
+        killed, self._killed = self._killed, []
+        living = (stranger for pid, stranger in self._strangers.items() if pid not in self._of)
+        return Strangers(processes=tuple(living)[:MOST_STRANGERS], killed=tuple(killed[:MOST_STRANGERS]))
 
     def _look(self) -> None:
         if self._fresh:
@@ -113,11 +123,18 @@ class Orphans:
         may = [task.attempt for task in tasks.values() if _may_have_started(task, began)]
         if len(may) == 1:
             return may[0]
-        if pid not in self._told:
-            self._told.add(pid)
+        known = self._strangers.get(pid)
+        if known is None or known.since != began:
             then = "one of these attempts has started it, and it ends with the last of them: " if may else ""
-            then += ", ".join(map(str, may)) or "no attempt runs that can have started it, so it is killed"
-            self._say(f"process {pid} ({processes.command_of(pid)}) hides its attempt; {then}")
+            then += ", ".join(map(str, may[:MOST_NAMED])) or "no attempt runs that can have started it, so it is killed"
+            then += f" and {len(may) - MOST_NAMED} more" if len(may) > MOST_NAMED else ""
+            command = processes.command_of(pid).encode(errors="replace").decode()
+            self._say(f"process {pid} ({command}) hides its attempt; {then}")
+            told = Stranger(pid, began, command[:MOST_COMMAND], then)
+            if may:
+                self._strangers[pid] = told
+            else:
+                self._killed.append(told)
         if not may:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, SIGKILL)

@@ -36,7 +36,7 @@ from cress.model.allowed_sources import ANY, SCHEMES, AllowedSources
 from cress.model.job import DEFAULT_STOP_GRACE
 from cress.model.node import Device
 from cress.model.reports import Report
-from cress.protocol.messages import Inventory
+from cress.protocol.messages import Inventory, Strangers
 from cress.shell.executor.node_devices import NodeDevices, key_of
 from cress.shell.executor.supervisor import SupervisorLoop
 from cress.shell.executor.task_manager import Task
@@ -211,6 +211,10 @@ class SupervisorProgram:
     def ended(self, report: Report) -> None:
         """See ``Driver``."""
         self.processes.ended(report)
+
+    def strangers(self) -> Strangers:
+        """See ``Driver``."""
+        return self.processes.orphans.strangers()
 
     def send(self, message: bytes) -> None:
         """See ``Driver``."""

@@ -62,7 +62,7 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import Tables, place
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
-from cress.model.decisions import Preempt, Start, Stop
+from cress.model.decisions import Decisions, Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import (
     AdvanceReservationRemoved,
@@ -90,6 +90,8 @@ from cress.model.units import one_of
 # Passes of one step. More would keep callers waiting for their answers; the next step continues at once. Logs of
 # version 5 were written with the second number.
 BUDGET, BUDGET_5 = 256, 2_048
+# Passes between two pauses: each takes a millisecond where thousands of jobs have constraints of their own.
+PASSES = 12
 
 # The scheduler gets the wall clock again when it has moved this far (µs) relative to the machine's clock.
 CLOCK_STEP = SECOND
@@ -144,6 +146,7 @@ class Machine(Context):
             except InputError as error:
                 out.replies.append(error)
             self._settle()
+            yield
         for name in self.terms.run_out(now):
             node_membership.lose(self, name, node_membership.SILENT, kept=False)
             # Claims on that node are dropped from now on.
@@ -164,7 +167,7 @@ class Machine(Context):
         self._settle()
         forget_ended(self)
         rounds.tend(self)
-        self._decide()
+        yield from self._decide()
         out.more = self.more
         leases.note_stops(self)
         if self.core.pool.resized:
@@ -372,10 +375,21 @@ class Machine(Context):
             return
         self._go_on(Widened(dimensions.custom))
 
-    def _decide(self) -> None:
-        decisions = self.core.decide(self.now, BUDGET_5 if self.as_version_5 else BUDGET)
+    def _decide(self) -> Slices[None]:
+        """Run passes until one places nothing, or as many as a step may have; pause after each few of them."""
+        left = BUDGET_5 if self.as_version_5 else BUDGET
+        while True:
+            decisions = self.core.decide(self.now, min(left, PASSES))
+            left -= PASSES
+            self.more = decisions.more
+            self._carry_out(decisions)
+            if not self.more or left <= 0:
+                return
+            yield
+
+    def _carry_out(self, decisions: Decisions) -> None:
+        """Start and stop tasks as decided."""
         self.told += decisions.items
-        self.more = decisions.more
         out = self.out
         started: list[LiveAttempt] = []
         for decision in decisions.items:

@@ -128,7 +128,8 @@ class NodeView(View, frozen=True):
 
     A single node also has ``tasks`` (the first 1,000); ``ports_seen``, the ports used by other programs; its
     ``devices`` one by one; ``disks``, of which ``disks_free`` are unused; and ``data``, the paths that it has.
-    ``unlimited`` are messages about limits that are not enforced there. ``drained_at`` is when an operator's drain
+    ``unlimited`` are messages about limits that are not enforced there, ``strangers`` about processes below its
+    executor that belong to no running attempt for certain. ``drained_at`` is when an operator's drain
     stops the remaining tasks. ``settings`` are present if the center has some, with the executor's values in
     ``reported``.
     """
@@ -148,6 +149,7 @@ class NodeView(View, frozen=True):
     disks: int = 0
     disks_free: int = 0
     unlimited: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
     load: LoadView | None = None
     judged: bool = True
     drained_at: float | None = None

@@ -20,11 +20,13 @@ from cress.model.run import Host, Run
 from cress.model.start_material import StartMaterial
 
 # The version (major, minor) of this release, and the oldest major version that it understands; see ``versions``.
-PROTOCOL, OLDEST = (6, 2), 5
+PROTOCOL, OLDEST = (6, 3), 5
 # The first version whose executors request start material; older ones would start a program without it.
 MATERIAL_SINCE = (6, 1)
 # The first version in which runs have parts.
 PARTS_SINCE = (6, 2)
+# The first version in which executors report processes that belong to no attempt.
+STRANGERS_SINCE = (6, 3)
 # The number that a center of protocol 5 demands of an executor, otherwise unused. Versions are announced since protocol
 # 6.
 VERSION = 5
@@ -38,7 +40,7 @@ Signed: TypeAlias = Annotated[bytes, Meta(max_length=256)]
 # most 1,000 paths of data, and two reports for each of its attempts.
 MOST_BYTES = 8 * 2**20
 MOST_REPORTS, MOST_ATTEMPTS, MOST_PATHS, MOST_PORTS = 50_000, 10_000, 4_000, 65_536
-MOST_LABELS, MOST_SENTENCES, MOST_DEVICES = 1_024, 1_024, 1_024
+MOST_LABELS, MOST_SENTENCES, MOST_DEVICES, MOST_STRANGERS = 1_024, 1_024, 1_024, 100
 
 Reported: TypeAlias = Annotated[tuple[Report, ...], Meta(max_length=MOST_REPORTS)]
 Attempts: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=MOST_ATTEMPTS)]
@@ -145,6 +147,27 @@ class Data(Struct, frozen=True):
     """All paths that the node has, as in ``Hello``; sent when they have changed."""
 
     data: Paths
+
+
+class Stranger(msgspec.Struct, frozen=True, array_like=True):
+    """A process below the supervisor that belongs to no running attempt for certain: its pid, its command, and a
+    sentence about what becomes of it. ``since`` is its start in ticks, which tells processes of one pid apart.
+    """
+
+    pid: Small
+    since: Count
+    command: Name
+    what: Name
+
+
+class Strangers(Struct, frozen=True):
+    """All processes below the supervisor that belong to no running attempt for certain; sent when they have changed.
+
+    ``killed`` are those that the supervisor has just killed.
+    """
+
+    processes: Annotated[tuple[Stranger, ...], Meta(max_length=MOST_STRANGERS)] = ()
+    killed: Annotated[tuple[Stranger, ...], Meta(max_length=MOST_STRANGERS)] = ()
 
 
 class LogData(Struct, frozen=True):
@@ -419,7 +442,9 @@ class Inventory(Struct, frozen=True):
     witness: Signed = b""
 
 
-FromAgent: TypeAlias = Hello | Bulk | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver | AskMaterial
+FromAgent: TypeAlias = (
+    Hello | Bulk | Beat | Reports | Ports | Load | Data | Strangers | LogData | ExecData | ExecOver | AskMaterial
+)
 FromCenter: TypeAlias = (
     Welcome
     | OpenBulk
@@ -440,7 +465,7 @@ FromCenter: TypeAlias = (
 ToSupervisor: TypeAlias = (
     Greeting | Welcome | Devices | Term | Launches | Stops | Signal | Durable | Material | Shutdown
 )
-FromSupervisor: TypeAlias = Inventory | Reports | AskMaterial
+FromSupervisor: TypeAlias = Inventory | Reports | AskMaterial | Strangers
 
 encode = msgspec.msgpack.Encoder().encode
 decode_from_agent = msgspec.msgpack.Decoder(FromAgent).decode

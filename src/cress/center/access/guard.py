@@ -79,6 +79,8 @@ class Guard:
                 how = STALE if isinstance(error, Stale) else SCHEME
                 await _answer(send, 401, "unauthorized", str(error), prefix=prefix, how=how)
                 return
+            if "caller" in scope["state"] and "signed_in" in scope["state"]:
+                scope["state"]["signed_in"]()
             await self._open.answer(self._app, scope, receive, send)
             return
         await self._app(scope, receive, send)

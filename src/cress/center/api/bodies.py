@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cress.center.api.errors import TooLarge
+from cress.center.process.turns import LongRequests
 from cress.model.errors import InputError
 from cress.protocol.bodies import Body, JobsBody, WhatIfBody
 from cress.protocol.views import View, to_json
@@ -53,12 +55,17 @@ async def read(request: Request, kind: type[_T], most: int = SMALL) -> _T:
     return decoded(await receive(request, most), kind)
 
 
-async def read_ids(request: Request, most: int) -> list[int]:
+async def read_ids(request: Request, turns: LongRequests, most: int) -> list[int]:
     """Return the 1 to ``most`` ids of a ``JobsBody`` without repetitions. Raises InputError and TooLarge."""
-    jobs = (await read(request, JobsBody, MOST_ID_BYTES)).jobs
-    if not 0 < len(jobs) <= most:
-        raise InputError(f"{len(jobs)} jobs", hint=f"1 to {most} ids", field="jobs")
-    return list(dict.fromkeys(jobs))
+    data = await receive(request, MOST_ID_BYTES)
+
+    def ids() -> list[int]:
+        jobs = decoded(data, JobsBody).jobs
+        if not 0 < len(jobs) <= most:
+            raise InputError(f"{len(jobs)} jobs", hint=f"1 to {most} ids", field="jobs")
+        return list(dict.fromkeys(jobs))
+
+    return await turns.check(len(data), ids)
 
 
 async def receive(request: Request, most: int) -> bytes:
@@ -119,6 +126,12 @@ def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"the body is not JSON: {error}", hint=JSON_HINT) from None
     return jobs
+
+
+async def reply_with_jobs(views: AsyncIterable[View]) -> Response:
+    """Return views as the ``jobs`` of a response, encoded one by one: thousands at once would block other requests."""
+    parts = [to_json(view) async for view in views]
+    return Response(b'{"jobs":[' + b",".join(parts) + b"]}", media_type="application/json")
 
 
 def reply(view: View, status: int = 200) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cress.center.api.bodies import read_ids, reply
+from cress.center.api.bodies import read_ids, reply, reply_with_jobs
 from cress.center.api.context import check_steers, committer_of, own_job, seen_job, sees, user_of
 from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes
@@ -16,7 +16,7 @@ from cress.center.views.jobs import job_view
 from cress.lifecycle.inputs import Cancel
 from cress.model.records import FINAL, JobRecord, JobState
 from cress.protocol.calls import job_calls
-from cress.protocol.job_views import CancelledJob, CancelledJobs
+from cress.protocol.job_views import CancelledJob
 
 # Most jobs of one call; most ids in an error.
 MOST_JOBS = 100_000
@@ -33,19 +33,19 @@ async def cancel_jobs(request: Request) -> Response:
     between, the answer is an error, the first jobs are cancelled, and the call can be repeated.
     """
     committer = committer_of(request)
-    numbers = await read_ids(request, MOST_JOBS)
+    numbers = await read_ids(request, committer.turns, MOST_JOBS)
     before = await all_jobs(request, numbers, "cancelled")
     ending = committer.loop.uncommitted.jobs
     alive = [
         number
-        for number, job in zip(numbers, before, strict=True)
+        async for number, job in in_turns(zip(numbers, before, strict=True))
         if not isinstance(job, JobRecord) or number in ending
     ]
     user = user_of(request)
     await committer.submit_each([Cancel(job=number, by=user) async for number in in_turns(alive)])
     after = await all_jobs(request, numbers, "cancelled")
-    jobs = [_told(committer, *pair) async for pair in in_turns(zip(before, after, strict=True))]
-    return reply(CancelledJobs(jobs=tuple(jobs)))
+    pairs = in_turns(zip(before, after, strict=True))
+    return await reply_with_jobs(_told(committer, *pair) async for pair in pairs)
 
 
 async def all_jobs(request: Request, numbers: list[int], what: str) -> list[AnyJob]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from html import escape
 from typing import Any
 
@@ -23,13 +24,14 @@ code { font-size: .9em; }
 
 async def document(request: Request) -> Response:
     """Return the OpenAPI document; it needs no token either."""
-    return JSONResponse(request.app.state.document())
+    return await asyncio.to_thread(lambda: JSONResponse(request.app.state.document()))
 
 
 async def docs(request: Request) -> Response:
     """Return the calls as a page; it needs no token, since it says nothing about this cluster."""
+    text = await asyncio.to_thread(lambda: page(request.app.state.document()))
     return HTMLResponse(
-        page(request.app.state.document()),
+        text,
         headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"},
     )
 

@@ -28,12 +28,12 @@ from cress.model.groups.change import OF_ADMINS, canonical
 from cress.model.groups.check import default_group, with_default_group
 from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, format_groups, parse_groups
 from cress.model.groups.diff import diff_groups, diff_zones, format_diff
-from cress.model.groups.tree import leaf_names, leaves_below
+from cress.model.groups.tree import leaf_names
 from cress.model.resources import Dimensions
 from cress.model.units import format_fraction, one_of
 from cress.protocol.bodies import GroupBody, GroupsBody
 from cress.protocol.calls import cluster_calls
-from cress.protocol.cluster_views import Applied, GroupsPage
+from cress.protocol.cluster_views import Applied, GroupsPage, GroupView
 from cress.protocol.queries import DryRunQuery
 
 # Bytes of a body with a file of groups, some of whose characters take two in JSON; characters of the file's name.
@@ -60,28 +60,35 @@ async def groups(request: Request) -> Response:
     priorities: dict[str, str] = {}
     async for name, value in in_turns(list(core.groups.priority_values().items())):
         priorities[name] = format_fraction(value)
-    leaves = {
-        group.name: group_view(committer, group, waiting.get(group.name, 0), priorities.get(group.name, "0"))
-        for group in core.groups
-    }
-    inner = [
-        inner_view(
-            committer, inner_group, [leaves[leaf] for leaf in leaves_below(core.groups.configured, inner_group.name)]
-        )
-        for inner_group in core.groups.tree.upwards
-    ]
-    views = tuple(sorted((*leaves.values(), *inner), key=lambda view: view.name))
+    views: list[GroupView] = []
+    below: dict[str, list[GroupView]] = {}
+    async for group in in_turns(list(core.groups)):
+        name, running = group.name, set[int]()
+        async for some in in_turns(chunks(list(group.attempts.values()))):
+            running.update(attempt.job.job.counted_as for attempt in some)
+        view = group_view(committer, group, waiting.get(name, 0), priorities.get(name, "0"), len(running))
+        views.append(view)
+        for level in group.path():
+            below.setdefault(level.name, []).append(view)
+    inner = in_turns(list(core.groups.tree.upwards))
+    views += [inner_view(committer, level, below.get(level.name, [])) async for level in inner]
+    views.sort(key=lambda view: view.name)
     # The quota of an unconfigured default group follows the cluster, which a written one would not.
     configured = core.groups.configured or _with_default(committer, ())
-    text = format_groups(
+    used: dict[str, int | str] = {}
+    async for holder in in_turns((*core.groups, *core.groups.tree.upwards)):
+        used[holder.name] = used_resource(holder, core.dimensions)
+    write = partial(
+        format_groups,
         configured,
         dimensions=core.dimensions,
         accounting=core.options.accounting,
-        used={group.name: used_resource(group, core.dimensions) for group in (*core.groups, *core.groups.tree.upwards)},
+        used=used,
         priority={name: _shortened(value) for name, value in priorities.items()},
         zone=core.groups.own_zone,
     )
-    return reply(GroupsPage(groups=views, text=text, zone=str(core.groups.zone)))
+    text = await committer.turns.check(BYTES_OF_ONE * len(configured), write)
+    return reply(GroupsPage(groups=tuple(views), text=text, zone=str(core.groups.zone)))
 
 
 @router.answers(cluster_calls.APPLY_GROUPS)
@@ -161,15 +168,15 @@ def _shortened(priority: str) -> str:
 
 def checked_moves(committer: Committer, moves: dict[str, str], parsed: ParsedGroups) -> tuple[tuple[str, str], ...]:
     """Return the new groups for jobs of removed groups. Raises InputError."""
-    new = sorted(leaf_names(parsed.groups))
-    old = list(committer.machine.core.groups.by_name)
+    new = set(leaf_names(parsed.groups))
+    old = committer.machine.core.groups.by_name
     for source, target in moves.items():
         if source not in old:
             raise InputError(
-                f"there is no group {source!r} that jobs could leave", hint=one_of(source, old), field="moves"
+                f"there is no group {source!r} that jobs could leave", hint=one_of(source, list(old)), field="moves"
             )
         if target not in new:
-            raise InputError(f"there will be no group {target!r}", hint=one_of(target, new), field="moves")
+            raise InputError(f"there will be no group {target!r}", hint=one_of(target, sorted(new)), field="moves")
     return tuple(moves.items())
 
 

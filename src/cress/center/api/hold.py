@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cress.center.api.bodies import read_ids, reply
+from cress.center.api.bodies import read_ids, reply, reply_with_jobs
 from cress.center.api.cancel import all_jobs
 from cress.center.api.context import committer_of, own_job, seen_job, user_of
 from cress.center.api.routes import Routes
@@ -14,7 +14,6 @@ from cress.center.process.turns import in_turns
 from cress.center.views.jobs import job_view
 from cress.lifecycle.inputs import Hold
 from cress.protocol.calls import job_calls
-from cress.protocol.views import to_json
 
 # Most jobs of one call.
 MOST_JOBS = 10_000
@@ -36,14 +35,12 @@ async def release_jobs(request: Request) -> Response:
 
 async def _hold_all(request: Request, *, held: bool) -> Response:
     committer = committer_of(request)
-    first, *others = numbers = await read_ids(request, MOST_JOBS)
+    first, *others = numbers = await read_ids(request, committer.turns, MOST_JOBS)
     what = "held" if held else "released"
     await all_jobs(request, numbers, what)
     await committer.submit(Hold(job=first, more=tuple(others), held=held, by=user_of(request)))
     after = await all_jobs(request, numbers, what)
-    # Views are encoded one by one, since ten thousand at once would block other requests.
-    views = [to_json(job_view(committer, job)) async for job in in_turns(after)]
-    return Response(b'{"jobs":[' + b",".join(views) + b"]}", media_type="application/json")
+    return await reply_with_jobs(job_view(committer, job) async for job in in_turns(after))
 
 
 @router.answers(job_calls.HOLD)

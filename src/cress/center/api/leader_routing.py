@@ -1,18 +1,20 @@
 """Routing between leader and standbys, and the age limits of reads. ASGI middleware.
 
-A standby answers lists from its own state, and redirects all other requests to the leader.
+A standby answers lists and explanations from its own state, and redirects all other requests to the leader.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from cress.center.committing.committer import NotStored
 from cress.center.leader.failover import PATIENCE, Failover
 from cress.center.web.asgi import App, Message, Receive, Scope, Send
+from cress.protocol.calls import cluster_calls, job_calls, lease_calls
+from cress.protocol.calls.row import CallRow
 from cress.protocol.centers import AGE, LEADER, STALE
 from cress.protocol.signatures import PATH
 from cress.protocol.views import ErrorView, to_json
@@ -24,13 +26,26 @@ OWN = frozenset(
         "/v1/schema", PATH,
     )
 )  # fmt: skip
-# Lists and explanations, which may be slightly out of date unless the request says otherwise.
-LISTS = re.compile(r"/v1/(jobs|nodes|groups|licences|reservations|usage|state)(/[^/]+/explain)?")
+# Calls whose answers may be slightly out of date unless the request says otherwise. Explanations take long, and a fork:
+# standbys have the time for them.
+LISTS = (
+    job_calls.JOBS, cluster_calls.NODES, cluster_calls.GROUPS, cluster_calls.USAGE, cluster_calls.STATE,
+    lease_calls.LICENCES, lease_calls.RESERVATIONS,
+)  # fmt: skip
+EXPLANATIONS = (job_calls.EXPLAIN, cluster_calls.EXPLAIN_GROUP, cluster_calls.EXPLAIN_NODE)
 # Data that only the leader has.
 LEADERS = re.compile(r"/v1/names/.*|/v1/jobs/[^/]+/logs")
 # Seconds for which a read waits for confirmation of the lead; after that the answer states its age.
 CERTAIN = 3.0
 NO_LEADER = "no center leads at the moment; try again"
+
+
+def _paths(calls: Iterable[CallRow[Any]]) -> re.Pattern[str]:
+    """Return a pattern of the paths of these calls."""
+    return re.compile("|".join(re.sub(r"\{\w+\}", "[^/]+", call.path) for call in calls))
+
+
+_LISTS, _EXPLANATIONS = _paths(LISTS), _paths(EXPLANATIONS)
 
 
 class LeaderRouting:
@@ -63,7 +78,10 @@ class LeaderRouting:
             await self._app(scope, receive, self._if_leader(scope, wish, send) if wish == "no" else send)
             return
         if not self._failover.leads and _may_be_stale(scope, wish):
-            await self._app(scope, receive, self._with_age(send))
+            told = self._with_age(send)
+            if not wish and _EXPLANATIONS.fullmatch(scope["path"]):
+                told = self._unless_missing(scope, told, send)
+            await self._app(scope, receive, told)
             return
         leader = await self._failover.settled()
         if self._failover.leads and _reads(scope):
@@ -93,6 +111,20 @@ class LeaderRouting:
             await send(message)
 
         return told
+
+    def _unless_missing(self, scope: Scope, told: Send, send: Send) -> Send:
+        """Return a ``told`` that redirects refusals: what this standby does not know yet, the leader may know."""
+        dropped = False
+
+        async def answer(message: Message) -> None:
+            nonlocal dropped
+            if message["type"].endswith("response.start") and 400 <= message["status"] < 500:
+                dropped = True
+                await self._redirect(scope, send, await self._failover.settled())
+            if not dropped:
+                await told(message)
+
+        return answer
 
     def _if_leader(self, scope: Scope, wish: str, send: Send) -> Send:
         """Return a ``send`` that redirects the answers of a center that may have lost the lead without knowing it.
@@ -159,7 +191,8 @@ def _may_be_stale(scope: Scope, wish: str) -> bool:
     reads = _reads(scope)
     if wish == "ok":
         return reads and LEADERS.fullmatch(scope["path"]) is None
-    return reads and not wish and LISTS.fullmatch(scope["path"]) is not None
+    path = scope["path"]
+    return reads and not wish and (_LISTS.fullmatch(path) is not None or _EXPLANATIONS.fullmatch(path) is not None)
 
 
 async def _answer(scope: Scope, send: Send, status: int, view: ErrorView, headers: dict[str, str]) -> None:

@@ -12,6 +12,8 @@ from starlette.routing import Route
 from cress.center.api.context import committer_of
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from cress.center.views.metrics import Scrapes
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -20,8 +22,7 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 async def metrics(request: Request) -> Response:
     """Return the numbers of this center in the text format of Prometheus. Any token of a user opens them."""
     # The library takes some 50 ms to load, and not every center is scraped.
-    from cress.center.views import metrics as view
-
+    view = await asyncio.to_thread(_library)
     state = request.app.state
     if not hasattr(state, "numbers"):
         state.numbers = view.Scrapes(committer_of(request))
@@ -29,6 +30,12 @@ async def metrics(request: Request) -> Response:
     families = await numbers.collected()
     text = await asyncio.to_thread(view.written, families)
     return Response(text, media_type=TEXT)
+
+
+def _library() -> ModuleType:
+    from cress.center.views import metrics as view
+
+    return view
 
 
 ROUTES = (Route("/metrics", metrics),)

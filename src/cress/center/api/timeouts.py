@@ -7,16 +7,17 @@ import resource
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from cress.center.access.callers import peer_of
+from cress.center.web.gradual import GradualProtocol
 from cress.center.web.idle_connections import IdleConnections
 from cress.center.web.request_rates import Admissions
 
 # Seconds for the first byte of a connection, for the head of a request, and for its body. A slow body gets its answer
 # (see ``bodies``) before the connection is closed.
 SILENT, HEAD, BODY = 20.0, 10.0, 65.0
-# Connections of one address that may say nothing for longer than ``SOON`` seconds.
+# Seconds for the rest of a body that is answered already.
+ANSWERED = 2.0
+# Connections of one address that may say nothing, or not who they are, for longer than ``SOON`` seconds.
 MOST_SILENT, SOON = 256, 1.0
 # Seconds after which an idle connection is closed in favour of a new one, when its address has too many.
 YOUNG = 0.02
@@ -29,8 +30,11 @@ MOST_SIGNING_IN = 10_000
 LOOK_EVERY = 1.0
 
 
-class TimedProtocol(HttpToolsProtocol):
-    """A connection that is closed at ``due``, on the loop's clock in seconds (None: never)."""
+class TimedProtocol(GradualProtocol):
+    """A connection that is closed at ``due``, on the loop's clock in seconds (None: never).
+
+    Until its caller has signed in, it gives way to others of its address.
+    """
 
     due: float | None = None
     admissions = Admissions(0, MOST_CONNECTIONS)
@@ -44,7 +48,7 @@ class TimedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         client = self.client
         # Each request of the connection gets a copy.
-        self.app_state = {**self.app_state, "abort": transport.abort}
+        self.app_state = {**self.app_state, "abort": transport.abort, "signed_in": self._signed_in}
         peer = peer_of(transport.get_extra_info("socket"))
         if peer is not None:
             self.app_state["peer"] = peer
@@ -77,17 +81,23 @@ class TimedProtocol(HttpToolsProtocol):
         found = self.idle.oldest(address, self.loop.time())
         if found is not None and self.admissions.is_full(address, len(self.connections)):
             found.transport.abort()
-            self.idle.busy(address, found)
-            self.admissions.left(address)
+            found.leave()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection."""
-        self.idle.busy(self._address, self)
+        self.leave()
         super().connection_lost(exc)
 
-    def data_received(self, data: bytes) -> None:
-        """Receive bytes of one or more requests."""
-        super().data_received(data)
+    def leave(self) -> None:
+        """Count this connection no longer."""
+        self.idle.busy(self._address, self)
+        if self._address:
+            self.admissions.left(self._address)
+            self._address = ""
+
+    def parse(self, data: bytes) -> None:
+        """Parse one part of what was received."""
+        super().parse(data)
         if self._head >= 0:
             self._head += len(data)
             if self._head > MOST_HEAD:
@@ -102,9 +112,19 @@ class TimedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Note the end of a head."""
         self._head = -1
-        self.idle.busy(self._address, self)
+        if self._address:
+            self.idle.asked(self._address, self, self.loop.time())
         self.due = self.loop.time() + BODY
         super().on_headers_complete()
+
+    def _signed_in(self) -> None:
+        """Note that the caller of the request under way is known."""
+        self.idle.busy(self._address, self)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over: it does not wait for requests any more."""
+        self.idle.busy(self._address, self)
+        super().handle_websocket_upgrade()
 
     def on_message_complete(self) -> None:
         """Note the end of a body; from then on the client waits, or is idle between two requests."""
@@ -113,9 +133,12 @@ class TimedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Note the end of an answer."""
-        is_last = not self.pipeline and self._head < 0 and self.due is None
+        is_last = not self.pipeline and self._head < 0
         super().on_response_complete()
         if is_last and self._address and not self.transport.is_closing():
+            if self.due is not None:
+                # Its body was not wanted, such as that of a caller who is not known.
+                self.due = self.loop.time() + ANSWERED
             self.idle.answered(self._address, self, self.loop.time())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +15,7 @@ from cress.center.api.groups import checked_moves
 from cress.center.api.jobs import checked_body, known_states
 from cress.center.api.routes import Routes
 from cress.center.files.group_file import checked_quotas
+from cress.center.process.turns import in_turns
 from cress.center.requests import what_if
 from cress.center.requests.validation import placed, read_jobs
 from cress.center.views.consequences import consequences_view
@@ -60,12 +62,14 @@ async def consequences(request: Request) -> Response:
         notes: tuple[str, ...] = ()
         if groups is not None:
             notes = tuple(map(str, (*groups.notes, *checked_quotas(machine, groups, accounting))))
-        change: list[Input] = [
-            *what_if.added(machine, body.add_nodes),
-            *what_if.removed(machine, body.remove_nodes),
-            *what_if.drained(machine, body.drain),
-            *what_if.configured(committer, body.options, body.licences, groups, moves),
-        ]
+        nodes = chain(
+            what_if.added(machine, body.add_nodes),
+            what_if.removed(machine, body.remove_nodes),
+            what_if.drained(machine, body.drain),
+        )
+        change: list[Input] = [one async for one in in_turns(nodes)]
+        configured = partial(what_if.configured, committer, body.options, body.licences, groups, moves)
+        change += await committer.turns.check(len(data), lambda: list(configured()))
         if jobs:
             change.append(Submit(jobs=jobs, known=known))
         async with committer.turns.long_answer():

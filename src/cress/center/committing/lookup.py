@@ -196,11 +196,11 @@ async def find_tasks(committer: Committer, number: int, first: int, last: int) -
     moving += await committer.finished.attempts(number, first, last)
     moving += await committer.history.attempts(number, first, last)
     finished: dict[int, dict[int, AttemptRecord]] = {}
-    for record in moving:
+    async for record in in_turns(moving):
         if first <= record.task <= last:
             finished.setdefault(record.task, {})[record.attempt] = record
     tasks = []
-    for index in range(first, last + 1):
+    async for index in in_turns(range(first, last + 1)):
         attempts = finished.get(index, {})
         running = live.get(index)
         if running is not None and running.id in attempts:

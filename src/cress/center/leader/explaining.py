@@ -69,8 +69,16 @@ class Explainer:
 
     async def _ask(self, ask: Callable[[Machine], _T], decode: Callable[[memoryview], _T]) -> _T:
         machine, path = self._committer.machine, self._committer.settings.data / FILE
+        center, follows = os.getpid(), self._committer.loop.is_aside
+
+        def work_on_copy() -> bytes:
+            if follows and os.getpid() != center:
+                # A standby takes over the facts of the leader. What waits, and why, only a pass finds out.
+                machine.core.decide(machine.core.now)
+            return _encode(ask(machine))
+
         async with self._turn:
-            work = ForkedWork(lambda: _encode(ask(machine)), path, "an explanation")
+            work = ForkedWork(work_on_copy, path, "an explanation")
             data = await asyncio.to_thread(work.result)
         if data is None:
             raise NotAccepted("the explanation could not be made; see the center's log", hint="try again")

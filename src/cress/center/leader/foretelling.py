@@ -1,6 +1,6 @@
 """Expected starts, foretold by forked processes whenever jobs wait and something has changed.
 
-A fork has the state of one moment, and its run forward changes nothing here. The next ones begin when twenty times the
+A fork has the state of one moment, and its runs forward change nothing here. The next ones begin when twenty times the
 time of the last ones has passed, so they take at most a tenth of one processor.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from functools import partial
 
@@ -16,6 +17,7 @@ import msgspec
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import recent_job
 from cress.center.process.forked_work import ForkedWork
+from cress.center.process.forks import Fork
 from cress.core.answers.forward import Forecast
 from cress.core.openings import EndsBy
 from cress.lifecycle.foretelling import foretold
@@ -29,8 +31,21 @@ LOOK, OLD = 1.0, 60.0
 PATIENCE, PAUSE = 5.0, 20
 
 _log = logging.getLogger("cress.center")
+
+
+class _Foretold(msgspec.Struct, frozen=True):
+    """The starts of waiting jobs, by both expectations of the ends of others.
+
+    ``fresh`` are the jobs that start for the first time; what runs in part is no example for the others.
+    """
+
+    by_means: dict[int, Forecast] = {}
+    by_limits: dict[int, Forecast] = {}
+    fresh: list[int] = []
+
+
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(dict[int, Forecast]).decode
+_decode = msgspec.msgpack.Decoder(_Foretold).decode
 
 
 class Foreteller:
@@ -78,21 +93,12 @@ class Foreteller:
         if not self._waited:
             starts.foretold(utc, {}, {}, set())
             return
-        # Jobs that start for the first time; what runs in part is no example for the others.
-        fresh = {
-            number
-            for number, job in machine.core.jobs.items()
-            if job.waiting and number in machine.jobs and not machine.jobs[number].started
-        }
-        # Both are forked from the same state: nothing is awaited in between.
-        works = [
-            ForkedWork(partial(_foretold, machine, by), committer.settings.data / f"starts-{by.value}.new", "starts")
-            for by in (EndsBy.MEAN, EndsBy.LIMIT)
-        ]
+        work = ForkedWork(partial(_foretold, machine, os.getpid()), committer.settings.data / "starts.new", "starts")
 
         def told() -> None:
-            by_means, by_limits = ({} if data is None else _decode(data) for data in [work.result() for work in works])
-            starts.foretold(utc, by_means, by_limits, fresh)
+            data = work.result()
+            found = _Foretold() if data is None else _decode(data)
+            starts.foretold(utc, found.by_means, found.by_limits, set(found.fresh))
 
         await asyncio.to_thread(told)
 
@@ -109,6 +115,24 @@ class Foreteller:
         errors.waits(utc)
 
 
-def _foretold(machine: Machine, by: EndsBy) -> bytes:
+def _foretold(machine: Machine, center: int) -> bytes:
+    """Run forward twice, in this fork and in one of it: each run consumes the scheduler.
+
+    Without a fork, in the process ``center`` itself, nothing is foretold.
+    """
+    if os.getpid() == center:
+        return _encode(_Foretold())
     until = time.monotonic() + PATIENCE
-    return _encode(foretold(machine, by, lambda: time.monotonic() < until))
+
+    def starts(by: EndsBy) -> dict[int, Forecast]:
+        return foretold(machine, by, lambda: time.monotonic() < until)
+
+    fresh = [
+        number
+        for number, job in machine.core.jobs.items()
+        if job.waiting and number in machine.jobs and not machine.jobs[number].started
+    ]
+    limits = Fork(lambda: _encode(_Foretold(by_limits=starts(EndsBy.LIMIT))))
+    found = _Foretold(starts(EndsBy.MEAN), fresh=fresh)
+    data = limits.result()
+    return _encode(msgspec.structs.replace(found, by_limits=_decode(data).by_limits if data else {}))

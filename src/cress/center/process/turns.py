@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from cress.center.process.garbage import no_collection
 from cress.lifecycle.slices import Slices
 
 # Seconds that work on the event loop may take before other work has its turn.
@@ -60,6 +62,18 @@ class _UserQueue:
         self.there = 0
 
 
+def _uncollected(work: Callable[[], _T]) -> _T:
+    """Return the result of ``work`` on a large body, whose thousands of objects no garbage collection examines.
+
+    A collection holds all threads. What ``work`` made is freed when nothing refers to it any more.
+    """
+    with no_collection():
+        try:
+            return work()
+        finally:
+            gc.freeze()
+
+
 class LongRequests:
     """Shared resources for long requests: a thread that checks bodies, and the places for long answers."""
 
@@ -91,7 +105,7 @@ class LongRequests:
         """Return the result of ``work`` on a body of ``size`` bytes, computed in a thread if the body is large."""
         if size <= INLINE:
             return work()
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _uncollected, work)
 
     @asynccontextmanager
     async def long_answer(self) -> AsyncIterator[None]:

@@ -27,8 +27,15 @@ QUIET = 10.0
 KEPT = 60
 
 _PACKAGE = "cress."
-# Modules on every stack, which do not identify the work.
-_ROUND_ALL = (__name__, "cress.center.run", "cress.center.access.guard", "cress.cli.main", "cress.cli.center")
+# Modules on every stack, which do not identify the work: the layers through which every request passes.
+_ROUND_ALL = (
+    __name__, "cress.center.run", "cress.center.access.guard", "cress.center.access.audited",
+    "cress.center.access.open_answers", "cress.center.api.leader_routing", "cress.center.api.context",
+    "cress.center.api.errors", "cress.center.api.routes", "cress.center.web.sign_ins", "cress.center.web.gradual",
+    "cress.center.process.turns",
+)  # fmt: skip
+# Modules that call one step of the loop after the other: what is outside of them started the program.
+_LOOPS = ("asyncio.base_events", "asyncio.events", "asyncio.runners", "uvloop")
 # Modules in which a thread waits, and those of a loop that has nothing of this package to do.
 _WAITING = ("threading", "queue", "selectors", "concurrent.futures.thread")
 _LOOP = ("asyncio.", "uvloop")
@@ -174,8 +181,8 @@ def _waits(frame: FrameType) -> bool:
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield the frames of a stack, the innermost first."""
-    while frame is not None:
+    """Yield the frames of a step of the loop, or of a whole stack without one, the innermost first."""
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith(_LOOPS):
         yield frame
         frame = frame.f_back
 

@@ -22,7 +22,7 @@ from cress.model.units import format_amount, format_share
 from cress.protocol.cluster_views import GroupView, NodeKindView
 
 
-def group_view(committer: Committer, group: GroupState, waiting: int, priority: str) -> GroupView:
+def group_view(committer: Committer, group: GroupState, waiting: int, priority: str, running_jobs: int) -> GroupView:
     """Return a group with its use and its limits."""
     return GroupView(
         policy=group.spec.policy.value,
@@ -32,7 +32,7 @@ def group_view(committer: Committer, group: GroupState, waiting: int, priority: 
         priority=priority,
         cooling=committer.clock.now() < group.cools_until(),
         jobs=committer.machine.group_load.of(group.name),
-        running_jobs=len({attempt.job.job.counted_as for attempt in group.attempts.values()}),
+        running_jobs=running_jobs,
         **_of_any(committer, group),
     )
 

@@ -353,6 +353,10 @@ def whole_node_view(committer: Committer, node: LiveNode) -> NodeView:
         disks=len(disks),
         disks_free=sum(disk.state == "free" for disk in disks),
         unlimited=node.node.unlimited,
+        strangers=tuple(
+            f"process {stranger.pid} ({stranger.command}): {stranger.what}"
+            for stranger in committer.sessions.strangers.get(node.node.name, ())
+        ),
         devices=devices,
         data=node.node.data,
     )

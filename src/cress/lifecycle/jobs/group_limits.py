@@ -38,15 +38,19 @@ def with_limit(context: Context, jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs of a submit with the time limits of their groups where they have none
     (``model.groups.limits.given_time_limit``).
     """
-    return [_with_limit(context, job) for job in jobs]
+    given: dict[str, int | None] = {}
+    return [_with_limit(context, job, given) for job in jobs]
 
 
-def _with_limit(context: Context, job: Job) -> Job:
-    group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
-    if group is None or job.time_limit is not None or job.type in _ENDLESS or isinstance(job.plan, Dag):
+def _with_limit(context: Context, job: Job, given: dict[str, int | None]) -> Job:
+    """Return a job with the time limit of its group; ``given`` are those of groups that were looked up before."""
+    name = job.group or DEFAULT_GROUP
+    if job.time_limit is not None or job.type in _ENDLESS or isinstance(job.plan, Dag):
         return job
-    given = given_time_limit(level.spec.limits for level in _path(group))
-    return job if given is None else msgspec.structs.replace(job, time_limit=given)
+    if name not in given:
+        group = context.core.groups.by_name.get(name)
+        given[name] = None if group is None else given_time_limit(level.spec.limits for level in _path(group))
+    return job if given[name] is None else msgspec.structs.replace(job, time_limit=given[name])
 
 
 def check_job(context: Context, job: Job) -> None:
@@ -131,8 +135,11 @@ def check_new(context: Context, jobs: Sequence[Job], leaving: int = 0) -> None:
 
     ``leaving`` is the number of jobs that they replace.
     """
+    first: dict[str, int] = {}
     for place, job in enumerate(jobs):
-        group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
+        first.setdefault(job.group or DEFAULT_GROUP, place)
+    for name, place in first.items():
+        group = context.core.groups.by_name.get(name)
         closed = next((level for level in _path(group) if level.spec.closed), None) if group is not None else None
         if closed is not None:
             error = NotAccepted(_closed(context, closed.spec), hint=_reopen(closed.spec), field="group")
@@ -157,18 +164,15 @@ def problem(context: Context, job: Job, leaving: int = 0) -> str:
 
 def _too_many(context: Context, new: Sequence[Job], leaving: int) -> NotAccepted | None:
     """Return the error of the first limit that these jobs together exceed."""
-    groups: Counter[str] = Counter()
-    users: Counter[tuple[str, str]] = Counter()
-    for job in new:
-        state = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
+    users: dict[str, Counter[str]] = {}
+    for (name, user), number in Counter((job.group or DEFAULT_GROUP, job.user) for job in new).items():
+        state = context.core.groups.by_name.get(name)
         for level in _path(state) if state is not None else ():
-            groups[level.name] += 1
-            users[level.name, job.user] += 1
-    for name, more in groups.items():
+            users.setdefault(level.name, Counter())[user] += number
+    for name, theirs in users.items():
         spec = context.core.groups.any_of(name).spec
-        error = _exceeded(context, spec, None, more, leaving)
-        theirs = ((user, number) for (group, user), number in users.items() if group == name)
-        for user, number in theirs if error is None else ():
+        error = _exceeded(context, spec, None, theirs.total(), leaving)
+        for user, number in theirs.items() if error is None else ():
             error = error or _exceeded(context, spec, user, number, leaving)
         if error is not None:
             return error

@@ -63,7 +63,13 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
     yield
     yield from check(context, request.jobs, states)
     yield
-    timed = deadlines.resolved(group_limits.with_limit(context, inherited(request.jobs)), context.utc)
+    timed: list[Job] = []
+    complete = inherited(request.jobs)
+    yield
+    for some in parts(complete):
+        timed += group_limits.with_limit(context, some)
+        yield
+    timed = deadlines.resolved(timed, context.utc)
     yield
     if request.strict:
         yield from deadlines.check_met(context, timed)

@@ -193,8 +193,9 @@ NODE = CallRow(
     NodeView,
     about=(
         "one node, also with its running `tasks`, their ports and devices, its [`devices`](#devices-and-load) one "
-        "by one, its paths of [`data`](data.md), the foreign ports in `ports_seen`, and the missing limits in "
-        "`unlimited`, as [sentences](containers.md#limits)"
+        "by one, its paths of [`data`](data.md), the foreign ports in `ports_seen`, the missing limits in "
+        "`unlimited`, as [sentences](containers.md#limits), and in `strangers` the processes that "
+        "[hide their attempt](executor.md#processes-that-hide)"
     ),
 )
 EXPLAIN_NODE = CallRow(

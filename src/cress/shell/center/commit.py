@@ -226,6 +226,11 @@ class CommitLoop:
         self._queue.append(call)
         return True
 
+    def tell(self, event: EventView) -> None:
+        """Store an event of something that does not concern the machine. While nothing can be stored, it is lost."""
+        if not (self.problem or self.stopping):
+            self._notes.append(event)
+
     def when_stored(self, reader: object) -> list[Effect]:
         """Answer a reader once all data that it can have seen is stored, or refuse it if that never happens."""
         if not self._ahead:

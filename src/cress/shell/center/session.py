@@ -17,7 +17,9 @@ from cress.model.reports import Ended, Report
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.protocol import messages
+from cress.protocol.cluster_views import EventView
 from cress.protocol.messages import (
+    MOST_STRANGERS,
     PROTOCOL,
     AskMaterial,
     Beat,
@@ -28,6 +30,8 @@ from cress.protocol.messages import (
     Material,
     Refused,
     Reports,
+    Stranger,
+    Strangers,
     Term,
     Welcome,
 )
@@ -96,6 +100,10 @@ class Sessions:
         self.loads: dict[str, Load] = {}
         # Nodes whose registration was set aside: the time of the next try, and the pause before it.
         self._resting: dict[str, tuple[int, int]] = {}
+        # Processes on the connected nodes that belong to no running attempt for certain.
+        self.strangers: dict[str, tuple[Stranger, ...]] = {}
+        # Those that events tell of, by pid and start, also after the connection; the minute, and its events.
+        self._told_of: dict[str, tuple[frozenset[tuple[int, int]], int, int]] = {}
         self._asking: dict[Session, tuple[Node, Local | None]] = {}
         # The number of kinds of resources that each node has declared. There is room for few in a cluster.
         self._declared: Counter[str] = Counter()
@@ -334,7 +342,21 @@ class Sessions:
                 warnings: list[str] = []
                 self._tell(DataFound(name=name, data=data_of(name, message.data, warnings)))
                 return [Warn(sentence) for sentence in warnings]
+            case Strangers():
+                self._strange(name, message, now // (60 * SECOND))
         return []
+
+    def _strange(self, name: str, message: Strangers, minute: int) -> None:
+        """Keep the processes of a node that belong to no attempt, and tell of new ones by events."""
+        known, last, count = self._told_of.get(name, (frozenset[tuple[int, int]](), minute, 0))
+        count = count if last == minute else 0
+        for stranger in (*message.processes, *message.killed):
+            if (stranger.pid, stranger.since) not in known and count < MOST_STRANGERS:
+                count += 1
+                text = f"process {stranger.pid} ({stranger.command}) hides its attempt; {stranger.what}"
+                self.loop.tell(EventView(kind="node.stranger", node=name, text=text))
+        self.strangers[name] = message.processes
+        self._told_of[name] = frozenset((stranger.pid, stranger.since) for stranger in message.processes), minute, count
 
     def _grant(self, session: Session, now: int) -> int:
         """Grant a term from now on; return the time (µs) for the executor, counted from its request; 0 if none."""
@@ -415,6 +437,7 @@ class Sessions:
             return
         del loop.present[name]
         self.loads.pop(name, None)
+        self.strangers.pop(name, None)
         for sessions in (loop.joined, loop.terms_only):
             if sessions.get(name) is session:
                 del sessions[name]

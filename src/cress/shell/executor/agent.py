@@ -48,6 +48,7 @@ from cress.protocol.messages import (
     Refused,
     Reports,
     Shutdown,
+    Strangers,
     Welcome,
 )
 from cress.protocol.messages import (
@@ -424,9 +425,9 @@ class Agent:
             except msgspec.MsgspecError as error:
                 sentence = f"the supervisor sent an invalid message ({error}); connecting again"
                 return [*effects, Say(sentence), *self._end()]
-            if isinstance(reports, AskMaterial):
-                asked = self._above.hand_on(reports, message, self._below)
-                effects += [] if asked is None else [ToCenter(asked)]
+            if isinstance(reports, (AskMaterial, Strangers)):
+                handed_on = self._above.hand_on(reports, message, self._below)
+                effects += [] if handed_on is None else [ToCenter(handed_on)]
             if not isinstance(reports, Reports):
                 continue
             self._take_in(reports.reports)

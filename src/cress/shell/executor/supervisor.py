@@ -18,12 +18,14 @@ from cress.protocol.messages import (
     MATERIAL_SINCE,
     OLDEST,
     PROTOCOL,
+    STRANGERS_SINCE,
     UNSAID,
     AskMaterial,
     FromSupervisor,
     Greeting,
     Inventory,
     Reports,
+    Strangers,
 )
 from cress.protocol.versions import Dialect
 from cress.shell.executor.node_devices import NodeDevices
@@ -87,6 +89,9 @@ class Driver(Protocol):
     def ended(self, report: Report) -> None:
         """Free the resources of an attempt that has ended."""
 
+    def strangers(self) -> Strangers:
+        """Return the processes that belong to no running attempt for certain."""
+
     def send(self, message: bytes) -> None:
         """Send a message to the agent that is connected."""
 
@@ -117,6 +122,7 @@ class SupervisorLoop(ProcessDriver):
         self._last_words: int | None = None
         self._retry_at: int | None = None
         self._alone_since: int | None = None
+        self._strangers = Strangers()  # as the agent knows them
 
     # --- events ------------------------------------------------------------------------------------------------------
 
@@ -129,6 +135,7 @@ class SupervisorLoop(ProcessDriver):
         self.connected = True
         # The inventory has all reports: those collected in this turn would be sent twice.
         self._reports = []
+        self._strangers = Strangers()
         self._dialect = Dialect(UNSAID)
         known, manager = self.journal.known, self.manager
         message = msgspec.structs.replace(
@@ -184,6 +191,7 @@ class SupervisorLoop(ProcessDriver):
             self._reports = []
             self._told_that_it_leaves = manager.leaving
         self._ask()
+        self._tell_strangers()
         self._leave_alone(complete=complete)
         if manager.leaving and not manager.tasks:
             if self._last_words is None:
@@ -209,6 +217,15 @@ class SupervisorLoop(ProcessDriver):
         if self._wanted and self.connected and self._dialect.version >= MATERIAL_SINCE:
             self._send(AskMaterial(epoch=self.journal.known.epoch, attempts=tuple(self._wanted)))
         self._wanted = []
+
+    def _tell_strangers(self) -> None:
+        """Tell the agent which processes belong to no attempt, if that has changed."""
+        if not self.connected or self._dialect.version < STRANGERS_SINCE:
+            return
+        found = self._driver.strangers()
+        if found.killed or found.processes != self._strangers.processes:
+            self._strangers = found
+            self._send(found)
 
     def _send(self, message: FromSupervisor) -> None:
         data = self._dialect.encode(message)
