@@ -24,6 +24,7 @@ from cress.executor.logcopy import LogCopies
 from cress.executor.marks import attempt_marks
 from cress.executor.orphans import Orphans
 from cress.executor.runtimes import choose
+from cress.executor.runtimes import launcher as launchers
 from cress.executor.runtimes.base import Runtime, Spawn, announced
 from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES, Engine
@@ -82,14 +83,15 @@ class TaskProcesses:
         self.folder = folder
         self.selector = selector
         self.say = say
-        self.runtime = ProcessRuntime(name, os.environ)
-        self.staged = StagedRuntime(name, os.environ, sources)
+        launcher = launchers.find(folder.path, say)
+        self.runtime = ProcessRuntime(name, os.environ, launcher)
+        self.staged = StagedRuntime(name, os.environ, sources, launcher=launcher)
         found = choose.find(
             name, os.environ, folder.path, writable=writable, engines=engines, egress=egress, secret=hide
         )
         self.container, self.no_container = found.container, found.why
         engine = "" if found.container is None else found.container.engine.name
-        self.staged_inside = StagedRuntime(name, os.environ, sources, engine, str(folder.path), writable)
+        self.staged_inside = StagedRuntime(name, os.environ, sources, engine, str(folder.path), writable, launcher)
         self.default = choose.default(runtime, found)
         self.unlimited = choose.unlimited(self.default, found)
         self.accounts = TaskAccounts(folder.path)

@@ -1,9 +1,14 @@
-"""Runtime ``process``: a session and a process group for each attempt, and kernel limits; no further isolation."""
+"""Runtime ``process``: a session and a process group for each attempt, and kernel limits; no further isolation.
+
+A program is started by the launcher (``launcher``), or by a fork where there is none. Both do the same, step by step:
+``ProcessRuntime._orders`` and ``_become``.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -17,6 +22,7 @@ from cress.executor.runtimes import default_limits
 from cress.executor.runtimes.accounts import NodeAccount, own_name
 from cress.executor.runtimes.base import NO_SECRETS, Rest, Spawn
 from cress.executor.runtimes.enter import Entrance
+from cress.executor.runtimes.launcher import Launcher
 from cress.executor.runtimes.programs import become, candidates
 from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.model.run import Run
@@ -38,7 +44,7 @@ _GROUP, _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = (
 class LaunchPlan:
     """Launch data shared by all attempts of a job, in the form that the kernel takes."""
 
-    __slots__ = ("account", "arguments", "directory", "environment", "ids", "memory", "programs", "run")
+    __slots__ = ("account", "arguments", "directory", "environment", "ids", "memory", "orders", "programs", "run")
 
     def __init__(self, run: Run, base: Mapping[bytes, bytes], account: NodeAccount | None) -> None:
         self.run = run
@@ -51,17 +57,19 @@ class LaunchPlan:
         environment = {**base, **who, **{_bytes(name): _bytes(value) for name, value in run.environment}}
         self.environment = environment = environment | of_job(run)
         self.programs = candidates(self.arguments[0], environment)
+        self.orders: list[bytes] = []  # those for the launcher
 
 
 class ProcessRuntime:
-    """Runtime that forks and executes.
+    """Runtime that starts programs by a ``launcher``, or forks and executes.
 
-    Only for a process without threads, since the child runs Python until it executes.
+    Only for a process without threads, since the child of a fork runs Python until it executes.
     """
 
     where = "on this node"  # the place named in messages about directories
 
-    def __init__(self, node: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, node: str, environment: Mapping[str, str], launcher: Launcher | None = None) -> None:
+        self._launcher = launcher
         self._base = {os.fsencode(name): os.fsencode(value) for name, value in for_tasks(environment).items()}
         self._base[b"CRESS_NODE"] = os.fsencode(node)
         self._plans: dict[int, LaunchPlan] = {}
@@ -71,6 +79,8 @@ class ProcessRuntime:
         self._processes = default_limits.processes()
         self._ignored = [number for number in signal.valid_signals() if signal.getsignal(number) == signal.SIG_IGN]
         self._handled = [number for number in signal.valid_signals() if callable(signal.getsignal(number))]
+        # A supervisor that the kernel's memory killer must spare does not pass this on.
+        self._exposed = default_limits.is_spared()
 
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program; see ``Runtime``."""
@@ -96,21 +106,72 @@ class ProcessRuntime:
             reading, writing = os.pipe()
         except OSError as error:
             raise StartError(f"cannot open a pipe for a new process: {error.strerror}", node=True) from None
-        # A signal between fork and exec stays pending until it has its default effect in the child.
-        signal.pthread_sigmask(signal.SIG_BLOCK, self._handled)
-        pid = -1
         try:
-            pid = os.fork()
-            if pid == 0:
-                self._child(plan, what, environment, writing)
+            pid = self._launch(plan, what, environment, writing) or self._fork(plan, what, environment, writing)
         except OSError as error:
             os.close(reading)
             raise StartError(f"no new process could be made on this node: {error.strerror}", node=True) from None
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._handled)
             os.close(writing)
         os.set_blocking(reading, False)
         return pid, reading
+
+    def _launch(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> int:
+        """Start the launcher; return its pid, or 0 if the program must be started by a fork. Raise OSError."""
+        if self._launcher is None:
+            return 0
+        handed = [fd for fd in (writing, what.hands) if fd >= 0]
+        for fd in handed:
+            os.set_inheritable(fd, True)
+        pid = self._launcher.start(self._orders(plan, what, writing), environment)
+        if not pid:
+            for fd in handed:
+                os.set_inheritable(fd, False)
+        return pid
+
+    def _orders(self, plan: LaunchPlan, what: Spawn, writing: int) -> list[bytes]:
+        """Return the orders for the launcher, which ``launcher.c`` lists; those of a plan are kept with it."""
+        mark = attempt_marks(os.path.dirname(what.folder)).of(what.attempt)  # noqa: PTH120 - bytes
+        own = [b"p%d" % writing, b"l%d" % mark, b"f" + what.folder]
+        if what.leads:
+            own.append(b"s")
+            if self.groups is not None:
+                own.append(b"g" + os.fsencode(self.groups.folder_of(what.attempt)))
+        if what.tells:
+            own.append(b"t")
+        if what.hands >= 0:
+            own.append(b"h%d" % what.hands)
+        if not plan.orders:
+            plan.orders = self._orders_of(plan)
+        return own + plan.orders
+
+    def _orders_of(self, plan: LaunchPlan) -> list[bytes]:
+        orders = [b"n%d:%d" % _unsigned(self._files)]
+        other = plan.ids is not None and plan.ids[0] != 0
+        if plan.directory:
+            orders.append(b"d" + plan.directory)
+        if other:
+            orders += [b"x", b"u%d:%d" % _unsigned(self._processes)]
+        if plan.memory > 0:
+            orders.append(b"m%d" % plan.memory)
+        if self._exposed:
+            orders.append(b"o0")
+        if plan.ids is not None:
+            uid, gid, groups = plan.ids
+            orders.append(b"a%d:%d:%s" % (uid, gid, b",".join(b"%d" % group for group in groups)))
+        return [*orders, *(b"e" + program for program in plan.programs), b"--", *plan.arguments]
+
+    def _fork(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> int:
+        """Fork, and become the program in the child; return its pid. Raise OSError."""
+        # A signal between fork and exec stays pending until it has its default effect in the child.
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._handled)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._child(plan, what, environment, writing)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._handled)
+        return pid
 
     def _child(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: become the program. Never returns."""
@@ -146,15 +207,20 @@ class ProcessRuntime:
                 resource.setrlimit(resource.RLIMIT_NPROC, self._processes)
             if plan.memory > 0 and not entrance.pause:
                 resource.setrlimit(resource.RLIMIT_DATA, (plan.memory, plan.memory))
+            if self._exposed and not entrance.pause:
+                default_limits.expose()
             for number in self._ignored:
                 signal.signal(number, signal.SIG_DFL)
             for number in self._handled:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            # The given descriptors may be those that the program gets.
+            handed = fcntl.fcntl(what.hands, fcntl.F_DUPFD_CLOEXEC, 5) if what.hands >= 0 else -1
+            writing = fcntl.fcntl(writing, fcntl.F_DUPFD_CLOEXEC, 5)
             if what.tells:
                 os.dup2(writing, 3)
-            if what.hands >= 0:
-                os.dup2(what.hands, 4)
+            if handed >= 0:
+                os.dup2(handed, 4)
             stage = _ACCOUNT
             if entrance.account is not None:
                 # Last, after all files are made: other processes of this account could put links there.
@@ -242,6 +308,11 @@ class ProcessRuntime:
                 raise StartError(str(error)) from None
             self._plans[run.job] = plan
         return plan
+
+
+def _unsigned(limits: tuple[int, int]) -> tuple[int, int]:
+    """Return limits as the kernel has them, where no limit is the largest number."""
+    return limits[0] % (1 << 64), limits[1] % (1 << 64)
 
 
 def _bytes(text: str) -> bytes:
