@@ -84,6 +84,7 @@ def cases(place: Path) -> dict[str, tuple[Run, dict[str, Any]]]:
         "a program of another account": (plain(str(closed / "program")), {"account": SOMEBODY}),
         "too long a command": (plain("true", "x" * (1 << 20)), {}),
         "a command just short enough for the kernel": (plain("true", *["x" * 65_536] * 20), {}),
+        "an environment that cannot be": (plain("true", environment=(("A=B", ""),)), {}),
         "more memory than it may have": (plain("true", memory_limit=1), {}),
     }
 

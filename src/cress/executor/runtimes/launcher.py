@@ -53,6 +53,8 @@ class Launcher:
             return 0
         try:
             return os.posix_spawn(self.program, [b"cress-launcher", *orders], environment)
+        except ValueError:
+            return 0  # an environment that no program can have, which the fork reports
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.ENOMEM):
                 raise
