@@ -1,4 +1,4 @@
-"""Starts programs twice, by the launcher and by a fork, and prints what came of each: ``python -m ... FOLDER``.
+"""Starts programs twice, by the launcher and by a fork, and prints what comes of each: ``python -m ... FOLDER``.
 
 A process of its own, since a fork needs one without threads. It is as a supervisor is: signals ignored and handled,
 a descriptor for spare.
@@ -69,6 +69,10 @@ def cases(place: Path) -> dict[str, tuple[Run, dict[str, Any]]]:
         "an account and a directory": (probe(directory="/usr", memory_limit=1 << 30), {"account": SOMEBODY}),
         "the account of root": (probe(), {"account": ROOT}),
         "found on the path, behind a folder in which it is not": (plain("true", environment=path), {}),
+        "a kept folder": (probe(), {"kept": b"kept"}),
+        "a kept folder that is a link": (probe(), {"kept": b"link"}),
+        "a kept folder that is gone": (probe(), {"kept": b"gone"}),
+        "a kept folder of an account": (probe(), {"kept": b"kept", "account": SOMEBODY}),
         "a code": (plain("sh", "-c", "exit 7"), {}),
         "no such command": (plain("no-such-command"), {}),
         "no such file": (plain("/no/such/file"), {}),
@@ -91,6 +95,14 @@ def cases(place: Path) -> dict[str, tuple[Run, dict[str, Any]]]:
 
 def spawn(runtime: ProcessRuntime, run: Run, more: dict[str, Any], folder: Path) -> tuple[int, int]:
     """Start once, with a secret."""
+    if kept := more.get("kept"):
+        more = {**more, "kept": bytes(folder / "kept")}
+        if kept == b"kept":
+            (folder / "kept").mkdir()
+            if "account" in more:
+                os.chown(folder / "kept", SOMEBODY.uid, SOMEBODY.gid)
+        elif kept == b"link":
+            (folder / "kept").symlink_to("/root")
     what = Spawn(7, 2, run, os.fsencode(folder / "7"), **more)
     if not what.tells:
         return runtime.spawn(what, {"SECRET": b"\xff\n"})
@@ -101,10 +113,15 @@ def spawn(runtime: ProcessRuntime, run: Run, more: dict[str, Any], folder: Path)
         os.close(handed)
 
 
-def outcome(runtime: ProcessRuntime, run: Run, more: dict[str, Any], folder: Path) -> dict[str, Any]:
+def outcome(
+    built: launcher.Launcher, runtime: ProcessRuntime, run: Run, more: dict[str, Any], folder: Path
+) -> dict[str, Any]:
     """Start once; everything that can be compared."""
     try:
         pid, fd = spawn(runtime, run, more, folder)
+        if not pid:
+            (pid,) = built.answers()
+            assert pid > 0, os.strerror(-pid)
     except StartError as error:
         return {"refused": str(error)}
     os.set_blocking(fd, True)
@@ -142,7 +159,7 @@ def main(folder: Path) -> None:
             continue
         pair = []
         for runtime in (by_launcher, by_fork):
-            pair.append(outcome(runtime, run, more, folder))
+            pair.append(outcome(built, runtime, run, more, folder))
             if groups is not None:
                 groups.kill(7)
                 while not groups.remove(7):
@@ -151,6 +168,7 @@ def main(folder: Path) -> None:
         found[name] = pair
     if groups is not None:
         groups.close()
+    built.close()
     print(json.dumps({"program": built.program, "cases": found}))  # noqa: T201
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cress.executor import processes
 from cress.executor.runtimes import launcher
 from tests.executor.harness import shell, supervisor
 
@@ -66,7 +69,7 @@ def test_without_a_compiler_the_operator_is_told_once(tmp_path: Path, monkeypatc
     monkeypatch.setattr(launcher, "SOURCE", _copy(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     said: list[str] = []
-    assert launcher.find(tmp_path / "home", said.append).start([b"--"], {}) == 0
+    assert not launcher.find(tmp_path / "home", said.append).ask([b"--"], {})
     assert len(said) == 1
     assert said[0].endswith("tasks are started by fork, which takes longer: no C compiler was found (cc, gcc, clang)")
 
@@ -105,19 +108,49 @@ def test_a_launcher_that_disappears_is_replaced_by_forks(tmp_path: Path, monkeyp
     monkeypatch.setattr(launcher, "SOURCE", _copy(tmp_path))
     said: list[str] = []
     found = launcher.find(tmp_path, said.append)
-    Path(found.program).unlink()
-    assert found.start([b"--"], {}) == 0
-    assert found.start([b"--"], {}) == 0
-    assert len(said) == 1
-    assert "cannot be executed any more (No such file or directory); tasks are started by fork" in said[0]
+    found_program = found.program
+    Path(found_program).unlink()
+    assert not found.ask([b"--"], {})
+    assert not found.ask([b"--"], {})
+    assert said == [f"{found_program} cannot be executed (No such file or directory); tasks are started by fork"]
 
 
 @needs_compiler
-def test_a_supervisor_starts_tasks_by_it(tmp_path: Path) -> None:
+def test_a_supervisor_starts_tasks_by_it_and_replaces_it_if_it_is_killed(tmp_path: Path) -> None:
     with supervisor(tmp_path / "executor") as parent:
-        end = parent.start().run(shell("exit 5"), 3)
-        assert end.code == 5
-        assert "by fork" not in parent.said()
+        client = parent.start()
+        assert client.run(shell("exit 5"), 3).code == 5
+        assert parent.process is not None
+        served = _launchers(parent.process.pid)
+        assert len(served) == 1
+        os.kill(served[0], signal.SIGKILL)
+        client.launch(shell("exit 6"), 4, 5, 6)
+        client.wait_ended(4, 5, 6)
+        assert [client.ended[attempt].code for attempt in (4, 5, 6)] == [6, 6, 6]
+        assert _launchers(parent.process.pid) not in ([], served)
+        assert "fork" not in parent.said()
+
+
+@needs_compiler
+def test_a_launcher_that_does_not_answer_fails_its_starts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_PATIENCE_TO_START", 1)
+    said: list[str] = []
+    found = launcher.find(tmp_path, said.append)
+    reading, writing = os.pipe()
+    try:
+        assert found.ask([b"f/nowhere", b"--"], {}, writing)
+        os.kill(found.pid, signal.SIGSTOP)
+        assert found.answers() == [-errno.ECHILD]
+        assert said == ["the launcher did not answer; another one is started"]
+        assert found.pid == 0
+    finally:
+        found.close()
+        os.close(reading)
+        os.close(writing)
+
+
+def _launchers(pid: int) -> list[int]:
+    return [child for child in processes.children(pid) if processes.command_of(child) == "cress-launcher"]
 
 
 def _copy(folder: Path) -> Path:

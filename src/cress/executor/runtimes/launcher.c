@@ -1,34 +1,45 @@
-/* The launcher: a process that becomes the program of an attempt. See launcher.py and docs/design/0068.
+/* The launcher: starts the programs of attempts. See launcher.py and docs/design/0068.
  *
- * The supervisor starts it by posix_spawn, so that nothing of Python runs between fork and exec. Its arguments are
- * orders, each a letter followed by a value, in any order. They are carried out in the order of `start`.
+ * It is a child of the supervisor that waits for requests on a socket: `launcher 9` serves descriptor 9. For each one it
+ * forks, which is cheap because it is tiny. The child is one of the supervisor (CLONE_PARENT), so it is waited for like
+ * any other. It carries out its orders and becomes the program. Nothing of Python runs between fork and exec.
  *
- *   p7          report an error on descriptor 7, as "STEP ERRNO"; the program does not inherit it
+ * Several requests come at once. The message begins with two numbers of 32 bits: the bytes that follow, and the number of
+ * requests. Each request begins with four: the bytes of its texts, the number of words, of environment variables, and
+ * of descriptors. Then come words and variables, each with a zero byte at its end. The descriptors come along in the same
+ * order: one on which errors are reported, and perhaps one for the program. Each is answered by the pid, or the negative
+ * errno.
+ *
+ * Each word is an order, a letter followed by a value, in any order. They are carried out in the order of `become`.
+ * Errors are reported as "STEP ERRNO".
+ *
  *   l4611…      mark: the hard limit RLIMIT_LOCKS
  *   s           lead a new session
  *   g/PATH      make this control group, and enter it
  *   f/PATH      the folder of the attempt: stdout, stderr, work
+ *   k           make that folder
  *   d/PATH      working directory; without it, the folder "work" of the attempt
+ *   r/PATH      an empty folder of the account that becomes "work"
  *   n1024:4096  soft and hard limit of open files
  *   u512:1024   soft and hard limit of processes
  *   m1000       limit of data of each process, in bytes
  *   o-500       score for the kernel's memory killer
- *   t           the program gets the descriptor for errors as descriptor 3
- *   h9          the program gets descriptor 9 as descriptor 4
+ *   t           the program gets the descriptor for errors as descriptor 3; else it is closed by the exec
  *   a1:2:3,4    account: uid, gid and groups
  *   x           the account is not that of the executor: hide foreign processes and keys, allow no new rights
  *   e/PATH      a file that may be the program; the first that can be executed
- *   --          what follows are the arguments of the program, which gets the environment of the launcher
+ *   --          what follows are the arguments of the program
  *
- * It uses no library: it starts faster, runs wherever the kernel does, and needs only a compiler to be built.
+ * It uses no library: so it is small, runs wherever the kernel does, and needs only a compiler to be built.
  */
 
 #if defined(__x86_64__)
 enum {
-    NR_write = 1, NR_close = 3, NR_rt_sigaction = 13, NR_rt_sigprocmask = 14, NR_execve = 59, NR_fcntl = 72,
-    NR_chdir = 80, NR_fchmod = 91, NR_fchown = 93, NR_setsid = 112, NR_setgroups = 116, NR_setresuid = 117,
+    NR_write = 1, NR_close = 3, NR_rt_sigaction = 13, NR_rt_sigprocmask = 14, NR_recvmsg = 47, NR_clone = 56,
+    NR_execve = 59, NR_fcntl = 72, NR_chdir = 80, NR_fchmod = 91, NR_fchown = 93, NR_setsid = 112, NR_setgroups = 116, NR_setresuid = 117,
     NR_setresgid = 119, NR_prctl = 157, NR_mount = 165, NR_exit_group = 231, NR_keyctl = 250, NR_openat = 257,
-    NR_mkdirat = 258, NR_fchownat = 260, NR_unshare = 272, NR_dup3 = 292, NR_prlimit64 = 302
+    NR_mkdirat = 258, NR_fchownat = 260, NR_unlinkat = 263,
+    NR_renameat2 = 316, NR_unshare = 272, NR_dup3 = 292, NR_prlimit64 = 302
 };
 enum { O_DIRECTORY = 0200000, O_NOFOLLOW = 0400000 };
 
@@ -45,10 +56,11 @@ __asm__(".globl _start\n_start: xor %ebp, %ebp\n mov %rsp, %rdi\n and $-16, %rsp
 
 #elif defined(__aarch64__)
 enum {
-    NR_write = 64, NR_close = 57, NR_rt_sigaction = 134, NR_rt_sigprocmask = 135, NR_execve = 221, NR_fcntl = 25,
-    NR_chdir = 49, NR_fchmod = 52, NR_fchown = 55, NR_setsid = 157, NR_setgroups = 159, NR_setresuid = 147,
+    NR_write = 64, NR_close = 57, NR_rt_sigaction = 134, NR_rt_sigprocmask = 135, NR_recvmsg = 212, NR_clone = 220,
+    NR_execve = 221, NR_fcntl = 25, NR_chdir = 49, NR_fchmod = 52, NR_fchown = 55, NR_setsid = 157, NR_setgroups = 159, NR_setresuid = 147,
     NR_setresgid = 149, NR_prctl = 167, NR_mount = 40, NR_exit_group = 94, NR_keyctl = 219, NR_openat = 56,
-    NR_mkdirat = 34, NR_fchownat = 54, NR_unshare = 97, NR_dup3 = 24, NR_prlimit64 = 261
+    NR_mkdirat = 34, NR_fchownat = 54, NR_unlinkat = 35,
+    NR_renameat2 = 276, NR_unshare = 97, NR_dup3 = 24, NR_prlimit64 = 261
 };
 enum { O_DIRECTORY = 040000, O_NOFOLLOW = 0100000 };
 
@@ -70,17 +82,22 @@ __asm__(".globl _start\n_start: mov x29, 0\n mov x0, sp\n bl start\n");
 #endif
 
 enum { O_WRONLY = 01, O_CREAT = 0100, O_APPEND = 02000, O_CLOEXEC = 02000000, AT_FDCWD = -100 };
-enum { ENOENT = 2, EACCES = 13, EEXIST = 17, ENOTDIR = 20, EINVAL = 22, ENAMETOOLONG = 36, ENOSYS = 38 };
+enum { ENOENT = 2, EINTR = 4, EACCES = 13, EEXIST = 17, ENOTDIR = 20, EINVAL = 22, ENAMETOOLONG = 36, ENOSYS = 38 };
+enum { CLONE_PARENT = 0x8000, SIGCHLD = 17, MSG_CMSG_CLOEXEC = 0x40000000 };
 enum { F_DUPFD_CLOEXEC = 1030, SIG_SETMASK = 2, SIGNALS = 64, PR_SET_NO_NEW_PRIVS = 38, JOIN_SESSION_KEYRING = 1 };
 enum { RLIMIT_DATA = 2, RLIMIT_NPROC = 6, RLIMIT_NOFILE = 7, RLIMIT_LOCKS = 10 };
 enum { CLONE_NEWNS = 0x20000, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_REC = 1 << 14, MS_SLAVE = 1 << 19 };
 enum { MOST_FILES = 256, MOST_GROUPS = 65536, MOST_PATH = 4096, TRIES = 100 };
+enum { HEAD = 8, REQUEST_HEAD = 16, MOST_BYTES = 1 << 20, MOST_WORDS = 1 << 16, MOST_FILES_SENT = 253 };
 
 typedef unsigned long number;
 
-static int pipe_end = 2;
+/* The kernel gives pages of these only where they are written. */
+static char requests[MOST_BYTES + 8];
+static char *texts[MOST_WORDS + 8];
+static unsigned groups[MOST_GROUPS];
 static number groups_seen;
-static unsigned groups[MOST_GROUPS]; /* the kernel gives pages of it only where it is written */
+static long pipe_end = 2; /* where errors are reported */
 
 /* --- texts --- */
 
@@ -186,6 +203,15 @@ static long output(const char *folder, const char *name, long to, int own, numbe
     return result < 0 ? result : call(NR_dup3, file, to, 0, 0, 0);
 }
 
+/* Make a kept folder the working directory; return 0 if one must be made. See work_folders.py. */
+static int owned(const char *kept, const char *work) {
+    if (call(NR_renameat2, AT_FDCWD, (long)kept, AT_FDCWD, (long)work, 0) < 0) return 0;
+    long file = opened(work, "", O_DIRECTORY | O_NOFOLLOW);
+    if (file >= 0) call(NR_close, file, 0, 0, 0, 0);
+    else call(NR_unlinkat, AT_FDCWD, (long)work, 0, 0, 0);
+    return file >= 0;
+}
+
 /* The private /proc shows only processes which the reader may trace. It is left out where it is not possible. */
 static void hide_processes(void) {
     if (call(NR_unshare, CLONE_NEWNS, 0, 0, 0, 0) < 0) return;
@@ -199,11 +225,11 @@ static void usual_signals(void) {
     call(NR_rt_sigprocmask, SIG_SETMASK, (long)&none, 0, 8, 0);
 }
 
-__attribute__((noreturn, used)) void start(number *stack) {
-    char **words = (char **)(stack + 1) + 1, **environment = (char **)(stack + 1) + stack[0] + 1;
+/* Carry out the orders, and become the program. `handed` is a descriptor for the program, or -1. */
+__attribute__((noreturn)) static void become(char **words, char **environment, long handed) {
     const char *mark = 0, *group = 0, *folder = 0, *directory = 0, *files = 0, *processes = 0, *memory = 0;
-    const char *killer = 0, *hands = 0, *account = 0, *programs[MOST_FILES];
-    int session = 0, tells = 0, other = 0, candidates = 0;
+    const char *kept = 0, *killer = 0, *account = 0, *programs[MOST_FILES];
+    int session = 0, tells = 0, other = 0, makes = 0, candidates = 0;
     number uid = 0, gid = 0;
     char work[MOST_PATH];
 
@@ -211,18 +237,18 @@ __attribute__((noreturn, used)) void start(number *stack) {
         const char *value = *words + 1;
         char kind = **words;
         if (kind == '-') break;
-        if (kind == 'p') pipe_end = (int)numeral(&value);
-        else if (kind == 'l') mark = value;
+        if (kind == 'l') mark = value;
         else if (kind == 's') session = 1;
         else if (kind == 'g') group = value;
         else if (kind == 'f') folder = value;
+        else if (kind == 'k') makes = 1;
         else if (kind == 'd') directory = value;
+        else if (kind == 'r') kept = value;
         else if (kind == 'n') files = value;
         else if (kind == 'u') processes = value;
         else if (kind == 'm') memory = value;
         else if (kind == 'o') killer = value;
         else if (kind == 't') tells = 1;
-        else if (kind == 'h') hands = value;
         else if (kind == 'a') account = value;
         else if (kind == 'x') other = 1;
         else if (kind == 'e' && candidates < MOST_FILES) programs[candidates++] = value;
@@ -230,8 +256,8 @@ __attribute__((noreturn, used)) void start(number *stack) {
     }
     if (!*words || !folder) done("launcher", -EINVAL);
     char **arguments = words + 1;
-    long handed = hands ? moved((long)numeral(&hands)) : -1;
-    pipe_end = (int)moved(pipe_end);
+    handed = moved(handed);
+    pipe_end = moved(pipe_end);
     if (account) {
         uid = numeral(&account);
         if (*account) account++;
@@ -242,6 +268,7 @@ __attribute__((noreturn, used)) void start(number *stack) {
         }
     }
 
+    if (makes) done("folder", call(NR_mkdirat, AT_FDCWD, (long)folder, 0750, 0, 0));
     if (group) done("group", grouped(group));
     if (mark) limited(RLIMIT_LOCKS, mark); /* without root, a lower mark stays */
     if (session) done("output", call(NR_setsid, 0, 0, 0, 0, 0));
@@ -249,9 +276,11 @@ __attribute__((noreturn, used)) void start(number *stack) {
     done("output", output(folder, "/stderr", 2, account != 0, uid, gid));
     if (!directory) {
         done("directory", joined(work, folder, "/work"));
-        long made = call(NR_mkdirat, AT_FDCWD, (long)work, 0755, 0, 0);
-        if (made != -EEXIST) done("directory", made);
-        if (!made && account) done("directory", call(NR_fchownat, AT_FDCWD, (long)work, (long)uid, (long)gid, 0));
+        if (!kept || !owned(kept, work)) {
+            long made = call(NR_mkdirat, AT_FDCWD, (long)work, 0755, 0, 0);
+            if (made != -EEXIST) done("directory", made);
+            if (!made && account) done("directory", call(NR_fchownat, AT_FDCWD, (long)work, (long)uid, (long)gid, 0));
+        }
     }
     long open_folder = account ? done("directory", opened(folder, "", O_DIRECTORY)) : -1;
     if (other) hide_processes();
@@ -290,4 +319,86 @@ __attribute__((noreturn, used)) void start(number *stack) {
     }
     done("exec", worst);
     __builtin_unreachable();
+}
+
+/* --- requests --- */
+
+struct message { /* struct msghdr of the kernel */
+    void *name;
+    unsigned name_length;
+    struct { char *base; number length; } *parts;
+    number count;
+    void *control;
+    number control_length;
+    unsigned flags;
+};
+struct rights { /* struct cmsghdr with descriptors */
+    number length;
+    int level, type;
+    int files[MOST_FILES_SENT + 1];
+};
+
+/* The n-th number of 32 bits at `from`, which need not be aligned. */
+static unsigned head(const char *from, int n) {
+    const unsigned char *at = (const unsigned char *)from + 4 * n;
+    return at[0] | (unsigned)at[1] << 8 | (unsigned)at[2] << 16 | (unsigned)at[3] << 24;
+}
+
+/* Read a whole message; return its length, or -1 at the end. */
+static long received(long socket, struct rights *rights) {
+    number have = 0, whole = HEAD;
+    while (have < whole) {
+        struct { char *base; number length; } part = {requests + have, whole - have};
+        struct message message = {0, 0, (void *)&part, 1, have ? 0 : rights, have ? 0 : sizeof *rights, 0};
+        long n = call(NR_recvmsg, socket, (long)&message, MSG_CMSG_CLOEXEC, 0, 0);
+        if (n == -EINTR) continue;
+        if (n <= 0) return -1;
+        have += (number)n;
+        if (have == HEAD) whole = HEAD + head(requests, 0);
+        if (whole > MOST_BYTES) return -1;
+    }
+    return (long)whole;
+}
+
+/* In the child: take a request apart, and carry it out. */
+__attribute__((noreturn)) static void obey(char *at, int *files) {
+    unsigned words = head(at, 1), variables = head(at, 2), has_file = head(at, 3) > 1;
+    if (words + variables + 2 > MOST_WORDS) done("launcher", -EINVAL);
+    at += REQUEST_HEAD;
+    for (unsigned i = 0; i < words + variables; i++) {
+        texts[i + (i >= words)] = at;
+        at += length(at) + 1;
+    }
+    texts[words] = texts[words + 1 + variables] = 0;
+    pipe_end = files[0];
+    become(texts, texts + words + 1, has_file ? files[1] : -1);
+}
+
+__attribute__((noreturn)) static void serve(long socket) {
+    static struct rights rights;
+    static int answers[MOST_FILES_SENT];
+    number all = ~0ul;
+    /* A signal between fork and exec stays pending until it has its default effect in the child. */
+    call(NR_rt_sigprocmask, SIG_SETMASK, (long)&all, 0, 8, 0);
+    for (;;) {
+        long whole = received(socket, &rights);
+        unsigned count = head(requests, 1), files = 0;
+        if (whole < 0 || count > MOST_FILES_SENT) call(NR_exit_group, whole >= 0, 0, 0, 0, 0);
+        char *at = requests + HEAD;
+        for (unsigned i = 0; i < count && at + REQUEST_HEAD <= requests + whole; i++) {
+            long pid = call(NR_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+            if (!pid) obey(at, rights.files + files);
+            answers[i] = (int)pid;
+            files += head(at, 3);
+            at += REQUEST_HEAD + head(at, 0);
+        }
+        for (unsigned i = 0; i < files; i++) call(NR_close, rights.files[i], 0, 0, 0, 0);
+        call(NR_write, socket, (long)answers, (long)(count * sizeof *answers), 0, 0);
+    }
+}
+
+__attribute__((noreturn, used)) void start(number *stack) {
+    const char *socket = stack[0] == 2 ? ((char **)(stack + 1))[1] : "";
+    if (!*socket) done("launcher", -EINVAL);
+    serve(moved((long)numeral(&socket)));
 }

@@ -15,6 +15,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from cress.executor import work_folders
 from cress.executor.environment import HOST_FILE, host_file, of_job, variables
 from cress.executor.inherited import for_tasks
 from cress.executor.marks import attempt_marks
@@ -31,7 +32,8 @@ from cress.shell.executor.starting import StartError
 # Most plans kept, by job: few jobs start several attempts at a time, and making a plan takes 0.1 ms.
 _MOST_PLANS = 256
 
-_GROUP, _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = (
+_FOLDER, _GROUP, _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = (
+    b"folder",
     b"group",
     b"output",
     b"directory",
@@ -85,62 +87,73 @@ class ProcessRuntime:
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program; see ``Runtime``."""
         plan = self._plan(what.run, what.account)
-        folder = what.folder
-        try:
-            os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
-        except FileExistsError:
-            if os.lstat(folder).st_uid != os.geteuid():
-                # The folder's owner may have replaced the files written below by links.
-                raise StartError(f"the folder {os.fsdecode(folder)} belongs to another account", node=True) from None
-        except OSError as error:
-            why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
-            raise StartError(why, node=True) from None
+        makes = self._prepare(what.folder, here=self._launcher is None or bool(what.context.hosts))
         own = {os.fsencode(name): value for name, value in secret.items()}
         environment = plan.environment | own | variables(what)
         if what.context.hosts:
             try:
-                Path(os.fsdecode(folder + b"/" + HOST_FILE)).write_bytes(host_file(what.context.hosts))
+                Path(os.fsdecode(what.folder + b"/" + HOST_FILE)).write_bytes(host_file(what.context.hosts))
             except OSError as error:
                 raise StartError(f"the file with the hosts could not be written: {error.strerror}", node=True) from None
         try:
             reading, writing = os.pipe()
         except OSError as error:
             raise StartError(f"cannot open a pipe for a new process: {error.strerror}", node=True) from None
+        pid = 0
         try:
-            pid = self._launch(plan, what, environment, writing) or self._fork(plan, what, environment, writing)
+            if not self._is_asked(plan, what, environment, writing, makes=makes):
+                if makes:
+                    self._prepare(what.folder, here=True)
+                pid = self._fork(plan, what, environment, writing)
+        except StartError:
+            os.close(reading)
+            raise
         except OSError as error:
             os.close(reading)
-            raise StartError(f"no new process could be made on this node: {error.strerror}", node=True) from None
+            raise not_made(error.errno or 0) from None
         finally:
             os.close(writing)
         os.set_blocking(reading, False)
         return pid, reading
 
-    def _launch(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> int:
-        """Start the launcher; return its pid, or 0 if the program must be started by a fork. Raise OSError."""
-        if self._launcher is None:
-            return 0
-        handed = [fd for fd in (writing, what.hands) if fd >= 0]
-        for fd in handed:
-            os.set_inheritable(fd, True)
-        pid = self._launcher.start(self._orders(plan, what, writing), environment)
-        if not pid:
-            for fd in handed:
-                os.set_inheritable(fd, False)
-        return pid
+    def _prepare(self, folder: bytes, *, here: bool) -> bool:
+        """Make the folder of an attempt, if not ``here`` by the launcher; return whether that must do it."""
+        try:
+            if os.lstat(folder).st_uid != os.geteuid():
+                # The folder's owner may have replaced the files written later by links.
+                raise StartError(f"the folder {os.fsdecode(folder)} belongs to another account", node=True)
+        except FileNotFoundError:
+            if not here:
+                return True
+            try:
+                os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
+            except OSError as error:
+                why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
+                raise StartError(why, node=True) from None
+        return False
 
-    def _orders(self, plan: LaunchPlan, what: Spawn, writing: int) -> list[bytes]:
+    def _is_asked(
+        self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int, *, makes: bool
+    ) -> bool:
+        """Ask the launcher for the process; return False if the program must be started by a fork."""
+        if self._launcher is None:
+            return False
+        files = (writing,) if what.hands < 0 else (writing, what.hands)
+        orders = [b"k", *self._orders(plan, what)] if makes else self._orders(plan, what)
+        return self._launcher.ask(orders, environment, *files)
+
+    def _orders(self, plan: LaunchPlan, what: Spawn) -> list[bytes]:
         """Return the orders for the launcher, which ``launcher.c`` lists; those of a plan are kept with it."""
         mark = attempt_marks(os.path.dirname(what.folder)).of(what.attempt)  # noqa: PTH120 - bytes
-        own = [b"p%d" % writing, b"l%d" % mark, b"f" + what.folder]
+        own = [b"l%d" % mark, b"f" + what.folder]
         if what.leads:
             own.append(b"s")
             if self.groups is not None:
                 own.append(b"g" + os.fsencode(self.groups.folder_of(what.attempt)))
+        if what.kept and not plan.directory:
+            own.append(b"r" + what.kept)
         if what.tells:
             own.append(b"t")
-        if what.hands >= 0:
-            own.append(b"h%d" % what.hands)
         if not plan.orders:
             plan.orders = self._orders_of(plan)
         return own + plan.orders
@@ -195,7 +208,7 @@ class ProcessRuntime:
                 os.setsid()
             self._outputs(what.folder, entrance)
             stage = _DIRECTORY
-            directory = plan.directory or self._own_directory(what.folder, entrance)
+            directory = plan.directory or self._own_directory(what, entrance)
             folder = -1 if entrance.account is None else os.open(what.folder, os.O_RDONLY | os.O_DIRECTORY)
             entrance.go_in()
             if not plan.directory:
@@ -246,8 +259,10 @@ class ProcessRuntime:
             if entrance.account is not None:
                 os.fchown(number, *entrance.account[:2])
 
-    def _own_directory(self, folder: bytes, entrance: Entrance) -> bytes:
-        directory = folder + b"/work"
+    def _own_directory(self, what: Spawn, entrance: Entrance) -> bytes:
+        directory = what.folder + b"/work"
+        if what.kept and work_folders.own(directory, what.kept):
+            return directory
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o755)  # noqa: PTH102
             if entrance.account is not None:
@@ -269,6 +284,8 @@ class ProcessRuntime:
             return StartError(f"cannot switch to account {self._who(what)}: {why}", node=True)
         if stage == _GROUP:
             return StartError(f"the control group of the attempt could not be made: {why}", node=True)
+        if stage == _FOLDER:
+            return StartError(f"the folder of the attempt could not be made: {why}", node=True)
         if stage == _LIMIT:
             return StartError(f"the limits of the attempt could not be set: {why}")
         if stage == _DIRECTORY:
@@ -308,6 +325,11 @@ class ProcessRuntime:
                 raise StartError(str(error)) from None
             self._plans[run.job] = plan
         return plan
+
+
+def not_made(number: int) -> StartError:
+    """Return the reason if no process could be made, by its error number."""
+    return StartError(f"no new process could be made on this node: {os.strerror(number)}", node=True)
 
 
 def _unsigned(limits: tuple[int, int]) -> tuple[int, int]:
