@@ -40,6 +40,7 @@ from benchmarks import (
     shared_store,
     simulator,
     snapshots,
+    starts,
     urgency,
     virtual_executors,
 )
@@ -54,6 +55,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "urgency": urgency.results,
     "families": families.results,
     "live": live.results,
+    "starts": starts.results,
     "containers": containers.results,
     "python": python.results,
     "reconcile": reconcile.results,

@@ -55,7 +55,8 @@ def cases(place: Path) -> dict[str, tuple[Run, dict[str, Any]]]:
     (odd / "unreadable").write_text("#!/bin/sh\n")
     (odd / "text").write_text("no program\n")
     (odd / "lost").write_text("#!/no/such/interpreter\n")
-    for name, mode in (("unreadable", 0o644), ("text", 0o755), ("lost", 0o755)):
+    (odd / "ls").write_text("not executable, but others on the path are\n")
+    for name, mode in (("unreadable", 0o644), ("ls", 0o644), ("text", 0o755), ("lost", 0o755)):
         (odd / name).chmod(mode)
     path = (("PATH", f"{odd}::/usr/bin:/bin"),)
     return {
@@ -69,6 +70,7 @@ def cases(place: Path) -> dict[str, tuple[Run, dict[str, Any]]]:
         "an account and a directory": (probe(directory="/usr", memory_limit=1 << 30), {"account": SOMEBODY}),
         "the account of root": (probe(), {"account": ROOT}),
         "found on the path, behind a folder in which it is not": (plain("true", environment=path), {}),
+        "found on the path, behind a file that is not executable": (plain("ls", environment=path), {}),
         "a kept folder": (probe(), {"kept": b"kept"}),
         "a kept folder that is a link": (probe(), {"kept": b"link"}),
         "a kept folder that is gone": (probe(), {"kept": b"gone"}),
