@@ -36,9 +36,11 @@ setup: ## make or refresh .venv (every other target does it when needed)
 packages:
 	@sh tools/packages.sh
 
-# Compiles all of the scheduler's kernels when they are new: once, not in every test process at the same time.
+# Compiles all of the scheduler's kernels, and the launcher of tasks, when they are new: once, not in every test process
+# at the same time.
 warm: setup
 	@$(BIN)/python -m cress.core.warm
+	@$(BIN)/python -m cress.executor.runtimes.launcher
 
 demo: setup ## run a small cluster for half a minute, live, and check what happened
 	$(BIN)/cress demo $(ARGS)

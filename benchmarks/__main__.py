@@ -41,6 +41,7 @@ from benchmarks import (
     shared_store,
     simulator,
     snapshots,
+    starts,
     urgency,
     virtual_executors,
 )
@@ -55,6 +56,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "urgency": urgency.results,
     "families": families.results,
     "live": live.results,
+    "starts": starts.results,
     "containers": containers.results,
     "python": python.results,
     "reconcile": reconcile.results,

@@ -28,9 +28,10 @@ def results() -> Iterator[Result]:
         yield from tasks(client)
         yield from _command(data)
         yield from _million(client)
-    from benchmarks import load
+    from benchmarks import load, starts
 
     yield from load.results()
+    yield from starts.results()
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ FILES = (
     "versions.new",
     "journal.new",
 )
-FOLDERS = ("attempts", "checks", "containers", "copies")
+FOLDERS = ("attempts", "checks", "containers", "copies", "work")
 
 
 class FolderInUseError(Exception):

@@ -24,16 +24,18 @@ from cress.executor.logcopy import LogCopies
 from cress.executor.marks import attempt_marks
 from cress.executor.orphans import Orphans
 from cress.executor.runtimes import choose
+from cress.executor.runtimes import launcher as launchers
 from cress.executor.runtimes.base import Runtime, Spawn, announced
 from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.runtimes.enter import can_hide_processes
-from cress.executor.runtimes.process import ProcessRuntime
+from cress.executor.runtimes.process import ProcessRuntime, not_made
 from cress.executor.runtimes.staged import StagedRuntime
 from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.executor.scratch_folders import ScratchFolders
 from cress.executor.secret_files import SecretFiles
 from cress.executor.settings import LOG_SIZE
+from cress.executor.work_folders import WorkFolders
 from cress.model.allowed_sources import AllowedSources
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
@@ -82,17 +84,19 @@ class TaskProcesses:
         self.folder = folder
         self.selector = selector
         self.say = say
-        self.runtime = ProcessRuntime(name, os.environ)
-        self.staged = StagedRuntime(name, os.environ, sources)
+        self.launcher = launcher = launchers.find(folder.path, say)
+        self.runtime = ProcessRuntime(name, os.environ, launcher)
+        self.staged = StagedRuntime(name, os.environ, sources, launcher=launcher)
         found = choose.find(
             name, os.environ, folder.path, writable=writable, engines=engines, egress=egress, secret=hide
         )
         self.container, self.no_container = found.container, found.why
         engine = "" if found.container is None else found.container.engine.name
-        self.staged_inside = StagedRuntime(name, os.environ, sources, engine, str(folder.path), writable)
+        self.staged_inside = StagedRuntime(name, os.environ, sources, engine, str(folder.path), writable, launcher)
         self.default = choose.default(runtime, found)
         self.unlimited = choose.unlimited(self.default, found)
         self.accounts = TaskAccounts(folder.path)
+        self.work = WorkFolders(folder.path)
         self.clearing: set[int] = set()
         self.attempts = os.fsencode(folder.attempts)
         self.log_size = log_size
@@ -111,6 +115,7 @@ class TaskProcesses:
         self.by_pid: dict[int, Task] = {}  # first processes that are children of this one
         # By pid: the descriptor on which the start is reported, the task, the bytes read so far.
         self.spawning: dict[int, tuple[int, Task, bytearray]] = {}
+        self._asked: list[tuple[int, Task]] = []  # those whose pids the launcher has not told yet
         self.ends = SeenEnds(folder.path)
         self.marks = attempt_marks(self.attempts)
         # Adopted attempts whose first process has ended, until the end is in a file of its reaper: when to give up.
@@ -127,7 +132,7 @@ class TaskProcesses:
     def _own_children(self) -> set[int]:
         """Return the children of this process that are not orphans."""
         adopted = {task.pid for task in self.manager.tasks.values() if task.adopted}
-        return {os.getpid(), *self.by_pid, *self.copies.working, *self.scratch.removing, *adopted}
+        return {os.getpid(), self.launcher.pid, *self.by_pid, *self.copies.working, *self.scratch.removing, *adopted}
 
     def reap(self, *, signalled: bool) -> None:
         """Reap every child that has ended; ``signalled``: SIGCHLD has arrived."""
@@ -156,6 +161,7 @@ class TaskProcesses:
                 self._settle(pid, over=True)
         for pid, status, usage in ended:
             self.orphans.reaped(pid)
+            self.launcher.ended(pid)
             task = self.by_pid.pop(pid, None)
             if self.copies.ended(pid, status) or self.scratch.ended(pid) or task is None or task.pid != pid:
                 continue
@@ -324,17 +330,36 @@ class TaskProcesses:
             self.scratch.make(task.attempt, task.context.devices, (account.uid, account.gid) if account else None)
         data = state.make(self.folder.path, task.run, task.intent.launch.task, account)
         what = Spawn(task.attempt, task.intent.launch.task, task.run, folder, task.context, data, account=account)
+        if not task.run.directory and not task.run.staged:
+            owner = (os.geteuid(), os.getegid()) if account is None else (account.uid, account.gid)
+            what = msgspec.structs.replace(what, kept=self.work.take(*owner))
         if task.run.log_copy:
             self.copies.order(what)
         runtime = self._runtime(task.run)
         if task.material.files:
-            owner = (account.uid, account.gid) if account else None
-            what = msgspec.structs.replace(what, secrets=self.secrets.make(task.attempt, task.material.files, owner))
+            files_owner = (account.uid, account.gid) if account else None
+            files = self.secrets.make(task.attempt, task.material.files, files_owner)
+            what = msgspec.structs.replace(what, secrets=files)
         pid, fd = runtime.spawn(what, task.material.environment)
         self.log_limits.began(task.attempt, task.intent.log_size or self.log_size, self.manager.now)
-        self.by_pid[pid] = task
-        self.spawning[pid] = (fd, task, bytearray())
+        if pid:
+            self.by_pid[pid] = task
+            self.spawning[pid] = (fd, task, bytearray())
+        else:
+            self._asked.append((fd, task))
         return pid
+
+    def _name_asked(self) -> None:
+        """Note the pids of the processes that the launcher was asked for: all of a turn at once, to wait once."""
+        asked, self._asked = self._asked, []
+        for (fd, task), pid in zip(asked, self.launcher.answers(), strict=True):
+            if pid > 0:
+                task.pid = pid
+                self.by_pid[pid] = task
+                self.spawning[pid] = (fd, task, bytearray())
+            else:
+                os.close(fd)
+                self.manager.failed(task.attempt, not_made(-pid))
 
     def _runtime(self, run: Run) -> Runtime:
         """Return the runtime that starts a program, or the stage for it.
@@ -420,8 +445,7 @@ class TaskProcesses:
         if gone and self.groups is not None:
             gone = self.groups.remove(task.attempt)
         if gone and task.run is not None and not task.run.directory:
-            with contextlib.suppress(OSError):
-                os.rmdir(self.attempts + b"/%d/work" % task.attempt)  # noqa: PTH106 - only if nothing was left in it
+            self.work.give(self.attempts + b"/%d/work" % task.attempt)
         return gone
 
     def _inside(self, attempt: int) -> ContainerRuntime | None:
@@ -467,6 +491,7 @@ class TaskProcesses:
 
     def settle(self) -> None:
         """Find the new processes that have become programs; the others are checked again later."""
+        self._name_asked()
         for pid in list(self.spawning):
             self._settle(pid)
         self.clear()
@@ -483,6 +508,7 @@ class TaskProcesses:
 
     def close(self) -> None:
         """Kill the remaining processes, and remove all containers."""
+        self.launcher.close()
         end = time.monotonic() + STRAYS
         while children := processes.children(os.getpid()) - self.scratch.removing:
             for pid in children:

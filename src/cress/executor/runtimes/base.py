@@ -26,6 +26,7 @@ class Spawn(msgspec.Struct, frozen=True):
     stage, and reports its progress on descriptor 3. ``hands``: the descriptor that the stage gets as descriptor 4 (-1:
     none). ``account`` is that of the task; ``None``: that of the executor. ``secrets`` is the folder with the files of
     its secrets (empty: none). The order has no value of a secret, since orders for a stage are written to files.
+    ``kept`` is a folder that becomes its working directory (``WorkFolders``; empty: one is made).
     """
 
     attempt: int
@@ -40,6 +41,7 @@ class Spawn(msgspec.Struct, frozen=True):
     account: NodeAccount | None = None
     secrets: bytes = b""
     hands: int = -1
+    kept: bytes = b""
 
 
 class Rest(msgspec.Struct, frozen=True):
@@ -64,6 +66,7 @@ class Runtime(Protocol):
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program; return its pid, and a descriptor whose text ``announced`` and ``problem`` explain.
 
+        The pid is 0 if the runtime has a launcher, which was asked for the process: ``Launcher.answers`` returns it.
         ``secret`` are environment variables for the program alone. The descriptor reaches its end when the program
         runs, or has failed to start. Raise StartError.
         """

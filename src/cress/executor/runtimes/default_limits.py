@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from pathlib import Path
 MOST_FILES = 1 << 20
 # Processes and threads that one account may have at least, also on a small node.
 LEAST_PROCESSES = 4096
+# How much the kernel's memory killer prefers a process, from -1000 (never) to 1000.
+_KILLER = "/proc/self/oom_score_adj"
 
 
 def files(inherited: tuple[int, int]) -> tuple[int, int]:
@@ -23,6 +26,20 @@ def processes() -> tuple[int, int]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     hard = _smaller(hard, max(LEAST_PROCESSES, node // 2))
     return _smaller(soft, hard), hard
+
+
+def is_spared() -> bool:
+    """Return whether the kernel's memory killer spares this process more than others."""
+    try:
+        return int(Path(_KILLER).read_text(encoding="ascii")) < 0
+    except (OSError, ValueError):
+        return False
+
+
+def expose() -> None:
+    """Let the kernel's memory killer treat this process, and its children, like any other."""
+    with contextlib.suppress(OSError):
+        Path(_KILLER).write_text("0", encoding="ascii")
 
 
 def _smaller(limit: int, most: int) -> int:

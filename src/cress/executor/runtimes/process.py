@@ -1,15 +1,21 @@
-"""Runtime ``process``: a session and a process group for each attempt, and kernel limits; no further isolation."""
+"""Runtime ``process``: a session and a process group for each attempt, and kernel limits; no further isolation.
+
+A program is started by the launcher (``launcher``), or by a fork where there is none. Both do the same, step by step:
+``ProcessRuntime._orders`` and ``_become``.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import resource
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from cress.executor import work_folders
 from cress.executor.environment import HOST_FILE, host_file, of_job, variables
 from cress.executor.inherited import for_tasks
 from cress.executor.marks import attempt_marks
@@ -17,6 +23,7 @@ from cress.executor.runtimes import default_limits
 from cress.executor.runtimes.accounts import NodeAccount, own_name
 from cress.executor.runtimes.base import NO_SECRETS, Rest, Spawn
 from cress.executor.runtimes.enter import Entrance
+from cress.executor.runtimes.launcher import Launcher
 from cress.executor.runtimes.programs import become, candidates
 from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.model.run import Run
@@ -25,7 +32,8 @@ from cress.shell.executor.starting import StartError
 # Most plans kept, by job: few jobs start several attempts at a time, and making a plan takes 0.1 ms.
 _MOST_PLANS = 256
 
-_GROUP, _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = (
+_FOLDER, _GROUP, _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = (
+    b"folder",
     b"group",
     b"output",
     b"directory",
@@ -38,7 +46,7 @@ _GROUP, _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = (
 class LaunchPlan:
     """Launch data shared by all attempts of a job, in the form that the kernel takes."""
 
-    __slots__ = ("account", "arguments", "directory", "environment", "ids", "memory", "programs", "run")
+    __slots__ = ("account", "arguments", "directory", "environment", "ids", "memory", "orders", "programs", "run")
 
     def __init__(self, run: Run, base: Mapping[bytes, bytes], account: NodeAccount | None) -> None:
         self.run = run
@@ -51,17 +59,19 @@ class LaunchPlan:
         environment = {**base, **who, **{_bytes(name): _bytes(value) for name, value in run.environment}}
         self.environment = environment = environment | of_job(run)
         self.programs = candidates(self.arguments[0], environment)
+        self.orders: list[bytes] = []  # those for the launcher
 
 
 class ProcessRuntime:
-    """Runtime that forks and executes.
+    """Runtime that starts programs by a ``launcher``, or forks and executes.
 
-    Only for a process without threads, since the child runs Python until it executes.
+    Only for a process without threads, since the child of a fork runs Python until it executes.
     """
 
     where = "on this node"  # the place named in messages about directories
 
-    def __init__(self, node: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, node: str, environment: Mapping[str, str], launcher: Launcher | None = None) -> None:
+        self._launcher = launcher
         self._base = {os.fsencode(name): os.fsencode(value) for name, value in for_tasks(environment).items()}
         self._base[b"CRESS_NODE"] = os.fsencode(node)
         self._plans: dict[int, LaunchPlan] = {}
@@ -71,46 +81,110 @@ class ProcessRuntime:
         self._processes = default_limits.processes()
         self._ignored = [number for number in signal.valid_signals() if signal.getsignal(number) == signal.SIG_IGN]
         self._handled = [number for number in signal.valid_signals() if callable(signal.getsignal(number))]
+        # A supervisor that the kernel's memory killer must spare does not pass this on.
+        self._exposed = default_limits.is_spared()
 
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program; see ``Runtime``."""
         plan = self._plan(what.run, what.account)
-        folder = what.folder
-        try:
-            os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
-        except FileExistsError:
-            if os.lstat(folder).st_uid != os.geteuid():
-                # The folder's owner may have replaced the files written below by links.
-                raise StartError(f"the folder {os.fsdecode(folder)} belongs to another account", node=True) from None
-        except OSError as error:
-            why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
-            raise StartError(why, node=True) from None
+        makes = self._prepare(what.folder, here=self._launcher is None or bool(what.context.hosts))
         own = {os.fsencode(name): value for name, value in secret.items()}
         environment = plan.environment | own | variables(what)
         if what.context.hosts:
             try:
-                Path(os.fsdecode(folder + b"/" + HOST_FILE)).write_bytes(host_file(what.context.hosts))
+                Path(os.fsdecode(what.folder + b"/" + HOST_FILE)).write_bytes(host_file(what.context.hosts))
             except OSError as error:
                 raise StartError(f"the file with the hosts could not be written: {error.strerror}", node=True) from None
         try:
             reading, writing = os.pipe()
         except OSError as error:
             raise StartError(f"cannot open a pipe for a new process: {error.strerror}", node=True) from None
+        pid = 0
+        try:
+            if not self._is_asked(plan, what, environment, writing, makes=makes):
+                if makes:
+                    self._prepare(what.folder, here=True)
+                pid = self._fork(plan, what, environment, writing)
+        except StartError:
+            os.close(reading)
+            raise
+        except OSError as error:
+            os.close(reading)
+            raise not_made(error.errno or 0) from None
+        finally:
+            os.close(writing)
+        os.set_blocking(reading, False)
+        return pid, reading
+
+    def _prepare(self, folder: bytes, *, here: bool) -> bool:
+        """Make the folder of an attempt, if not ``here`` by the launcher; return whether that must do it."""
+        try:
+            if os.lstat(folder).st_uid != os.geteuid():
+                # The folder's owner may have replaced the files written later by links.
+                raise StartError(f"the folder {os.fsdecode(folder)} belongs to another account", node=True)
+        except FileNotFoundError:
+            if not here:
+                return True
+            try:
+                os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
+            except OSError as error:
+                why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
+                raise StartError(why, node=True) from None
+        return False
+
+    def _is_asked(
+        self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int, *, makes: bool
+    ) -> bool:
+        """Ask the launcher for the process; return False if the program must be started by a fork."""
+        if self._launcher is None:
+            return False
+        files = (writing,) if what.hands < 0 else (writing, what.hands)
+        orders = [b"k", *self._orders(plan, what)] if makes else self._orders(plan, what)
+        return self._launcher.ask(orders, environment, *files)
+
+    def _orders(self, plan: LaunchPlan, what: Spawn) -> list[bytes]:
+        """Return the orders for the launcher, which ``launcher.c`` lists; those of a plan are kept with it."""
+        mark = attempt_marks(os.path.dirname(what.folder)).of(what.attempt)  # noqa: PTH120 - bytes
+        own = [b"l%d" % mark, b"f" + what.folder]
+        if what.leads:
+            own.append(b"s")
+            if self.groups is not None:
+                own.append(b"g" + os.fsencode(self.groups.folder_of(what.attempt)))
+        if what.kept and not plan.directory:
+            own.append(b"r" + what.kept)
+        if what.tells:
+            own.append(b"t")
+        if not plan.orders:
+            plan.orders = self._orders_of(plan)
+        return own + plan.orders
+
+    def _orders_of(self, plan: LaunchPlan) -> list[bytes]:
+        orders = [b"n%d:%d" % _unsigned(self._files)]
+        other = plan.ids is not None and plan.ids[0] != 0
+        if plan.directory:
+            orders.append(b"d" + plan.directory)
+        if other:
+            orders += [b"x", b"u%d:%d" % _unsigned(self._processes)]
+        if plan.memory > 0:
+            orders.append(b"m%d" % plan.memory)
+        if self._exposed:
+            orders.append(b"o0")
+        if plan.ids is not None:
+            uid, gid, groups = plan.ids
+            orders.append(b"a%d:%d:%s" % (uid, gid, b",".join(b"%d" % group for group in groups)))
+        return [*orders, *(b"e" + program for program in plan.programs), b"--", *plan.arguments]
+
+    def _fork(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> int:
+        """Fork, and become the program in the child; return its pid. Raise OSError."""
         # A signal between fork and exec stays pending until it has its default effect in the child.
         signal.pthread_sigmask(signal.SIG_BLOCK, self._handled)
-        pid = -1
         try:
             pid = os.fork()
             if pid == 0:
                 self._child(plan, what, environment, writing)
-        except OSError as error:
-            os.close(reading)
-            raise StartError(f"no new process could be made on this node: {error.strerror}", node=True) from None
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, self._handled)
-            os.close(writing)
-        os.set_blocking(reading, False)
-        return pid, reading
+        return pid
 
     def _child(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: become the program. Never returns."""
@@ -134,7 +208,7 @@ class ProcessRuntime:
                 os.setsid()
             self._outputs(what.folder, entrance)
             stage = _DIRECTORY
-            directory = plan.directory or self._own_directory(what.folder, entrance)
+            directory = plan.directory or self._own_directory(what, entrance)
             folder = -1 if entrance.account is None else os.open(what.folder, os.O_RDONLY | os.O_DIRECTORY)
             entrance.go_in()
             if not plan.directory:
@@ -146,15 +220,20 @@ class ProcessRuntime:
                 resource.setrlimit(resource.RLIMIT_NPROC, self._processes)
             if plan.memory > 0 and not entrance.pause:
                 resource.setrlimit(resource.RLIMIT_DATA, (plan.memory, plan.memory))
+            if self._exposed and not entrance.pause:
+                default_limits.expose()
             for number in self._ignored:
                 signal.signal(number, signal.SIG_DFL)
             for number in self._handled:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            # The given descriptors may be those that the program gets.
+            handed = fcntl.fcntl(what.hands, fcntl.F_DUPFD_CLOEXEC, 5) if what.hands >= 0 else -1
+            writing = fcntl.fcntl(writing, fcntl.F_DUPFD_CLOEXEC, 5)
             if what.tells:
                 os.dup2(writing, 3)
-            if what.hands >= 0:
-                os.dup2(what.hands, 4)
+            if handed >= 0:
+                os.dup2(handed, 4)
             stage = _ACCOUNT
             if entrance.account is not None:
                 # Last, after all files are made: other processes of this account could put links there.
@@ -180,8 +259,10 @@ class ProcessRuntime:
             if entrance.account is not None:
                 os.fchown(number, *entrance.account[:2])
 
-    def _own_directory(self, folder: bytes, entrance: Entrance) -> bytes:
-        directory = folder + b"/work"
+    def _own_directory(self, what: Spawn, entrance: Entrance) -> bytes:
+        directory = what.folder + b"/work"
+        if what.kept and work_folders.own(directory, what.kept):
+            return directory
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o755)  # noqa: PTH102
             if entrance.account is not None:
@@ -203,6 +284,8 @@ class ProcessRuntime:
             return StartError(f"cannot switch to account {self._who(what)}: {why}", node=True)
         if stage == _GROUP:
             return StartError(f"the control group of the attempt could not be made: {why}", node=True)
+        if stage == _FOLDER:
+            return StartError(f"the folder of the attempt could not be made: {why}", node=True)
         if stage == _LIMIT:
             return StartError(f"the limits of the attempt could not be set: {why}")
         if stage == _DIRECTORY:
@@ -242,6 +325,16 @@ class ProcessRuntime:
                 raise StartError(str(error)) from None
             self._plans[run.job] = plan
         return plan
+
+
+def not_made(number: int) -> StartError:
+    """Return the reason if no process could be made, by its error number."""
+    return StartError(f"no new process could be made on this node: {os.strerror(number)}", node=True)
+
+
+def _unsigned(limits: tuple[int, int]) -> tuple[int, int]:
+    """Return limits as the kernel has them, where no limit is the largest number."""
+    return limits[0] % (1 << 64), limits[1] % (1 << 64)
 
 
 def _bytes(text: str) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 from cress.executor import stage_failure
 from cress.executor.inherited import for_processes
 from cress.executor.runtimes.base import NO_SECRETS, Rest, Spawn
+from cress.executor.runtimes.launcher import Launcher
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.model.allowed_sources import AllowedSources
@@ -58,12 +59,13 @@ class StagedRuntime:
         engine: str = "",
         home: str = "",
         writable: tuple[str, ...] = (),
+        launcher: Launcher | None = None,
     ) -> None:
         self._node = node
         self._place = (engine, home, writable, sources)
         self._environment = for_processes(environment)
         # The stage may run as root, so it does not get the job's environment.
-        self._starter = ProcessRuntime(node, environment)
+        self._starter = ProcessRuntime(node, environment, launcher)
 
     def group_by(self, groups: TaskCgroups | None) -> None:
         """Start each stage in a control group of its attempt, which its program inherits."""

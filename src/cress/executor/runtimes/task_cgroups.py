@@ -45,7 +45,7 @@ class TaskCgroups:
 
     def make(self, attempt: int) -> str:
         """Make the group of an attempt; return the file by which a process enters it. Raise OSError."""
-        path = self._path(attempt)
+        path = self.folder_of(attempt)
         for _ in range(_TRIES):
             try:
                 os.mkdir(path)  # noqa: PTH102 - a thousand times a second
@@ -60,13 +60,13 @@ class TaskCgroups:
     def pids(self, attempt: int) -> set[int]:
         """Return the processes of a group, without zombies."""
         try:
-            return {int(pid) for pid in Path(self._path(attempt), "cgroup.procs").read_bytes().split()}
+            return {int(pid) for pid in Path(self.folder_of(attempt), "cgroup.procs").read_bytes().split()}
         except OSError:
             return set()
 
     def kill(self, attempt: int) -> None:
         """Kill all processes of a group, however fast they multiply."""
-        path = self._path(attempt)
+        path = self.folder_of(attempt)
         if _write(path + "/cgroup.kill", "1"):
             return
         frozen = _write(path + "/freezer.state", "FROZEN")
@@ -86,7 +86,7 @@ class TaskCgroups:
     def remove(self, attempt: int) -> bool:
         """Remove a group; return False if it still has processes."""
         try:
-            os.rmdir(self._path(attempt))  # noqa: PTH106
+            os.rmdir(self.folder_of(attempt))  # noqa: PTH106
         except FileNotFoundError:
             pass
         except OSError:
@@ -106,7 +106,8 @@ class TaskCgroups:
             with contextlib.suppress(OSError):
                 os.rmdir(path)  # noqa: PTH106
 
-    def _path(self, attempt: int) -> str:
+    def folder_of(self, attempt: int) -> str:
+        """Return the folder of the group of an attempt."""
         return f"{self.folder}/p{attempt}"
 
 

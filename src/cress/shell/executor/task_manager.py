@@ -132,7 +132,10 @@ class ProcessDriver(Protocol):
         """Keep the record; it must outlive the supervisor once a report of it is sent."""
 
     def spawn(self, task: Task) -> int:
-        """Start the program and return its pid; a call of ``running`` or ``failed`` follows. Raise StartError."""
+        """Start the program and return its pid; a call of ``running`` or ``failed`` follows. Raise StartError.
+
+        It may return 0. Then it sets the task's pid itself, after ``work`` and before any other call.
+        """
 
     def signal(self, task: Task, number: int) -> None:
         """Send a signal to all processes of the attempt."""

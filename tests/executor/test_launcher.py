@@ -1,0 +1,160 @@
+"""The launcher of tasks: it does what a fork does, and where it cannot be built or run, tasks are started by fork."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cress.executor import processes
+from cress.executor.runtimes import launcher
+from tests.executor.harness import shell, supervisor
+
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler: the launcher was not tested"
+)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> Iterator[dict[str, Any]]:
+    """What came of every case, by the launcher and by a fork."""
+    place = Path(tempfile.mkdtemp(prefix="cress-both-"))
+    place.chmod(0o755)
+    try:
+        command = [sys.executable, "-m", "tests.executor.both_starts", str(place)]
+        ran = subprocess.run(command, capture_output=True, check=False, cwd=Path(__file__).parents[2])
+        assert ran.returncode == 0, ran.stderr.decode()
+        yield json.loads(ran.stdout)
+    finally:
+        shutil.rmtree(place)
+
+
+@needs_compiler
+def test_launcher_and_fork_do_the_same(outcomes: dict[str, Any]) -> None:
+    assert outcomes["program"]
+    for name, (launched, forked) in outcomes["cases"].items():
+        assert launched == forked, name
+    # The cases show something: programs that ran saw their surroundings, others were explained.
+    usual = outcomes["cases"]["all as usual"][0]
+    assert usual["status"] == 0
+    assert "argument a b\tc" in usual["said"][0]
+    assert usual["said"][1] == "error\n"
+    problems = {name: pair[0]["problem"] for name, pair in outcomes["cases"].items()}
+    assert problems["no such directory"] == "directory /no/such/folder does not exist on this node"
+    assert "too long for this node" in problems["too long a command"]
+    assert problems["a command just short enough for the kernel"] == "None"
+
+
+@needs_compiler
+@pytest.mark.skipif(os.geteuid() != 0, reason="accounts need root")
+def test_a_task_of_another_account_sees_its_own_processes_only(outcomes: dict[str, Any]) -> None:
+    said = outcomes["cases"]["an account"][0]["said"][0]
+    assert "Uid:\t54321\t54321\t54321\t54321" in said
+    assert "Groups:\t54322 54323" in said
+    assert "NoNewPrivs:\t1" in said
+    assert outcomes["cases"]["an account"][0]["files"]["stdout"][1:3] == [54321, 54322]
+
+
+def test_without_a_compiler_the_operator_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "SOURCE", _copy(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said: list[str] = []
+    assert not launcher.find(tmp_path / "home", said.append).ask([b"--"], {})
+    assert len(said) == 1
+    assert said[0].endswith("tasks are started by fork, which takes longer: no C compiler was found (cc, gcc, clang)")
+
+
+@needs_compiler
+def test_it_is_built_in_the_executors_directory_if_the_other_folder_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = _copy(tmp_path)
+    monkeypatch.setattr(launcher, "SOURCE", source)
+    # A file in its place that cannot be executed, as on a file system that is mounted so.
+    (source.parent / launcher.name()).write_text("")
+    said: list[str] = []
+    found = launcher.find(tmp_path, said.append)
+    assert found.program == str(tmp_path / launcher.name())
+    assert said == []
+
+
+def test_source_that_a_compiler_refuses_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = _copy(tmp_path)
+    source.write_text("no program\n")
+    monkeypatch.setattr(launcher, "SOURCE", source)
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho 'error: no program'; exit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    said: list[str] = []
+    launcher.find(tmp_path, said.append)
+    assert said[0].endswith(f"{compiler} could not build it: error: no program")
+    # Nothing half-built is left.
+    assert not list(tmp_path.rglob("*launcher-*"))
+
+
+@needs_compiler
+def test_a_launcher_that_disappears_is_replaced_by_forks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "SOURCE", _copy(tmp_path))
+    said: list[str] = []
+    found = launcher.find(tmp_path, said.append)
+    found_program = found.program
+    Path(found_program).unlink()
+    assert not found.ask([b"--"], {})
+    assert not found.ask([b"--"], {})
+    assert said == [f"{found_program} cannot be executed (No such file or directory); tasks are started by fork"]
+
+
+@needs_compiler
+def test_a_supervisor_starts_tasks_by_it_and_replaces_it_if_it_is_killed(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "executor") as parent:
+        client = parent.start()
+        assert client.run(shell("exit 5"), 3).code == 5
+        assert parent.process is not None
+        served = _launchers(parent.process.pid)
+        assert len(served) == 1
+        os.kill(served[0], signal.SIGKILL)
+        client.launch(shell("exit 6"), 4, 5, 6)
+        client.wait_ended(4, 5, 6)
+        assert [client.ended[attempt].code for attempt in (4, 5, 6)] == [6, 6, 6]
+        assert _launchers(parent.process.pid) not in ([], served)
+        assert "fork" not in parent.said()
+
+
+@needs_compiler
+def test_a_launcher_that_does_not_answer_fails_its_starts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_PATIENCE_TO_START", 1)
+    said: list[str] = []
+    found = launcher.find(tmp_path, said.append)
+    reading, writing = os.pipe()
+    try:
+        assert found.ask([b"f/nowhere", b"--"], {}, writing)
+        os.kill(found.pid, signal.SIGSTOP)
+        assert found.answers() == [-errno.ECHILD]
+        assert said == ["the launcher did not answer; another one is started"]
+        assert found.pid == 0
+    finally:
+        found.close()
+        os.close(reading)
+        os.close(writing)
+
+
+def _launchers(pid: int) -> list[int]:
+    return [child for child in processes.children(pid) if processes.command_of(child) == "cress-launcher"]
+
+
+def _copy(folder: Path) -> Path:
+    """A source of its own, whose program is not built yet."""
+    place = folder / "package"
+    place.mkdir()
+    return Path(shutil.copy(launcher.SOURCE, place / "launcher.c"))
