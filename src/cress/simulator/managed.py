@@ -34,11 +34,12 @@ from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
 from cress.simulator.moves import Rounds
+from cress.simulator.never_fit import never_fit
 from cress.simulator.packing.devices import device_log
 from cress.simulator.running import Running
 from cress.simulator.service_log import ServiceLog
 from cress.simulator.think_times import LaterSubmissions
-from cress.simulator.workload import NO_LIMIT, Workload
+from cress.simulator.workload import NO_LIMIT, Bools, Ints, Workload
 
 BOOT = "simulated"
 SIGNALLED = -15  # the exit code after SIGTERM
@@ -407,6 +408,10 @@ class LifecyclePath:
     @property
     def foretelling(self) -> None:
         """Return ``None``: starts are foretold on the direct path only."""
+
+    def never_fit(self, admitted: Ints, groups: list[str]) -> Bools:
+        """Return the jobs that could never run."""
+        return never_fit(self._workload, self.core, admitted, groups)
 
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups."""

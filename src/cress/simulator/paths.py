@@ -20,8 +20,10 @@ from cress.simulator.attempts import AttemptHistory
 from cress.simulator.direct import ONE_BY_ONE, DirectRun, Progress
 from cress.simulator.forecasts import Foretelling
 from cress.simulator.fragments import FragmentLog
+from cress.simulator.never_fit import never_fit
 from cress.simulator.packing.devices import device_log
-from cress.simulator.workload import Workload, template
+from cress.simulator.processors.path import ProcessorsPath, is_processor_log
+from cress.simulator.workload import Bools, Ints, Workload, template
 
 # Keys that only the lifecycle reads; a template with a non-default value of one is not plain.
 LIFECYCLE_KEYS = ("type", "plan", "retries", "on_partition", "job_failure", "hold")
@@ -38,15 +40,29 @@ class Path(Protocol):
     def foretelling(self) -> Foretelling | None:
         """Return what foretells starts; ``None`` if nothing does."""
 
+    def never_fit(self, admitted: Ints, groups: list[str]) -> Bools:
+        """Return the jobs ``[n]`` among the ``admitted`` positions, of these groups, that could never run."""
+
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups; ``progress`` is called with the number of events so far."""
 
 
-def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, order: str, forecasts: int = 0) -> Path:
+def path_of(
+    workload: Workload,
+    groups: tuple[Group, ...],
+    options: Options,
+    order: str,
+    forecasts: int = 0,
+    *,
+    check: bool = False,
+) -> Path:
     """Return the path of the workload in this order of events, ready to run. Raise ``InputError``.
 
-    The start of every ``forecasts``th job that waits is foretold; 0: none.
+    The start of every ``forecasts``th job that waits is foretold; 0: none. With ``check`` the invariants of the
+    scheduler are to be checked, so there must be one.
     """
+    if not forecasts and not check and is_processor_log(workload, groups, options):
+        return ProcessorsPath(workload, groups, options, order)
     if needs_lifecycle(workload, order, options):
         if forecasts:
             because = _only_lifecycle(workload) or "nodes that fail, or tasks that move"
@@ -79,6 +95,10 @@ class DirectPath:
         if cluster.licences:
             events.append(LicencesSet(cluster.licences))
         self.core.observe(workload.begin, [*events, GroupsApplied(groups)])
+
+    def never_fit(self, admitted: Ints, groups: list[str]) -> Bools:
+        """Return the jobs that could never run."""
+        return never_fit(self._workload, self.core, admitted, groups)
 
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups."""

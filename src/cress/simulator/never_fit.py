@@ -1,0 +1,42 @@
+"""The jobs of a workload that its cluster could never run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from cress.core.placing.constraints import names_itself
+from cress.core.scheduler import Scheduler
+from cress.simulator.jobs import Jobs
+from cress.simulator.workload import Bools, Ints, Workload
+
+
+def never_fit(workload: Workload, scheduler: Scheduler, admitted: Ints, groups: Sequence[str]) -> Bools:
+    """Return the jobs ``[n]`` that this cluster could never run; each distinct shape and gang size is checked once.
+
+    ``admitted`` are the positions of the jobs that have one of the ``groups``.
+    """
+    if any(node.accepts for node in workload.cluster.nodes) or any(map(names_itself, workload.templates)):
+        # The job's own attributes matter as well.
+        jobs = Jobs(workload, admitted.tolist(), groups)
+        never = np.zeros(len(workload), dtype=np.bool_)
+        never[admitted] = [scheduler.never_fits(jobs.make(i, i + 1)) for i in admitted.tolist()]
+        return never
+    # Only the size of a gang matters: the tasks of an array start one by one.
+    size = np.where(workload.gang, workload.tasks, 0)
+    which = np.zeros_like(size) if workload.template_index is None else workload.template_index
+    kinds = (workload.request_index * len(workload.templates) + which) * (int(size.max()) + 1) + size
+    _, first, where = np.unique(kinds, return_index=True, return_inverse=True)
+    found = np.zeros(len(first), dtype=np.bool_)
+    group = groups[0] if groups else ""
+    for k, i in enumerate(first.tolist()):
+        tasks, request = int(size[i]), workload.requests[int(workload.request_index[i])]
+        known = workload.template(i)
+        request = known.request if known.parts else request
+        job = replace(known, group=group, request=request, tasks=max(1, tasks), gang=tasks > 0)
+        found[k] = bool(scheduler.never_fits(job))
+    never = np.zeros(len(workload), dtype=np.bool_)
+    never[admitted] = found[where][admitted]
+    return never
