@@ -13,6 +13,7 @@ import sys
 from bisect import insort
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -28,7 +29,7 @@ class PlainJob(NamedTuple):
 def read(path: str) -> tuple[list[PlainJob], int]:
     """Return the jobs of a log, and its processors."""
     jobs, processors = [], 0
-    with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as file:
+    with gzip.open(path, "rt") if path.endswith(".gz") else Path(path).open() as file:
         for line in file:
             if line.startswith(";"):
                 if line[1:].strip().startswith("MaxProcs:"):

@@ -18,9 +18,10 @@ from cress.model.job import Condition
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.simulator.attempts import AttemptHistory, How, JobEnd
-from cress.simulator.direct import ONE_BY_ONE, TOGETHER
+from cress.simulator.event_orders import ONE_BY_ONE, TOGETHER
 from cress.simulator.managed import LifecyclePath
-from cress.simulator.paths import DirectPath, needs_lifecycle
+from cress.simulator.paths import needs_lifecycle
+from cress.simulator.scheduler_path import DirectPath
 from cress.simulator.tidying import tidy
 from cress.simulator.workload import Outage, PlannedDrain, SimulatedCluster, Workload, template
 from tests.examples import examples

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
@@ -18,12 +21,13 @@ from cress.model.job import Condition
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.simulator.attempts import AttemptHistory
-from cress.simulator.direct import ONE_BY_ONE, ORDERS, TOGETHER
-from cress.simulator.paths import DirectPath, Path, path_of
+from cress.simulator.event_orders import ONE_BY_ONE, ORDERS, TOGETHER
+from cress.simulator.paths import Path, path_of
 from cress.simulator.processors import path as processors
 from cress.simulator.processors.path import ProcessorsPath, is_processor_log
-from cress.simulator.workload import NO_LIMIT, Outage, SimulatedCluster, Workload, template
-from tests.simulator.builders import SECOND, workload
+from cress.simulator.scheduler_path import DirectPath
+from cress.simulator.workload import NO_LIMIT, Outage, Workload, template
+from tests.simulator.builders import SECOND, log_text, workload, write_swf
 from tests.simulator.plain import LogJob, easy_starts
 
 CORES = 10
@@ -105,17 +109,40 @@ def test_the_plain_reference_has_the_same_starts(seed: int) -> None:
     assert starts.tolist() == easy(plain, CORES)
 
 
-def test_a_run_in_many_pieces_is_the_run_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    work = of(workload(crowded(5, 300), CORES))
-    whole = rows_of(run(path_of(work, work.groups, Options(), TOGETHER), work))
+@pytest.mark.parametrize("order", ORDERS)
+@given(st.data())
+def test_a_long_run_goes_on_in_compiled_loops_from_any_moment(order: str, data: st.DataObject) -> None:
+    work = of(workload(log(data.draw(rows)), CORES), data.draw(st.sampled_from([POLICIES[0][0], POLICIES[1][0]])))
+    given = (work, work.groups, Options(), order)
+    whole = rows_of(run(path_of(*given), work))
+    # 0 steps: all of it runs in compiled loops.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processors, "STRIDE", data.draw(st.integers(1, 9)))
+        patch.setattr(processors, "MOST_STEPS", data.draw(st.integers(0, 60)))
+        assert rows_of(run(path_of(*given), work)) == whole
+
+
+@pytest.mark.parametrize("most", [0, 10**9])
+def test_progress_comes_in_steps_and_ends_with_all_events(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(processors, "STRIDE", 7)
+    monkeypatch.setattr(processors, "MOST_STEPS", most)
+    work = of(workload(crowded(5, 300), CORES))
     seen: list[int] = []
     path = path_of(work, work.groups, Options(), TOGETHER)
     history = path.run(list(range(len(work))), ["default"] * len(work), check=False, progress=seen.append)
-    assert rows_of(history) == whole
     assert len(seen) > 30
     assert seen == sorted(seen)
     assert seen[-1] == history.events
+
+
+def test_a_short_log_needs_neither_scheduler_nor_numba(tmp_path: FilePath) -> None:
+    write_swf(tmp_path / "log.swf", log_text(crowded(1, 50)))
+    words = ["simulate", str(tmp_path / "log.swf"), "--policy", "FIFO", "--policy", "BackFill", "--processes", "1"]
+    code = "import sys; from cress.cli.main import main\ntry: main()\nexcept SystemExit: print(*sys.modules)"
+    command = [sys.executable, "-c", code, *words, "--out", str(tmp_path / "out")]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
+    assert "cress.simulator.processors.interpreted" in loaded
+    assert not {"numba", "cress.core.scheduler", "cress.lifecycle.machine", "cress.past.recorded_log"} & set(loaded)
 
 
 def test_jobs_larger_than_the_machine_never_fit() -> None:
@@ -201,4 +228,4 @@ def test_checks_and_forecasts_need_a_scheduler() -> None:
     given = (work, work.groups, Options(), TOGETHER)
     assert isinstance(path_of(*given, check=True), DirectPath)
     assert isinstance(path_of(*given, 1), DirectPath)
-    assert SimulatedCluster(work.cluster.dimensions, path_of(*given).core.books.cluster and work.cluster.nodes)
+    assert path_of(*given).core.cluster.node_count == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import cress
@@ -30,11 +31,11 @@ class DaskSweep:
     ) -> Iterator[T]:
         """Yield the results in order. Raise ``InputError`` if the cluster cannot be reached or has another release."""
         try:
-            from distributed import Client, wait
+            dask: Any = import_module("distributed")
         except ImportError:
             raise InputError("needs Dask", hint="pip install 'cress[sim,dask]'", field="--dask") from None
         try:
-            client = Client(self._address, timeout=ANSWER, set_as_default=False)
+            client = dask.Client(self._address, timeout=ANSWER, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise InputError(
                 f"no scheduler of Dask answers at {self._address} ({str(error) or type(error).__name__})",
@@ -51,7 +52,7 @@ class DaskSweep:
                 for future in futures:
                     while not future.done():
                         with suppress(TimeoutError):
-                            wait([future], timeout=LOOK)
+                            dask.wait([future], timeout=LOOK)
                         shared.show(STEPS * sum(one.done() for one in futures))
                     yield future.result()
             finally:
@@ -83,11 +84,9 @@ def _release() -> str:
 
 def _check_workers(client: Any) -> None:
     """Wait for the first worker. Raise ``InputError`` if there is none, or one with another release of Cress."""
-    from distributed import TimeoutError as TooLate
-
     try:
         client.wait_for_workers(1, timeout=FIRST_WORKER)
-    except (TooLate, TimeoutError):
+    except TimeoutError:
         raise InputError(
             f"has no worker after {FIRST_WORKER} s", hint="a cluster with workers", field="--dask"
         ) from None

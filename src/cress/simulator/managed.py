@@ -30,7 +30,8 @@ from cress.model.reports import Cause, Checked, Ended, Started
 from cress.model.times import NEVER
 from cress.simulator.attempts import AttemptHistory, How, JobEnd
 from cress.simulator.clusterreservations import check_replies, reserve_all
-from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
+from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken
+from cress.simulator.event_orders import Progress
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
 from cress.simulator.moves import Rounds

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from cress.core.diagnostics.sentences import too_few
 from cress.core.placing.constraints import names_itself
+from cress.core.placing.kinds import lasting_wants
 from cress.core.scheduler import Scheduler
+from cress.model.job import Job
 from cress.simulator.jobs import Jobs
 from cress.simulator.workload import Bools, Ints, Workload
 
@@ -40,3 +43,19 @@ def never_fit(workload: Workload, scheduler: Scheduler, admitted: Ints, groups: 
     never = np.zeros(len(workload), dtype=np.bool_)
     never[admitted] = found[where][admitted]
     return never
+
+
+def why_never_fits(core: Scheduler, job: Job) -> str:
+    """Return the clauses or licences that exclude every node for a job, as a sentence.
+
+    Empty if the size of its tasks is the reason.
+    """
+    wants = core.books.asking.as_asked((job,), lasting_wants(job, core.dimensions))
+    asked = [(kind.request, kind.wants) for kind in wants.kinds] or [(job.request, wants)]
+    request, wants = next((pair for pair in asked if not core.books.fit.ever_fits(*pair)), asked[0])
+    if not core.books.fit.ever_fits(request):
+        return ""
+    if few := core.relations.licences.never(wants.licences):
+        return too_few(few, never=True)
+    texts = [text for text, _ in core.books.matching.never(wants, np.arange(core.cluster.node_count))]
+    return f"no node that is large enough could ever satisfy {' and '.join(texts)}" if texts else ""

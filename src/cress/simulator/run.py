@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from cress.core.diagnostics.sentences import too_few
-from cress.core.placing.kinds import lasting_wants
 from cress.model.errors import InputError
 from cress.model.group import Group
 from cress.model.option_text import format_option, parse_assignments
@@ -21,7 +19,6 @@ from cress.model.times import SECOND
 from cress.simulator.attempts import AttemptHistory
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
 from cress.simulator.files import make_directory, remove_earlier, whole_file
-from cress.simulator.forecasts import measures, write_forecasts
 from cress.simulator.frameworks import as_frameworks
 from cress.simulator.groups import (
     NOWHERE,
@@ -257,19 +254,12 @@ def why_never(plan: Plan, choice: PolicyChoice, position: int) -> str:
 
     Empty if the size of its tasks is the reason.
     """
+    from cress.simulator.never_fit import why_never_fits
+
     _, known, options = _configured(plan, choice)
     core = path_of(plan.workload, known, options, plan.request.events).core
     group = known[0].name if choice.merged else plan.group_names[int(plan.group_of[position])]
-    job = Jobs(plan.workload, [position], [group]).make(position, 1)
-    wants = core.books.asking.as_asked((job,), lasting_wants(job, core.dimensions))
-    asked = [(kind.request, kind.wants) for kind in wants.kinds] or [(job.request, wants)]
-    request, wants = next((pair for pair in asked if not core.books.fit.ever_fits(*pair)), asked[0])
-    if not core.books.fit.ever_fits(request):
-        return ""
-    if few := core.relations.licences.never(wants.licences):
-        return too_few(few, never=True)
-    texts = [text for text, _ in core.books.matching.never(wants, np.arange(core.cluster.node_count))]
-    return f"no node that is large enough could ever satisfy {' and '.join(texts)}" if texts else ""
+    return why_never_fits(core, Jobs(plan.workload, [position], [group]).make(position, 1))
 
 
 def _admitted(plan: Plan, choice: PolicyChoice, known: Sequence[Group]) -> tuple[Ints, list[str]]:
@@ -302,6 +292,8 @@ def write_result(result: Result, plan: Plan) -> set[Path]:
         write_attempts(folder / "attempts.csv", result.run)
         written.add(folder / "attempts.csv")
     if result.foretelling is not None:
+        from cress.simulator.forecasts import write_forecasts
+
         write_forecasts(folder / "forecasts.csv", result.foretelling, result.run.workload)
         written.add(folder / "forecasts.csv")
     with whole_file(folder / "summary.json") as file:
@@ -328,10 +320,19 @@ def summary(result: Result, plan: Plan) -> dict[str, Any]:
         **result.analysis.summary,
         **_deadlines(result),
         **_workloads(result),
-        **({} if result.foretelling is None else {"forecasts": measures(result.foretelling)}),
+        **_forecasts(result),
         "groups": result.analysis.group_summary,
         "notes": result.notes.as_data(),
     }
+
+
+def _forecasts(result: Result) -> dict[str, Any]:
+    """Return the measures of the forecasts, if starts were foretold."""
+    if result.foretelling is None:
+        return {}
+    from cress.simulator.forecasts import measures
+
+    return {"forecasts": measures(result.foretelling)}
 
 
 def _deadlines(result: Result) -> dict[str, Any]:

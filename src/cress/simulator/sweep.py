@@ -165,13 +165,13 @@ def outcome(work: Callable[..., Any], task: Task, tell: Callable[[int, int], Non
     """Run a task; return, pickled, whether it succeeded, and its result or its exception."""
     try:
         return pickle.dumps((True, work(*task, tell=tell)), protocol=pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001, whatever it is, it is passed on
         text = "".join(traceback.format_exception(error))
         try:
             # Only an exception that can be read again is passed on.
             found = pickle.dumps((False, error), protocol=pickle.HIGHEST_PROTOCOL)
             pickle.loads(found)  # noqa: S301, our own
-        except Exception:
+        except Exception:  # noqa: BLE001, an exception may be of any kind, and refuse to be pickled
             return pickle.dumps((False, TaskFailed(text)))
         else:
             return found

@@ -21,7 +21,7 @@ from cress.model.times import DAY, HOUR, SECOND
 from cress.simulator.attempts import How
 from cress.simulator.groups import PolicyChoice, configure, parse_policy, place
 from cress.simulator.packing.command import read_lists, settings_of
-from cress.simulator.packing.devices import DeviceUse
+from cress.simulator.packing.device_use import DeviceUse
 from cress.simulator.packing.online_page import write_page
 from cress.simulator.packing.stream import gpus, offered, stream
 from cress.simulator.report.figures import duration

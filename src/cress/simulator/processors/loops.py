@@ -12,11 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cress.core import kernels
+import cress.core.kernels  # noqa: F401, it sets where compiled code is cached
 from cress.model.times import NEVER
-
-# Its import sets where compiled code is cached.
-assert kernels
 
 # The places of the scalars in ``numbers``.
 FREE, FIRST, LAST, GAPS, RUNNING, PLANNED, SUBMITTED, STARTED, EVENTS = range(9)
