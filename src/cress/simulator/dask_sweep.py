@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +14,7 @@ from cress.simulator.sweep import STEPS, Progress, SharedProgress, T, Task
 # Seconds in which the scheduler of the cluster must answer, and within which the first worker must be there.
 ANSWER, FIRST_WORKER = 10, 120
 # Seconds between two looks at what has ended.
-LOOK = 0.2
+LOOK = 0.1
 
 
 class DaskSweep:
@@ -36,9 +36,9 @@ class DaskSweep:
             raise InputError("needs Dask", hint="pip install 'cress[sim,dask]'", field="--dask") from None
         try:
             client = dask.Client(self._address, timeout=ANSWER, set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
+        except (OSError, ValueError, TimeoutError):
             raise InputError(
-                f"no scheduler of Dask answers at {self._address} ({str(error) or type(error).__name__})",
+                f"no scheduler of Dask answers at {self._address}",
                 hint="its address, such as tcp://10.0.0.7:8786",
                 field="--dask",
             ) from None
@@ -51,8 +51,7 @@ class DaskSweep:
             try:
                 for future in futures:
                     while not future.done():
-                        with suppress(TimeoutError):
-                            dask.wait([future], timeout=LOOK)
+                        time.sleep(LOOK)
                         shared.show(STEPS * sum(one.done() for one in futures))
                     yield future.result()
             finally:
