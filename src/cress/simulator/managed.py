@@ -386,6 +386,8 @@ class LifecyclePath:
     def __init__(self, workload: Workload, groups: tuple[Group, ...], options: Options) -> None:
         cluster = workload.cluster
         self._machine = Machine(cluster.dimensions, options, workload.zone)
+        # A document of the configuration is of no use here, and cannot hold the quotas of a trace: parts of a core.
+        self._machine.keeps_revisions = False
         self._workload = workload
         inputs: list[Input] = [NodeJoined(node=node, boot=BOOT) for node in cluster.nodes]
         if cluster.neighbours or cluster.distances:
