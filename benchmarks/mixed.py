@@ -23,7 +23,7 @@ CHOSE, SEEDS = 1, tuple(range(11, 23))
 # Two departments, each with a cluster for its services and one for its batch work, before they share; services use 80 %
 # of what they reserve.
 DEPARTMENTS = "groups=2,service_use=0.8"
-SEEDS_OF_DEPARTMENTS = SEEDS[:4]
+SEEDS_OF_DEPARTMENTS = SEEDS[:8]
 # What is changed: parameters, policy, seed, and the wait that is allowed.
 MINUTE = 60 * 1_000_000
 WAIT = 10 * MINUTE

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cress.model.options import Options
 from cress.simulator import request, run
-from cress.simulator.direct import ONE_BY_ONE, TOGETHER
+from cress.simulator.event_orders import ONE_BY_ONE, TOGETHER
 from cress.simulator.groups import parse_policy, place
 from cress.simulator.workload import Workload
 from tests.simulator.builders import SECOND, workload

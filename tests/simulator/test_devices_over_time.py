@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cress.simulator.packing.devices import LOOKS, MOST_LOOKS, DeviceUse
+from cress.simulator.packing.device_use import DeviceUse
+from cress.simulator.packing.devices import LOOKS, MOST_LOOKS
 from cress.simulator.request import Request
 from cress.simulator.run import plan, run_all
 from tests.simulator.builders import SECOND

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from cress.model.decisions import Decisions, Preempt
 from cress.model.events import Event, NodeAdded, Outcome, TaskEnded
-from cress.simulator.direct import ONE_BY_ONE, TOGETHER, DirectRun, InvariantBroken
+from cress.simulator.direct import DirectRun, InvariantBroken
+from cress.simulator.event_orders import ONE_BY_ONE, TOGETHER
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import Workload
 from tests.simulator.builders import SECOND, workload

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cress.model.option_text import parse_assignments
 from cress.simulator.attempts import AttemptHistory
-from cress.simulator.direct import ONE_BY_ONE, TOGETHER
+from cress.simulator.event_orders import ONE_BY_ONE, TOGETHER
 from cress.simulator.groups import parse_policy
-from cress.simulator.paths import DirectPath
+from cress.simulator.scheduler_path import DirectPath
 from cress.simulator.workload import Workload
 from tests.examples import examples
 from tests.simulator.builders import SECOND, workload

@@ -18,9 +18,10 @@ from cress.model.job import Condition
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.simulator.attempts import AttemptHistory, How, JobEnd
-from cress.simulator.direct import ONE_BY_ONE, TOGETHER
+from cress.simulator.event_orders import ONE_BY_ONE, TOGETHER
 from cress.simulator.managed import LifecyclePath
-from cress.simulator.paths import DirectPath, needs_lifecycle
+from cress.simulator.paths import needs_lifecycle
+from cress.simulator.scheduler_path import DirectPath
 from cress.simulator.tidying import tidy
 from cress.simulator.workload import Outage, PlannedDrain, SimulatedCluster, Workload, template
 from tests.examples import examples
@@ -224,3 +225,14 @@ def test_runs_of_a_group_without_estimates_teach_both_paths() -> None:
     after = ((), (), (), (), ((3, Condition.FAILED),))
     direct, managed = both(tidy(replace(work, after=after, groups=groups, killed=killed, group_index=index)))
     assert table(managed) == table(direct)
+
+
+@pytest.mark.parametrize("accounting", ["cpu", "dominant"])
+def test_quotas_that_are_no_whole_numbers_lead_to_the_same_attempts(accounting: str) -> None:
+    work = cluster(workload([LogJob(0, 9, 2, 9), LogJob(0, 9, 3, 9), LogJob(1, 9, 4, 9)], groups=("a", "b")), 3)
+    groups = tuple(with_(group, quota=Quota(scalar=1_500_500)) for group in work.groups)
+    options = Options(accounting=accounting)
+    paths = (DirectPath(work, groups, options, TOGETHER), LifecyclePath(work, groups, options))
+    direct, managed = (table(run(path, work)) for path in paths)
+    assert len(direct) == 3
+    assert managed == direct

@@ -20,8 +20,9 @@ from cress.model.outlook import Promise
 from cress.simulator import run
 from cress.simulator.direct import DirectRun
 from cress.simulator.groups import with_policy
-from cress.simulator.paths import DirectPath, path_of
+from cress.simulator.paths import path_of
 from cress.simulator.request import Request
+from cress.simulator.scheduler_path import DirectPath
 from cress.simulator.workload import NO_LIMIT
 
 # Deadlines from the submission on (s).

@@ -125,6 +125,13 @@ ENOUGH: dict[str, tuple[str, Criteria, int, dict[str, str]]] = {
     "deadlines that all are missed": (rows("cpu,time_limit,deadline", *["0,1h,4,1h,90min"] * 14), IN_TIME, 14, {}),
     "few nodes with what is asked for": (rows("cpu,gpu", *["0,1h,1,1"] * 5), WAITS, 23, {"cluster": GPUS}),
     "quotas that are not lent": (rows("cpu,group", *["0,1h,4,b"] * 8), WAITS, 17, {"cluster": TEN, "conf": KEPT}),
+    # One user may use a half of the quota, which is the whole cluster.
+    "a limit of each user that grows with the cluster": (
+        rows("cpu,user", *["0,1h,4,ada"] * 6),
+        WAITS,
+        12,
+        {"policy": "Capacity", "option": "user_limit_factor=0.5"},
+    ),
     "jobs after others": (rows("cpu,tasks,after", "0,1h,4,2,", "0,1h,4,9,j0", "0,1h,4,3,j0"), AT_ONCE, 10, {}),
 }
 
@@ -138,7 +145,10 @@ def test_it_is_what_trying_every_size_finds(
         groups = tmp_path / "Group.conf"
         groups.write_text(files["conf"])
     cluster = files.get("cluster", NODE)
-    plan = size.plan(request(tmp_path, table, criteria=criteria, cluster=cluster, groups=groups))
+    asked = request(tmp_path, table, criteria=criteria, cluster=cluster, groups=groups)
+    policies, options = (tuple(files.get(key, "").split()) for key in ("policy", "option"))
+    asked = replace(asked, run=replace(asked.run, policies=policies or asked.run.policies, options=options))
+    plan = size.plan(asked)
     assert size.size_all(plan)[0].shared.size == least
     assert passing(plan, range(1, least + 3)) == {least, least + 1, least + 2}
 

@@ -23,6 +23,7 @@ from cress.model.errors import InputError
 if TYPE_CHECKING:
     from cress.past.recorded_log import LogSpan
     from cress.simulator.request import Result
+    from cress.simulator.sweep import Sweep
 
 
 GAP = "  "
@@ -83,6 +84,18 @@ class Estimates(StrEnum):
 
 SchedulerOption = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the scheduler: grace=30s. Repeatable.")
+]
+Processes = Annotated[
+    int,
+    typer.Option(
+        min=0, max=1024, metavar="N", help="Most simulations that run at once on this machine. 0 = one for each core."
+    ),
+]
+Dask = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS", help="Run the simulations on the workers of a Dask cluster: tcp://HOST:8786, for example."
+    ),
 ]
 Attempts = Annotated[bool, typer.Option("--attempts", help="Also write attempts.csv: node and times of each attempt.")]
 Forecasts = Annotated[
@@ -201,15 +214,23 @@ def simulate(
         ),
     ] = DAYS,
     seeds: Annotated[
-        str, typer.Option(metavar="A..B", help="For TRACE `openb`: seeds; each order of nodes runs with each seed.")
-    ] = SEEDS,
+        str,
+        typer.Option(
+            metavar="A..B",
+            help="Run everything with each of these seeds: 1..5 or 1,2,7. For generated workloads and --deadlines; "
+            f"for TRACE `openb` the default is {SEEDS}.",
+        ),
+    ] = "",
     check: Annotated[bool, typer.Option("--check", help="Check all invariants after every decision (slow).")] = False,
     attempts: Attempts = False,
     forecasts: Forecasts = 0,
+    processes: Processes = 0,
+    dask: Dask = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
     """Replay a trace in virtual time and compare policies."""
     with told("simulate", "sim", "interrupted; only complete files were left"):
+        sweep = sweep_of(processes, dask)
         if trace == "openb":
             others = {
                 "--cluster": cluster,
@@ -231,10 +252,11 @@ def simulate(
             if online is not None and arrive != ARRIVE:
                 raise InputError("cannot be combined with --online", hint="only one of them", field="--arrive")
             lists = (pods, nodes, out)
+            seeds = seeds or SEEDS
             if online is None:
-                _pack(*lists, arrive=arrive, seeds=seeds, options=tuple(option or ()), as_json=as_json)
+                _pack(*lists, sweep, arrive=arrive, seeds=seeds, options=tuple(option or ()), as_json=as_json)
             else:
-                _stream(*lists, online, days, seeds, tuple(option or ()), tuple(policy or ()), as_json=as_json)
+                _stream(*lists, sweep, online, days, seeds, tuple(option or ()), tuple(policy or ()), as_json=as_json)
             return
         if online is not None:
             raise InputError("applies only to openb", hint="cress simulate openb --online 0.95", field="--online")
@@ -244,11 +266,11 @@ def simulate(
                 "--nodes": nodes,
                 "--arrive": arrive != ARRIVE,
                 "--days": days != DAYS,
-                "--seeds": seeds != SEEDS,
             }
         )
         from cress.simulator import run
         from cress.simulator.request import Request
+        from cress.simulator.seeds import seeds_of
 
         request = Request(
             trace=_trace(trace, history),
@@ -268,9 +290,15 @@ def simulate(
             forecasts=forecasts,
             span=_span(history, since, until, anonymise=anonymise),
         )
-        plans = run.plans(request, groups or [], own=compare == OWN_GROUPS)
+        own = compare == OWN_GROUPS
+        if seeds:
+            if seed != 1:
+                raise InputError("cannot be combined with --seeds", hint="only one of them", field="--seed")
+            plans = run.with_seeds(request, groups or [], seeds_of(seeds), own=own)
+        else:
+            plans = run.plans(request, groups or [], own=own)
         with runs_progress() as progress:
-            planned = run.run_all(plans, progress)
+            planned = run.run_all(plans, progress, sweep)
         results = [result for result, _ in planned]
         if as_json:
             print(json.dumps([run.summary(result, plan) for result, plan in planned], indent=2))
@@ -292,6 +320,19 @@ class Comparing(TyperCommand):
             if word == "--compare" and (i + 1 == len(args) or args[i + 1].partition("=")[0] in known):
                 given.append(OWN_GROUPS)
         return super().parse_args(ctx, given)
+
+
+def sweep_of(processes: int, dask: str) -> Sweep:
+    """Return where the simulations run: on the cores of this machine, or on a Dask cluster."""
+    if not dask:
+        from cress.simulator.sweep import LocalSweep
+
+        return LocalSweep(processes)
+    if processes:
+        raise InputError("cannot be combined with --dask", hint="only one of them", field="--processes")
+    from cress.simulator.dask_sweep import DaskSweep
+
+    return DaskSweep(dask)
 
 
 def _trace(trace: str, history: str) -> str:
@@ -347,7 +388,7 @@ def _refuse(given: dict[str, object]) -> None:
 
 def _refuse_of_openb(given: dict[str, object]) -> None:
     """Refuse the options of the trace ``openb`` that were given with another trace."""
-    hints = {"--nodes": "--cluster FILE", "--seeds": "--seed 42"}
+    hints = {"--nodes": "--cluster FILE"}
     for name, value in given.items():
         if value:
             raise InputError("applies only to the trace openb", hint=hints.get(name, "see docs/packing.md"), field=name)
@@ -357,6 +398,7 @@ def _pack(
     pods: Path | None,
     nodes: Path | None,
     out: Path,
+    sweep: Sweep,
     *,
     arrive: float,
     seeds: str,
@@ -367,12 +409,14 @@ def _pack(
     from cress.simulator.packing.command import simulate_packing, table
 
     with runs_progress() as progress:
-        summary = simulate_packing(pods, nodes, out, arrive=arrive, seeds=seeds, options=options, tell=progress)
+        summary = simulate_packing(
+            pods, nodes, out, arrive=arrive, seeds=seeds, options=options, tell=progress, sweep=sweep
+        )
     _show_orders(summary, table(summary), out, as_json=as_json)
 
 
 def _stream(
-    pods: Path | None, nodes: Path | None, out: Path, load: float, days: float, seeds: str,
+    pods: Path | None, nodes: Path | None, out: Path, sweep: Sweep, load: float, days: float, seeds: str,
     options: Sequence[str], policies: Sequence[str], *, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare orders of nodes by waiting times, on a full cluster where pods come and go."""
@@ -380,8 +424,9 @@ def _stream(
 
     with runs_progress() as progress:
         summary = simulate_online(
-            pods, nodes, out, load=load, days=days, seeds=seeds, options=options, policies=policies, tell=progress
-        )
+            pods, nodes, out, load=load, days=days, seeds=seeds, options=options, policies=policies, tell=progress,
+            sweep=sweep,
+        )  # fmt: skip
     _show_orders(summary, table(summary), out, as_json=as_json)
 
 
@@ -412,19 +457,24 @@ def runs_progress() -> Iterator[Callable[[str, int, int], None] | None]:
         TextColumn("{task.percentage:3.0f}%"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        # Runs follow each other, so each bar replaces the previous one.
-        current: tuple[str, TaskID] | None = None
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    # Where simulations follow each other, each bar replaces the previous one.
+    current: tuple[str, TaskID] | None = None
 
-        def show(label: str, done: int, total: int) -> None:
-            nonlocal current
-            if current is None or current[0] != label:
-                if current is not None:
-                    bar.remove_task(current[1])
-                current = (label, bar.add_task(label, total=total))
-            bar.update(current[1], completed=done)
+    def show(label: str, done: int, total: int) -> None:
+        nonlocal current
+        if current is None:
+            bar.start()
+        if current is None or current[0] != label:
+            if current is not None:
+                bar.remove_task(current[1])
+            current = (label, bar.add_task(label, total=total))
+        bar.update(current[1], completed=done)
 
+    try:
         yield show
+    finally:
+        bar.stop()
 
 
 def _show(results: Sequence[Result], out: Path, *, waits: bool = False) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from cress.simulator.fragments import Fragments
-from cress.simulator.packing.devices import DeviceUse
 from cress.simulator.services import ServiceCounts
+
+if TYPE_CHECKING:
+    from cress.simulator.fragments import Fragments
+    from cress.simulator.packing.device_use import DeviceUse
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]

@@ -15,7 +15,7 @@ Simultaneous events have one of two orders:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop
 from typing import Protocol
 
@@ -29,15 +29,13 @@ from cress.model.resources import ResourceVector
 from cress.model.times import DAY, NEVER
 from cress.simulator.attempts import AttemptHistory, How, JobEnd
 from cress.simulator.dependencies import Dependencies
+from cress.simulator.event_orders import ONE_BY_ONE, TOGETHER, Progress
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
 from cress.simulator.packing.devices import DeviceLog
 from cress.simulator.running import Running
 from cress.simulator.think_times import LaterSubmissions
 from cress.simulator.workload import NO_LIMIT, Workload
-
-TOGETHER, ONE_BY_ONE = "together", "one-by-one"
-ORDERS = (TOGETHER, ONE_BY_ONE)
 
 # Without running tasks or coming events only the clock can start a waiting job: a quota timetable does so within a week
 # or never.
@@ -47,8 +45,6 @@ PATIENCE = 8 * DAY
 STRIDE = 1024
 
 FAILED_NODE = "its node failed"
-
-Progress = Callable[[int], None]
 
 
 class Core(Protocol):

@@ -84,6 +84,10 @@ class Foretelling:
         self.foretold: dict[int, Foretold] = {}
         self.started: dict[int, int] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a copy in another process has: what was foretold and what came, without the scheduler."""
+        return {"foretold": self.foretold, "started": self.started}
+
     def observe(self, now: int, events: Sequence[Event]) -> None:
         """Bring the scheduler up to date; learn from ends, as a center does."""
         self._foretell(now)

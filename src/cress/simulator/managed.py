@@ -30,15 +30,17 @@ from cress.model.reports import Cause, Checked, Ended, Started
 from cress.model.times import NEVER
 from cress.simulator.attempts import AttemptHistory, How, JobEnd
 from cress.simulator.clusterreservations import check_replies, reserve_all
-from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
+from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken
+from cress.simulator.event_orders import Progress
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
 from cress.simulator.moves import Rounds
+from cress.simulator.never_fit import never_fit
 from cress.simulator.packing.devices import device_log
 from cress.simulator.running import Running
 from cress.simulator.service_log import ServiceLog
 from cress.simulator.think_times import LaterSubmissions
-from cress.simulator.workload import NO_LIMIT, Workload
+from cress.simulator.workload import NO_LIMIT, Bools, Ints, Workload
 
 BOOT = "simulated"
 SIGNALLED = -15  # the exit code after SIGTERM
@@ -384,6 +386,8 @@ class LifecyclePath:
     def __init__(self, workload: Workload, groups: tuple[Group, ...], options: Options) -> None:
         cluster = workload.cluster
         self._machine = Machine(cluster.dimensions, options, workload.zone)
+        # A document of the configuration is of no use here, and cannot hold the quotas of a trace: parts of a core.
+        self._machine.keeps_revisions = False
         self._workload = workload
         inputs: list[Input] = [NodeJoined(node=node, boot=BOOT) for node in cluster.nodes]
         if cluster.neighbours or cluster.distances:
@@ -407,6 +411,10 @@ class LifecyclePath:
     @property
     def foretelling(self) -> None:
         """Return ``None``: starts are foretold on the direct path only."""
+
+    def never_fit(self, admitted: Ints, groups: list[str]) -> Bools:
+        """Return the jobs that could never run."""
+        return never_fit(self._workload, self.core, admitted, groups)
 
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups."""

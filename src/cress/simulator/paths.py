@@ -1,27 +1,29 @@
-"""The choice of the path: through the lifecycle, as in a live cluster, or straight to the scheduler.
+"""The choice of the path: through the lifecycle, as in a live cluster, straight to the scheduler, or as columns.
 
 A plain workload has jobs that are submitted, may depend on each other, run and end, on nodes that stay. For such a
 workload the lifecycle leads to the same starts (a property test compares them) and takes more than twice the processor
 time, so it goes straight to the scheduler. Everything else goes through the lifecycle: failures and retries, services,
 databases and cron jobs, cancellations, nodes that fail or are drained. The order one-by-one exists on the direct path
 only, which also supports nodes that fail.
+
+A log of processors under FIFO or EASY needs not even the scheduler (``processors``); property tests compare the starts.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
-from cress.model.events import ClockSet, Event, GroupsApplied, LicencesSet, NodeAdded, RacksSet
 from cress.model.group import Group
 from cress.model.options import OFF, Options
 from cress.simulator.attempts import AttemptHistory
-from cress.simulator.direct import ONE_BY_ONE, DirectRun, Progress
-from cress.simulator.forecasts import Foretelling
-from cress.simulator.fragments import FragmentLog
-from cress.simulator.packing.devices import device_log
-from cress.simulator.workload import Workload, template
+from cress.simulator.event_orders import ONE_BY_ONE, Progress
+from cress.simulator.processors.path import ProcessorsPath, is_processor_log
+from cress.simulator.workload import Bools, Ints, Workload, template
+
+if TYPE_CHECKING:
+    from cress.core.scheduler import Scheduler
+    from cress.simulator.forecasts import Foretelling
 
 # Keys that only the lifecycle reads; a template with a non-default value of one is not plain.
 LIFECYCLE_KEYS = ("type", "plan", "retries", "on_partition", "job_failure", "hold")
@@ -38,15 +40,29 @@ class Path(Protocol):
     def foretelling(self) -> Foretelling | None:
         """Return what foretells starts; ``None`` if nothing does."""
 
+    def never_fit(self, admitted: Ints, groups: list[str]) -> Bools:
+        """Return the jobs ``[n]`` among the ``admitted`` positions, of these groups, that could never run."""
+
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups; ``progress`` is called with the number of events so far."""
 
 
-def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, order: str, forecasts: int = 0) -> Path:
+def path_of(
+    workload: Workload,
+    groups: tuple[Group, ...],
+    options: Options,
+    order: str,
+    forecasts: int = 0,
+    *,
+    check: bool = False,
+) -> Path:
     """Return the path of the workload in this order of events, ready to run. Raise ``InputError``.
 
-    The start of every ``forecasts``th job that waits is foretold; 0: none.
+    The start of every ``forecasts``th job that waits is foretold; 0: none. With ``check`` the invariants of the
+    scheduler are to be checked, so there must be one.
     """
+    if not forecasts and not check and is_processor_log(workload, groups, options):
+        return ProcessorsPath(workload, groups, options, order)
     if needs_lifecycle(workload, order, options):
         if forecasts:
             because = _only_lifecycle(workload) or "nodes that fail, or tasks that move"
@@ -55,38 +71,13 @@ def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, ord
                 hint="without --forecasts",
                 field="--forecasts",
             )
-        # Imported only for workloads that need it.
         from cress.simulator.managed import LifecyclePath
 
         return LifecyclePath(workload, groups, options)
+    # Scheduler and lifecycle take most of a second to import, so each is imported only for what needs it.
+    from cress.simulator.scheduler_path import DirectPath
+
     return DirectPath(workload, groups, options, order, forecasts)
-
-
-class DirectPath:
-    """Path straight to the scheduler."""
-
-    def __init__(
-        self, workload: Workload, groups: tuple[Group, ...], options: Options, order: str, forecasts: int = 0
-    ) -> None:
-        cluster = workload.cluster
-        self.core = Scheduler(cluster.dimensions, options, workload.zone)
-        self._workload = workload
-        self._order = order
-        self.foretelling = Foretelling(self.core, forecasts) if forecasts else None
-        events: list[Event] = [ClockSet(workload.utc + workload.begin), *map(NodeAdded, cluster.nodes)]
-        if cluster.neighbours or cluster.distances:
-            events.append(RacksSet(cluster.neighbours, cluster.distances))
-        if cluster.licences:
-            events.append(LicencesSet(cluster.licences))
-        self.core.observe(workload.begin, [*events, GroupsApplied(groups)])
-
-    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
-        """Run the jobs at these positions in these groups."""
-        log = FragmentLog(self.core)
-        devices = device_log(self.core, self._workload, jobs)
-        core = self.foretelling or self.core
-        run = DirectRun(self._workload, core, jobs, groups, check=check, progress=progress, log=log, devices=devices)
-        return run.run(self._order)
 
 
 def needs_lifecycle(workload: Workload, order: str, options: Options | None = None) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cress.model.options import Options
-from cress.past.recorded_log import LogSpan
-from cress.simulator.direct import TOGETHER
-from cress.simulator.forecasts import Foretelling
+from cress.simulator.event_orders import TOGETHER
 from cress.simulator.groups import PolicyChoice
 from cress.simulator.measures import Analysis, MeasuredRun
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import Ints, Workload
+
+if TYPE_CHECKING:
+    from cress.past.recorded_log import LogSpan
+    from cress.simulator.forecasts import Foretelling
 
 REQUESTED, EXACT, PREDICTED = "requested", "exact", "predicted"
 

@@ -10,12 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
 
-from cress.core.diagnostics.sentences import too_few
-from cress.core.placing.constraints import names_itself
-from cress.core.placing.kinds import lasting_wants
-from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
 from cress.model.group import Group
 from cress.model.option_text import format_option, parse_assignments
@@ -24,7 +19,6 @@ from cress.model.times import SECOND
 from cress.simulator.attempts import AttemptHistory
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
 from cress.simulator.files import make_directory, remove_earlier, whole_file
-from cress.simulator.forecasts import measures, write_forecasts
 from cress.simulator.frameworks import as_frameworks
 from cress.simulator.groups import (
     NOWHERE,
@@ -45,8 +39,9 @@ from cress.simulator.measures import MeasuredRun, analyse
 from cress.simulator.paths import path_of
 from cress.simulator.report import plotly_script, write_report
 from cress.simulator.request import EXACT, PREDICTED, Plan, Request, Result
+from cress.simulator.sweep import LocalSweep, Sweep
 from cress.simulator.tables import write_attempts, write_dags, write_jobs
-from cress.simulator.traces import load_workload
+from cress.simulator.traces import GENERATORS, load_workload
 from cress.simulator.workload import NO_LIMIT, UNDATED_START, Ints, SimulatedCluster, Workload
 
 # The name of a run with the groups of the trace itself, beside runs with other groups.
@@ -87,10 +82,25 @@ def plans(request: Request, groups: Sequence[Path], *, own: bool = False) -> lis
     ]
 
 
-def _named(plan: Plan, name: str) -> Plan:
-    """Return the plan with the name of its groups in the labels of its runs."""
+def with_seeds(request: Request, groups: Sequence[Path], seeds: Sequence[int], *, own: bool = False) -> list[Plan]:
+    """Return the plans of each of these seeds, which the names of the runs tell. Raise ``InputError``."""
+    if request.trace.partition(":")[0] not in GENERATORS and not request.deadlines:
+        raise InputError(
+            "have no effect: nothing of this trace is drawn",
+            hint="for generated workloads, or with --deadlines",
+            field="--seeds",
+        )
+    return [
+        _named(ready, f"seed={seed}", beside=True)
+        for seed in seeds
+        for ready in plans(dataclasses.replace(request, seed=seed), groups, own=own)
+    ]
+
+
+def _named(plan: Plan, name: str, *, beside: bool = False) -> Plan:
+    """Return the plan with a name in the labels of its runs: that of its groups, or ``beside`` the policy its seed."""
     choices = tuple(
-        dataclasses.replace(choice, label=f"{choice.label} {name}" if len(plan.choices) > 1 else name)
+        dataclasses.replace(choice, label=f"{choice.label} {name}" if beside or len(plan.choices) > 1 else name)
         for choice in plan.choices
     )
     return dataclasses.replace(plan, choices=choices)
@@ -178,9 +188,9 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     workload = plan.workload
     notes = workload.notes.copy()
     groups, known, options = _configured(plan, choice)
-    path = path_of(workload, known, options, plan.request.events, plan.request.forecasts)
+    path = path_of(workload, known, options, plan.request.events, plan.request.forecasts, check=plan.request.check)
     admitted, places = _admitted(plan, choice, known)
-    rejected = _never_fit(workload, path.core, admitted, places)
+    rejected = path.never_fit(admitted, places)
     notes.add("fits no node", workload.line[rejected].tolist())
     jobs = admitted[~rejected[admitted]]
     names = [name for name, out in zip(places, rejected[admitted].tolist(), strict=True) if not out]
@@ -236,7 +246,7 @@ def never_fits(plan: Plan, choice: PolicyChoice) -> np.ndarray[tuple[int], np.dt
     """Return the jobs ``[n]`` that the cluster could never run under this policy; nothing runs."""
     _, known, options = _configured(plan, choice)
     path = path_of(plan.workload, known, options, plan.request.events)
-    return _never_fit(plan.workload, path.core, *_admitted(plan, choice, known))
+    return path.never_fit(*_admitted(plan, choice, known))
 
 
 def why_never(plan: Plan, choice: PolicyChoice, position: int) -> str:
@@ -244,19 +254,12 @@ def why_never(plan: Plan, choice: PolicyChoice, position: int) -> str:
 
     Empty if the size of its tasks is the reason.
     """
+    from cress.simulator.never_fit import why_never_fits
+
     _, known, options = _configured(plan, choice)
     core = path_of(plan.workload, known, options, plan.request.events).core
     group = known[0].name if choice.merged else plan.group_names[int(plan.group_of[position])]
-    job = Jobs(plan.workload, [position], [group]).make(position, 1)
-    wants = core.books.asking.as_asked((job,), lasting_wants(job, core.dimensions))
-    asked = [(kind.request, kind.wants) for kind in wants.kinds] or [(job.request, wants)]
-    request, wants = next((pair for pair in asked if not core.books.fit.ever_fits(*pair)), asked[0])
-    if not core.books.fit.ever_fits(request):
-        return ""
-    if few := core.relations.licences.never(wants.licences):
-        return too_few(few, never=True)
-    texts = [text for text, _ in core.books.matching.never(wants, np.arange(core.cluster.node_count))]
-    return f"no node that is large enough could ever satisfy {' and '.join(texts)}" if texts else ""
+    return why_never_fits(core, Jobs(plan.workload, [position], [group]).make(position, 1))
 
 
 def _admitted(plan: Plan, choice: PolicyChoice, known: Sequence[Group]) -> tuple[Ints, list[str]]:
@@ -271,37 +274,6 @@ def _refused(workload: Workload, history: AttemptHistory) -> dict[str, list[int]
     for i, reason in history.refusals.items():
         found.setdefault(reason, []).append(int(workload.line[i]))
     return found
-
-
-def _never_fit(
-    workload: Workload, scheduler: Scheduler, admitted: Ints, groups: list[str]
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return the jobs ``[n]`` that this cluster could never run; each distinct shape and gang size is checked once.
-
-    ``admitted`` are the positions of the jobs that have one of the ``groups``.
-    """
-    if any(node.accepts for node in workload.cluster.nodes) or any(map(names_itself, workload.templates)):
-        # The job's own attributes matter as well.
-        jobs = Jobs(workload, admitted.tolist(), groups)
-        never = np.zeros(len(workload), dtype=np.bool_)
-        never[admitted] = [scheduler.never_fits(jobs.make(i, i + 1)) for i in admitted.tolist()]
-        return never
-    # Only the size of a gang matters: the tasks of an array start one by one.
-    size = np.where(workload.gang, workload.tasks, 0)
-    which = np.zeros_like(size) if workload.template_index is None else workload.template_index
-    kinds = (workload.request_index * len(workload.templates) + which) * (int(size.max()) + 1) + size
-    _, first, where = np.unique(kinds, return_index=True, return_inverse=True)
-    found = np.zeros(len(first), dtype=np.bool_)
-    group = groups[0] if groups else ""
-    for k, i in enumerate(first.tolist()):
-        tasks, request = int(size[i]), workload.requests[int(workload.request_index[i])]
-        known = workload.template(i)
-        request = known.request if known.parts else request
-        job = replace(known, group=group, request=request, tasks=max(1, tasks), gang=tasks > 0)
-        found[k] = bool(scheduler.never_fits(job))
-    never = np.zeros(len(workload), dtype=np.bool_)
-    never[admitted] = found[where][admitted]
-    return never
 
 
 def write_result(result: Result, plan: Plan) -> set[Path]:
@@ -320,6 +292,8 @@ def write_result(result: Result, plan: Plan) -> set[Path]:
         write_attempts(folder / "attempts.csv", result.run)
         written.add(folder / "attempts.csv")
     if result.foretelling is not None:
+        from cress.simulator.forecasts import write_forecasts
+
         write_forecasts(folder / "forecasts.csv", result.foretelling, result.run.workload)
         written.add(folder / "forecasts.csv")
     with whole_file(folder / "summary.json") as file:
@@ -346,10 +320,19 @@ def summary(result: Result, plan: Plan) -> dict[str, Any]:
         **result.analysis.summary,
         **_deadlines(result),
         **_workloads(result),
-        **({} if result.foretelling is None else {"forecasts": measures(result.foretelling)}),
+        **_forecasts(result),
         "groups": result.analysis.group_summary,
         "notes": result.notes.as_data(),
     }
+
+
+def _forecasts(result: Result) -> dict[str, Any]:
+    """Return the measures of the forecasts, if starts were foretold."""
+    if result.foretelling is None:
+        return {}
+    from cress.simulator.forecasts import measures
+
+    return {"forecasts": measures(result.foretelling)}
 
 
 def _deadlines(result: Result) -> dict[str, Any]:
@@ -374,22 +357,37 @@ def _workloads(result: Result) -> dict[str, Any]:
     return {"workloads": {name: workload.as_data() for name, workload in found.workloads.items()}}
 
 
-def run_all(plans: Sequence[Plan], progress: Progress | None = None) -> list[tuple[Result, Plan]]:
-    """Run every policy of all plans in turn, and write each as soon as it is done; then write the report.
+def run_all(
+    plans: Sequence[Plan], progress: Progress | None = None, sweep: Sweep | None = None
+) -> list[tuple[Result, Plan]]:
+    """Run every policy of all plans, and write each as soon as it and those before it are done; then write the report.
 
-    The report compares all of them. At last the runs of an earlier simulation in the same directory are removed, which
-    the report does not show.
+    ``sweep`` runs several at once; without one they run in turn. The report compares all of them. At last the runs of
+    an earlier simulation in the same directory are removed, which the report does not show.
     """
     first = plans[0]
     out = first.request.out
     make_directory(out)  # fails now, not after minutes of simulation
+    tasks = [(plan, choice) for plan in plans for choice in plan.choices]
+    labels = [choice.label for _, choice in tasks]
+    runs = (sweep or LocalSweep(1)).results(_without_workload, tasks, labels, progress)
     results = []
     written: set[Path] = set()
-    for plan in plans:
-        for choice in plan.choices:
-            result = simulate(plan, choice, progress)
-            written |= write_result(result, plan)
-            results.append((result, plan))
+    for (plan, _), run in zip(tasks, runs, strict=True):
+        result = _with_workload(run, plan.workload)
+        written |= write_result(result, plan)
+        results.append((result, plan))
     write_report(out / "report.html", first.workload, [result for result, _ in results], first.request)
     remove_earlier(out, written)
     return results
+
+
+def _without_workload(plan: Plan, choice: PolicyChoice, *, tell: Callable[[int, int], None]) -> Result:
+    """Run the workload under one policy; the result comes without the workload, which the caller has."""
+    result = simulate(plan, choice, lambda _, done, whole: tell(done, whole))
+    return _with_workload(result, plan.workload.select(np.zeros(0, np.int64)))
+
+
+def _with_workload(result: Result, workload: Workload) -> Result:
+    """Return the result with this workload."""
+    return dataclasses.replace(result, run=dataclasses.replace(result.run, workload=workload))

@@ -13,6 +13,8 @@ from cress.model.option_text import parse_assignments
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.packing.page import write_page
 from cress.simulator.packing.runs import PackingRun, run_order
+from cress.simulator.seeds import seeds_of
+from cress.simulator.sweep import LocalSweep, Sweep
 from cress.simulator.traces import load_workload
 from cress.simulator.traces.openb import GPU
 from cress.simulator.workload import Workload
@@ -20,20 +22,6 @@ from cress.simulator.workload import Workload
 TRACE = "openb"
 DEFAULT = "node_order=fragmentation"
 ORDER = "node_order"
-
-
-def seeds_of(text: str) -> tuple[int, ...]:
-    """Return the seeds of ``42..51`` or ``1,2,7``."""
-    first, dots, last = text.partition("..")
-    words = [first, last] if dots else text.split(",")
-    if not all(word.strip().isascii() and word.strip().isdigit() and len(word.strip()) < 10 for word in words):
-        raise InputError(f"{text!r} names no seeds", hint="42..51 or 1,2,3", field="--seeds")
-    numbers = [int(word) for word in words]
-    if dots:
-        numbers = list(range(numbers[0], numbers[1] + 1))
-    if not numbers or len(numbers) > 1000:
-        raise InputError(f"{text!r} are {len(numbers)} seeds", hint="1 to 1,000, such as 42..51", field="--seeds")
-    return tuple(dict.fromkeys(numbers))
 
 
 def settings_of(options: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -69,22 +57,17 @@ def read_lists(pods: Path | None, nodes: Path | None, seed: int) -> Workload:
 
 def simulate_packing(
     pods: Path | None, nodes: Path | None, out: Path, *, arrive: float, seeds: str, options: Sequence[str],
-    tell: Callable[[str, int, int], None] | None,
+    tell: Callable[[str, int, int], None] | None, sweep: Sweep | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run every setting with every seed, write the page into ``out`` and return the summary."""
     numbers, compared = seeds_of(seeds), settings_of(options)
     work = read_lists(pods, nodes, numbers[0])
+    asked = [(label, settings, seed) for label, settings in compared for seed in numbers]
+    tasks = [(work, settings, label, seed, arrive, seed == numbers[0]) for label, settings, seed in asked]
+    labels = [f"{label}, seed {seed}" for label, _, seed in asked]
     runs: dict[str, list[PackingRun]] = {}
-    for label, settings in compared:
-        for seed in numbers:
-            name = f"{label}, seed {seed}"
-
-            def told(done: int, total: int, name: str = name) -> None:
-                if tell is not None:
-                    tell(name, done, total)
-
-            run = run_order(work, settings, label, seed, arrive, heat=seed == numbers[0], tell=told)
-            runs.setdefault(label, []).append(run)
+    for run in (sweep or LocalSweep(1)).results(run_order, tasks, labels, tell):
+        runs.setdefault(run.label, []).append(run)
     summary = {
         "pods": str(pods),
         "nodes": str(nodes),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from cress.core.kernels.devices import LEFT, WHOLE, WIDTH, first_device
 from cress.core.scheduler import Scheduler
 from cress.model.node import DISK_KIND
 from cress.model.times import SECOND
+from cress.simulator.packing.device_use import DeviceUse, Moment
 from cress.simulator.packing.measured import measured, shape_counts
 from cress.simulator.series import Steps
 from cress.simulator.workload import Workload
@@ -18,40 +18,6 @@ from cress.simulator.workload import Workload
 # Records of the devices during the submissions, about. Above the most of those afterwards, every other one is dropped,
 # and their interval doubles.
 LOOKS, MOST_LOOKS = 200, 128
-
-
-@dataclass(frozen=True)
-class Moment:
-    """All devices at a moment of the trace (µs): for each node the allocated thousandths of each device."""
-
-    name: str
-    time: int
-    devices: list[list[int]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeviceUse:
-    """Allocated and unusable devices over time, as shares of the ``count`` devices.
-
-    The means are from ``start`` to ``until`` (µs of the trace). **Unusable** devices are idle ones that the next task
-    could not use, by the most frequent shapes of the workload.
-    """
-
-    count: int
-    start: int
-    until: int
-    allocated: Steps
-    unusable: Steps
-    moments: tuple[Moment, ...]
-
-    def summary(self) -> dict[str, float]:
-        """Return the keys of ``summary.json``."""
-        allocated, unusable = (steps.mean(self.start, self.until) for steps in (self.allocated, self.unusable))
-        return {
-            "devices_allocated_mean": allocated,
-            "devices_unusable_mean": unusable,
-            "devices_unusable_of_idle": unusable / (1.0 - allocated) if allocated < 1.0 else 0.0,
-        }
 
 
 def allocated_devices(core: Scheduler) -> list[list[int]]:

@@ -20,13 +20,15 @@ from cress.model.options import OFF
 from cress.model.times import DAY, HOUR, SECOND
 from cress.simulator.attempts import How
 from cress.simulator.groups import PolicyChoice, configure, parse_policy, place
-from cress.simulator.packing.command import read_lists, seeds_of, settings_of
-from cress.simulator.packing.devices import DeviceUse
+from cress.simulator.packing.command import read_lists, settings_of
+from cress.simulator.packing.device_use import DeviceUse
 from cress.simulator.packing.online_page import write_page
 from cress.simulator.packing.stream import gpus, offered, stream
 from cress.simulator.report.figures import duration
 from cress.simulator.request import Plan, Request
 from cress.simulator.run import simulate
+from cress.simulator.seeds import seeds_of
+from cress.simulator.sweep import LocalSweep, Sweep
 from cress.simulator.traces.openb import GPU
 from cress.simulator.workload import Workload
 
@@ -64,7 +66,7 @@ class OnlineFigures:
 
 def simulate_online(
     pods: Path | None, nodes: Path | None, out: Path, *, load: float, days: float, seeds: str, options: Sequence[str],
-    policies: Sequence[str], tell: Callable[[str, int, int], None] | None,
+    policies: Sequence[str], tell: Callable[[str, int, int], None] | None, sweep: Sweep | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run every order with every seed, write the page into ``out`` and return the summary."""
     numbers, compared = seeds_of(seeds), settings_of(options)
@@ -75,13 +77,16 @@ def simulate_online(
     begin, end = round(days * WARM_UP * DAY), round(days * (1 + WARM_UP) * DAY)
     found: dict[str, list[OnlineFigures]] = {}
     uses: dict[str, DeviceUse | None] = {}
+    tasks, labels = [], []
     for seed in numbers:
         steady = configure(stream(work, seed, load, end), None, parse_assignments([]).accounting)
         for label, settings in compared:
-            plan = _plan(steady, settings, out)
-            figures, use = _run(plan, replace(choice, label=f"{label}, seed {seed}"), seed, begin, end, tell)
-            found.setdefault(label, []).append(figures)
-            uses.setdefault(label, use)
+            labels.append(f"{label}, seed {seed}")
+            tasks.append((_plan(steady, settings, out), replace(choice, label=labels[-1]), seed, begin, end))
+    asked = [label for _ in numbers for label, _ in compared]
+    for label, (figures, use) in zip(asked, (sweep or LocalSweep(1)).results(_run, tasks, labels, tell), strict=True):
+        found.setdefault(label, []).append(figures)
+        uses.setdefault(label, use)
     summary = {
         "pods": str(pods),
         "nodes": str(nodes),
@@ -110,9 +115,9 @@ def _plan(steady: Workload, settings: Sequence[str], out: Path) -> Plan:
 
 
 def _run(
-    plan: Plan, choice: PolicyChoice, seed: int, begin: int, end: int, tell: Callable[[str, int, int], None] | None
+    plan: Plan, choice: PolicyChoice, seed: int, begin: int, end: int, *, tell: Callable[[int, int], None]
 ) -> tuple[OnlineFigures, DeviceUse | None]:
-    result = simulate(plan, choice, tell)
+    result = simulate(plan, choice, lambda _, done, whole: tell(done, whole))
     work, start = plan.workload, result.analysis.times.start
     submitted = result.run.submitted
     mine = (work.submit >= begin) & submitted

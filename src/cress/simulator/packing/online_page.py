@@ -14,7 +14,7 @@ from cress.model.node import Node
 from cress.model.times import DAY
 from cress.simulator.files import whole_file
 from cress.simulator.packing.curves import COLOURS, Curve, curves
-from cress.simulator.packing.devices import DeviceUse
+from cress.simulator.packing.device_use import DeviceUse
 from cress.simulator.packing.heat import heat_map, legend
 from cress.simulator.packing.page import STYLE
 

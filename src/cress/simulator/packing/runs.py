@@ -43,7 +43,7 @@ class PackingRun:
 
 
 def run_order(
-    work: Workload, settings: Sequence[str], label: str, seed: int, share: float, *, heat: bool,
+    work: Workload, settings: Sequence[str], label: str, seed: int, share: float, heat: bool, *,
     tell: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> PackingRun:  # fmt: skip
     """Run the recipe once with these options (``node_order=balance``)."""

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from cress.core.kernels.devices import WHOLE
 from cress.model.node import Node
 from cress.model.times import SECOND
 from cress.simulator.day_measures import HOURS, PEAK_HOURS, DayMeasures
-from cress.simulator.packing.devices import DeviceUse
+from cress.simulator.packing.device_use import DeviceUse
 from cress.simulator.packing.heat import heat_map, legend
 from cress.simulator.report.figures import Figure, TimeAxis, duration
 
 HERE = Path(__file__).parent
+# The thousandths of a whole device.
+WHOLE = 1000
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from cress.model.groups.measures import total_of
 from cress.model.groups.tree import inner_names
 from cress.model.job import JobType
 from cress.model.node import Node
+from cress.model.option_text import parse_assignments, resolve_options
 from cress.model.resources import Dimensions
 from cress.model.units import format_duration, parse_duration, parse_share, rounded_duration
 from cress.model.vectors import describe_vector, names_in, parse_vector
@@ -267,7 +268,7 @@ def _size(
             return True
         rejected = result.run.rejected
         if not rejected.any():
-            return is_ample(result, scaling, spare)
+            return is_ample(result, scaling, spare) and not _limits_grow(found, choice, size, alone=bool(subset))
         # The gang has more tasks than all nodes can take: a node for each of its tasks, of every kind and in every
         # rack, is enough.
         ample = min(int(workload.tasks[rejected].max()) * max(1, scaling.given), scaling.most)
@@ -335,6 +336,17 @@ def fitted_groups(found: SizePlan, cluster: SimulatedCluster, *, alone: bool = F
         )
         for group in groups
     )
+
+
+def _limits_grow(found: SizePlan, choice: PolicyChoice, size: int, *, alone: bool) -> bool:
+    """Return whether a larger cluster raises what one user may use: a multiple of a quota that grows with the cluster.
+
+    Then jobs may wait for more nodes although nodes are empty.
+    """
+    options = parse_assignments([f"{key}={text}" for key, text in choice.options], found.plan.options)
+    groups, larger = (fitted_groups(found, found.scaling.cluster(many), alone=alone) for many in (size, 2 * size))
+    limited = any(resolve_options(options, group).user_limit_factor for group in groups)
+    return limited and [group.quota for group in groups] != [group.quota for group in larger]
 
 
 def _kept_apart(found: SizePlan) -> int:

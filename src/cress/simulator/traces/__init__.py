@@ -8,12 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cress.model.errors import InputError
-from cress.past.recorded_log import LogSpan, is_recorded
 from cress.simulator.files import text_of
 from cress.simulator.load import at_load
 from cress.simulator.workload import SimulatedCluster, Workload
+
+if TYPE_CHECKING:
+    from cress.past.recorded_log import LogSpan
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def load_workload(
     (a center's data directory, or its files) to simulate. Raise ``InputError``.
     """
     name, _, parameters = source.partition(":")
-    if span is not None and not is_recorded(Path(source)):
+    if span is not None and not _is_recorded(Path(source)):
         hint = "for another trace leave out --history, --from, --until and --anonymise"
         raise InputError("is not an event log", hint=hint, file=source)
     if name in GENERATORS:
@@ -72,7 +75,7 @@ def load_workload(
         generated: Workload = import_module(f"{__name__}.{name}").load(parameters, cluster, seed)
         return generated
     path = Path(source)
-    if is_recorded(path) and path.exists():
+    if _is_recorded(path) and path.exists():
         recorded: Workload = import_module(f"{__name__}.recorded").load(path, cluster, span)
         return recorded if load is None else at_load(recorded, load)
     if not path.is_file():
@@ -91,6 +94,15 @@ def load_workload(
             workload: Workload = module.load(path, cluster, load) if trace_format.sized else module.load(path, cluster)
             return workload if load is None or trace_format.sized else at_load(workload, load)
     raise InputError("unknown trace format", hint="one of " + ", ".join((*SUFFIXES, RECORDED)), file=source)
+
+
+def _is_recorded(path: Path) -> bool:
+    """Return whether a path is an event log; what reads one is imported for what may be one only."""
+    if not path.name.endswith(RECORDED) and not path.is_dir():
+        return False
+    from cress.past.recorded_log import is_recorded
+
+    return is_recorded(path)
 
 
 def _header(path: Path) -> Sequence[str]:

@@ -1,0 +1,1 @@
+"""Processor logs as columns: FIFO and EASY backfilling of a log on one node, in compiled loops."""
