@@ -107,8 +107,8 @@ def test_a_group_in_a_tree_has_its_quota_although_each_level_is_within_its_thres
     world = Simulated(
         tmp_path, jobs + "l,2000,100,100,L,100,1\n", "nodes:\n  - {name: n, resource: '<100,1000G>'}\n", TREE
     )
-    assert [world.used("L", at) for at in (1990, 2100, 2300, 2900)] == [0, 10, 10, 10]
-    assert max(world.waits("l")) < 1100, "100 tasks, ten at a time"
+    assert [world.used("L", at) for at in (1990, 2100, 2300, 2900)] == [0, 9, 9, 9], "it may take up to nine tenths"
+    assert max(world.waits("l")) < 1200, "100 tasks, nine at a time"
     assert world.used("B", 1990) + world.used("T", 1990) == 100
 
 
