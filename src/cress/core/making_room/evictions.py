@@ -200,12 +200,11 @@ class Evictions:
         cluster, group = self._books.cluster, job.group
         if not current.owed:
             return None
-        charge = most_charge_of(job, cluster) if dear else charge_of_tasks(job, job.shape.size, cluster)
+        charge = most_charge_of(job, cluster) if dear else self._charge_here(job, claimed=claimed)
         if not (dear or (group.claims_above_quota if claimed else not is_within_quota(self._books, job))):
             return None
         owed = [other for other in current.owed if other.group is not group]
-        # A task that ends within ``min_runtime`` is never taken back.
-        outlives = 0 < group.options.min_runtime < job.duration
+        outlives = _outlives(job)
         state = (cluster.stamp, cluster.loosened, group.name, charge, len(owed), outlives, claimed)
         if current.taken_back[0] != state:
             found = (
@@ -216,6 +215,56 @@ class Evictions:
             )
             current.taken_back = state, next(found, None)
         return current.taken_back[1]
+
+    def taken_back_with(self, job: JobEntry, charge: tuple[int, ...], current: Pass) -> bool:
+        """Return True if a blocked unit of this pass would find victims once a unit of another group has started with
+        this charge.
+        """
+        group = job.group
+        owed = (other for other in current.owed if other.group is not group)
+        return any(self._takes(other, group, charge, later=_outlives(job)) for other in owed)
+
+    def _charge_here(self, job: JobEntry, *, claimed: bool = False) -> tuple[int, ...]:
+        """Return the charge of the next unit of a job, or (``claimed``) of its first claim.
+
+        Where quotas name kinds of nodes, it counts in each kind that has room for it.
+        """
+        kinds, shape, cluster = job.group.kinds, job.shape, self._cluster
+        if kinds is not None and claimed and job.claims:
+            return job.claims[0].charge
+        charge = charge_of_tasks(job, shape.size, cluster)
+        if kinds is None or job.job.parts:
+            return charge
+        here = kinds.masks()[:, cluster.lack[shape.row, : cluster.node_count] == 0].any(axis=1).tolist()
+        base = job.group.base
+        more = [
+            job.job.request[k] * shape.size if there else least
+            for k, there, least in zip(kinds.dims, here, charge[base:], strict=True)
+        ]
+        return (*charge[:base], *more)
+
+    def taken_back_later(self, job: JobEntry, units: list[JobEntry], current: Pass) -> bool:
+        """Return True if one of these units of groups that come later would find victims once ``job`` has started above
+        the quota of its group, and ``job`` would not find the same in its stead.
+        """
+        group = job.group
+        if is_within_quota(self._books, job):
+            return False
+        charge, outlives = self._charge_here(job), _outlives(job)
+        for unit in units:
+            if unit.group is group or not self.is_owed(unit, current):
+                continue
+            if self._takes(unit, group, charge, later=outlives):
+                more = self._charge_here(unit)
+                if not self._takes(job, unit.group, more, later=False):
+                    return True
+        return False
+
+    def _takes(self, unit: JobEntry, group: GroupState, charge: tuple[int, ...], *, later: bool) -> bool:
+        """Return True if a unit, or the next one of its group once it has started in free room, would find victims in a
+        group whose use has grown by ``charge``.
+        """
+        return self._fits_and_takes(unit, group, charge) or self._would_find_victims(unit, group, charge, later=later)
 
     def is_undone(self, job: JobEntry, eviction: Eviction, current: Pass) -> bool:
         """Return True if a blocked unit of another group would find victims once ``job`` has taken the room of its
@@ -286,6 +335,11 @@ class Evictions:
         finally:
             for node in nodes:
                 add_amounts(node.used, tuple(-amount for amount in charge))
+
+
+def _outlives(job: JobEntry) -> bool:
+    """Return True if a unit may be taken back once it has run for ``min_runtime``; it never is if it ends before."""
+    return 0 < job.group.options.min_runtime < job.duration
 
 
 def _is_urgent(job: JobEntry, now: int) -> bool:
