@@ -11,18 +11,20 @@ from hypothesis import given
 from cress.model.decisions import Decision, Start
 from cress.model.events import JobSubmitted, TaskAdopted
 from cress.model.job import JobType
-from tests.core.settings import ADVANCE, Operation, Setting, operations, random_job, settings_of_any_kind
+from tests.core.settings import EVERYTHING, Operation, Setting, operations, random_job, settings_of_any_kind
 from tests.core.stories import Player
 
-WITH_SETS = {**ADVANCE, "whole": 14}
+WITH_SETS = {**EVERYTHING, "whole": 14}
 LATER = "IssueAsWhole = 2 && f(x) = (Waittime > 20s)"
 
 
 class WholePlayer(Player):
-    """Submits members of services that start together as well; ``begun`` are the sets with a task that ran."""
+    """Submits members of services that start together as well; ``begun`` are those that start by
+    themselves by now."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, watch=watch)
+        self.check_vetoes = False
         self.begun: set[int] = set()
 
     def _op_whole(self, rng: Random) -> None:
@@ -50,26 +52,27 @@ class WholePlayer(Player):
         return {
             number
             for number, job in self.core.jobs.items()
-            if job.job.starts_with == first and not (job.held or job.behind is not None or job.cancelled)
+            if job.job.starts_with == first
+            and number not in self.begun
+            and not (job.held or job.behind is not None or job.cancelled)
         }
 
 
 def watch(player: Player, items: list[Decision]) -> Callable[[], None]:
-    """Compare the first starts of a set with its members; those that were adopted began it."""
+    """Compare the first starts of a set with its members; one that was adopted is none any more."""
     assert isinstance(player, WholePlayer)
-    for _, events in player.calls[-1:]:
-        for event in events:
-            if isinstance(event, TaskAdopted) and event.job in player.account.jobs:
-                player.begun.add(player.account.jobs[event.job].starts_with)
+    player.begun |= {event.job for event in player.calls[-1][1] if isinstance(event, TaskAdopted) and event.job}
     started: dict[int, set[int]] = {}
     for item in items:
-        if isinstance(item, Start) and (first := player.account.jobs[item.job].starts_with):
+        if (
+            isinstance(item, Start)
+            and item.job not in player.begun
+            and (first := player.account.jobs[item.job].starts_with)
+        ):
             started.setdefault(first, set()).add(item.job)
     for first, jobs in started.items():
-        if first in player.begun:
-            continue
-        player.begun.add(first)
         wanted = player.may_start(first)
+        player.begun |= wanted
         in_part = any("IssueAsWhole" in player.account.jobs[number].requirement for number in jobs)
         assert jobs >= wanted or (in_part and len(jobs) >= min(2, len(wanted))), (jobs, wanted)
     return lambda: None

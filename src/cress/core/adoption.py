@@ -55,7 +55,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     if not job.cancelled:
         _take_out(core, job, fact.task)
     if job.waits_whole:
-        core.units.begin_set(job)
+        core.units.begin(job)
     group = job.group
     charge = group.charge(fact.amounts, core.cluster.specs[f].capacity, f)
     attempt = Attempt.of(

@@ -31,7 +31,7 @@ def changed_units(core: Books) -> Iterator[UnitFormed | UnitDissolved]:
     The caller applies each before it asks for the next.
     """
     for number, job in sorted(core.units.leaders.items()):
-        for task, others in sorted(job.companions.items()):
+        for task, others in sorted(job.companions.items()) if job.shares_node else ():
             f = _node_of(*others[0])
             if f < 0 or members_on(core, job, f, task) != _as_members(others):
                 yield UnitDissolved(number, task)
@@ -212,8 +212,9 @@ def start_unit(core: Books, job: JobEntry, task: int) -> bool:
     """Release the running companions from the unit of a task that starts; return True if it led a unit."""
     others = job.companions.pop(task, None)
     if job.waits_whole:
-        core.units.begin_set(job)
+        core.units.begin(job)
         for other, its_task in others or ():
+            core.units.begin(other)
             if its_task in other.carried:
                 # The unit starts in part, without it.
                 _let_go(core, job, other, its_task)

@@ -164,7 +164,9 @@ def _beyond_cluster(core: Books, job: JobEntry) -> Veto:
     # An absent node may come back.
     if job.queued and (closed := closed_nodes(core, job)):
         return msgspec.structs.replace(_veto(job, Verdict.NO_NODE), closed=closed)
-    return _never(core, job, job.job.request, core.asking.as_asked((job.job,), lasting_wants(job.as_unit, core.dimensions)))
+    return _never(
+        core, job, job.job.request, core.asking.as_asked((job.job,), lasting_wants(job.as_unit, core.dimensions))
+    )
 
 
 def _veto(job: JobEntry, kind: Verdict, behind: JobEntry | None = None) -> Veto:

@@ -32,11 +32,10 @@ class Units:
         if jobs is not None and jobs.pop(job.job.id, None) is not None and not jobs:
             del self.sets[job.job.starts_with]
 
-    def begin_set(self, job: JobEntry) -> None:
-        """Let each job of a set start by itself from now on: a job of the set has started."""
+    def begin(self, job: JobEntry) -> None:
+        """Let a job start by itself from now on: it has started, or the others of its unit have."""
         job.begun = True
-        for other in self.sets.pop(job.job.starts_with, {}).values():
-            other.begun = True
+        self.leave(job)
 
     def concern(self, job: JobEntry) -> bool:
         """Return True if a job depends on others, or others on it."""

@@ -1,8 +1,8 @@
 """Whole starts: members of a service with ``IssueAsWhole`` start together, each on a node of its own choice (note 0060).
 
 Jobs with the same ``starts_with`` are one *set*. While they wait, the first one leads a unit of all of them: the others
-are its ``companions`` and leave their queues, and its shape is that of a gang. Once the unit has started, the set is
-over: each member, also one that was left out of a start in part, starts by itself from then on.
+are its ``companions`` and leave their queues, and its shape is that of a gang. Once the unit has started, each member
+of it, also one that was left out of a start in part, starts by itself from then on.
 """
 
 from __future__ import annotations

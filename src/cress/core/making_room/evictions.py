@@ -49,7 +49,9 @@ class Evictions:
         if self._dropped_at.get(job.job.id) == current.now:
             current.wake_at(current.now + SECOND)
             return False
-        return not (job.shares_node and job.unit() and (job.upcoming not in job.foreseen.homes or job.shape.wants.parts))
+        return not (
+            job.shares_node and job.unit() and (job.upcoming not in job.foreseen.homes or job.shape.wants.parts)
+        )
 
     def is_urgent(self, job: JobEntry, current: Pass) -> bool:
         """Return True if a blocked unit may take room from less urgent tasks (source S).
