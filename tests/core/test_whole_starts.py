@@ -149,7 +149,7 @@ def test_with_f_x_they_start_in_part_later() -> None:
 
 @pytest.mark.parametrize(
     ("requirement", "spread"),
-    [('spread(Zone, 1)', {}), ("within(Zone)", {}), ("", {"per_rack": 1}), ("NetworkAdjacent = True", {})],
+    [("spread(Zone, 1)", {}), ("within(Zone)", {}), ("", {"per_rack": 1}), ("NetworkAdjacent = True", {})],
 )
 def test_rules_for_all_tasks_hold(requirement: str, spread: dict[str, int]) -> None:
     places = [node(f"n{i}").cpu(2).rack(f"r{i}").where(Zone="ab"[i // 2]) for i in range(4)]

@@ -158,4 +158,4 @@ def test_a_database_does_not_start_as_a_whole() -> None:
 def test_a_service_that_no_nodes_could_hold_at_once_is_refused() -> None:
     site = Site("n1", cpus=4)
     refused = site.refuse(Submit(jobs=(service(5, gang=True),)))
-    assert refused.startswith("resource: all nodes together are too small for the service (with at most 4 tasks it fits")
+    assert refused.startswith("resource: all nodes together are too small for the service (with at most 4 tasks")

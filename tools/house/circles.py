@@ -68,6 +68,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "fragments",
         "admission",
         "combined_restarts",
+        "whole_starts",
         "unit_homes",
         "adoption",
         "victims_by_kind",

@@ -262,7 +262,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         return self.cancelled or waits or claimed
 
     def members(self, tasks: Iterable[int], number: int) -> list[tuple[JobEntry, int]]:
-        """Return job and task of the ``number`` tasks of a unit with these ``tasks`` of this job; this job comes last."""
+        """Return job and task of the ``number`` tasks of a unit with these ``tasks`` of this job, which come last."""
         own = [(self, task) for task in tasks]
         if len(own) == number:
             return own
@@ -288,7 +288,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     @property
     def waits_whole(self) -> bool:
-        """True while it starts only together with the other members of its service, each on a node of its own choice."""
+        """True while it starts only together with other members of its service, each on a node of its own choice."""
         return bool(self.job.starts_with) and not self.begun
 
     @property

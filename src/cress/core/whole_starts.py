@@ -1,4 +1,4 @@
-"""Whole starts: members of a service with ``IssueAsWhole`` start together, each on a node of its own choice (note 0060).
+"""Whole starts: members of a service with ``IssueAsWhole`` start together, each on a node of its own (note 0060).
 
 Jobs with the same ``starts_with`` are one *set*. While they wait, the first one leads a unit of all of them: the others
 are its ``companions`` and leave their queues, and its shape is that of a gang. Once the unit has started, each member

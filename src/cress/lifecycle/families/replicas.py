@@ -82,7 +82,8 @@ def starts_with(context: Context, family: Family, index: int) -> int:
         return 0
     if not family.job.gang:
         return 0
-    return next((live.job.starts_with for live in members.of(context, family) if waits_whole(live) and not live.ending), context.next_job)
+    waiting = (live for live in members.of(context, family) if waits_whole(live) and not live.ending)
+    return next((live.job.starts_with for live in waiting), context.next_job)
 
 
 def note_end(family: Family, member: LiveJob) -> None:
