@@ -380,6 +380,15 @@ def test_a_workload_uses_its_own_idle_parts_whatever_waits_before_its_task(polic
     assert idle(world) == {"aw": [(1, 1)]}
 
 
+@pytest.mark.parametrize("policy", ["FIFO", "Priority", "Capacity", "BackFill"])
+def test_a_workload_uses_its_own_idle_parts_however_many_wait_before_its_task(policy: str) -> None:
+    world = idle_behind_a_head(policy)
+    world.submit(*(of("a", f"other {i}", 4, limit="9h") for i in range(150)))
+    world.submit(*(of("a", f"next {i}", 1, workload="w", limit="9h") for i in range(3))).decide()
+    assert world.started()[-2:] == ["next 0", "next 1"]
+    assert idle(world) == {}
+
+
 def test_inside_a_workload_the_order_of_the_queue_holds() -> None:
     for policy, starts in (("FIFO", []), ("BackFill", ["small"])):
         world = idle_behind_a_head(policy)

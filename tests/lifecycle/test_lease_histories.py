@@ -116,6 +116,20 @@ class Holders(Executors):
         return made
 
 
+class HoldersInside(Holders):
+    """The same with jobs that are submitted inside leases that are held at the moment."""
+
+    def some_job(self, world: World, place: int, count: int) -> Job:
+        made = super().some_job(world, place, count)
+        held = [each for live in world.machine.leases.values() for each in live.attempts.values() if not each.halted]
+        held = [each for each in held if not world.machine.jobs[each.job].ending]
+        if made.is_lease or made.plan is not None or not held or self.random.random() < 0.5:
+            return made
+        lease = self.random.choice(held)
+        seen["inside"] += 1
+        return msgspec.structs.replace(made, inside=(lease.job, lease.task), workload="w")
+
+
 def test_histories_with_leases() -> None:
     """No task runs twice; a restored machine and a replayed log say the same; in the end everything is over."""
 
@@ -125,6 +139,17 @@ def test_histories_with_leases() -> None:
         history(seed, cut, LENDING, Holders)
 
     check()
+
+
+def test_histories_with_jobs_inside_leases() -> None:
+    @examples(4)
+    @given(seed=st.integers(0, 100_000), cut=st.integers(1, 60))
+    def check(seed: int, cut: int) -> None:
+        history(seed, cut, LENDING, HoldersInside)
+
+    check()
+    history(28, 30, LENDING, HoldersInside)
+    assert seen["inside"]
 
 
 def test_some_histories_come_by_loans_that_are_recalled() -> None:

@@ -17,8 +17,10 @@ from cress.lifecycle.inputs import (
     RenewLeases,
     Reported,
     Restarted,
+    Submit,
     UseLease,
 )
+from cress.lifecycle.machine import Machine
 from cress.model.events import GroupsApplied
 from cress.model.job import Job
 from cress.model.options import Options
@@ -270,3 +272,72 @@ def test_a_held_lease_tells_what_it_holds_after_its_node_changed() -> None:
     step = made.join("n1", 8, reports=tuple(started(number) for number in made.machine.attempts))
     assert [told.text for told in step.notices if isinstance(told, LeaseResized)] == ["holds <1,4G>"]
     assert [told.job for told in step.notices if isinstance(told, LeaseResized)] == [held]
+
+
+# --- jobs that were submitted inside a lease --------------------------------------------------------------------------
+
+
+def with_jobs_inside() -> tuple[World, int, dict[int, tuple[int, int]]]:
+    """Two leases of 4 cores, each with a job of 3 tasks of 2 cores inside, two of which run at once; a job of the workload."""
+    made = world(12)
+    (held,) = made.submit(lease(2, term=MINUTE))
+    made.run_all()
+    jobs = [job(3, cpus=2, max_running=2, workload="w", inside=(held, task), requirement="Nodes in (n1)") for task in (0, 1)]
+    inner = made.submit(*jobs)
+    made.submit(job(cpus=2, workload="w"))
+    made.run_all()
+    assert [running(made, number) for number in inner] == [2, 2]
+    return made, held, {number: (held, task) for task, number in enumerate(inner)}
+
+
+ENDS = {
+    "one is released": (lambda made, held: made.step(ReleaseLeases(job=held, tasks=(0,), by="ann")), "released by ann"),
+    "all are released": (lambda made, held: made.step(ReleaseLeases(job=held, by="ann")), "released by ann"),
+    "they are cancelled": (lambda made, held: made.cancel(held), ""),
+    "the holder is silent": (lambda made, _: made.step(after=61 * SECOND), "nothing was heard of the holder"),
+    "the programs end": (lambda made, held: made.finish(held), "its program has ended"),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_job_inside_a_lease_ends_with_it(how: str) -> None:
+    made, held, inner = with_jobs_inside()
+    end, why = ENDS[how]
+    end(made, held)
+    ended_now = [number for number, lease in inner.items() if lease[1] == 0 or how != "one is released"]
+    for number, (_, task) in inner.items():
+        live = made.machine.jobs[number]
+        assert live.cancelling == (number in ended_now), how
+        assert live.reason.startswith(f"lease {held}.{task}, in which it was to run, has ended") == live.cancelling
+        assert not live.cancelling or why in live.reason
+    end_halted(made)
+    assert [number for number in inner if number in made.over] == ended_now
+    assert {made.over[number].state for number in ended_now} == {JobState.CANCELLED}
+    # The job of the workload that was not submitted inside goes on.
+    assert running(made, 4) == 1
+
+
+@pytest.mark.parametrize("how", ["preempted", "lost"])
+def test_a_job_inside_a_lease_waits_with_a_lease_that_comes_back(how: str) -> None:
+    made, held, inner = with_jobs_inside()
+    if how == "lost":
+        made.leave("n1")
+        made.step(NodeDead(name="n1"))
+    else:
+        made.step(GroupsApplied(groups=(group("default", 1), group("b", 11))))
+        made.submit(job(cpus=11, group="b"))
+        end_halted(made)
+    assert made.machine.jobs[held].waiting
+    assert inner.keys() <= made.machine.jobs.keys()
+    made.step(ReleaseLeases(job=held, by="ann"))
+    end_halted(made)
+    assert inner.keys() <= made.over.keys()
+
+
+def test_a_job_does_not_enter_a_lease_that_has_ended() -> None:
+    made, held, _ = with_jobs_inside()
+    made.step(ReleaseLeases(job=held, tasks=(1,), by="ann"))
+    for task in (1, 2):
+        assert f"lease {held}.{task} is not held now" in made.refuse(Submit(jobs=(job(inside=(held, task)),)))
+    restored = Machine.restore(made.machine.export())
+    assert restored.inside == made.machine.inside

@@ -276,6 +276,8 @@ class Books:
             self.units.doubt(job)
         group = job.group
         group.policy.add(job)
+        if job.is_part:
+            group.parts_queued.setdefault(job.workload, {})[job.job.id] = job
         if group.counters:
             group.waiting_jobs.add(job.owned)
         if group.key is None:
@@ -288,6 +290,11 @@ class Books:
             self.turns.forget(job)
         group = job.group
         group.policy.remove(job)
+        if job.is_part:
+            parts = group.parts_queued[job.workload]
+            del parts[job.job.id]
+            if not parts:
+                del group.parts_queued[job.workload]
         if group.counters:
             group.waiting_jobs.remove(job.owned)
         self.fit.unwant(job.shape)

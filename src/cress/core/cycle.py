@@ -120,13 +120,17 @@ class Cycle:
         current.served = current.takes_turns = True
         groups = self._groups
         for rights in _RIGHTS_IN_TREE if groups.tree.inner else _RIGHTS:
-            for group in self._groups_in_order(current):
+            ordered = list(self._groups_in_order(current)) if groups.tree.inner else self._groups_in_order(current)
+            for i, group in enumerate(ordered):
                 if self._may_be_owed(group, rights, current):
+                    if isinstance(ordered, list) and rights is not Rights.QUOTA:
+                        # What groups may take on behalf of those above them is served in the last round.
+                        current.to_come = ordered if rights is Rights.OWN else ordered[i + 1 :]
                     group.visited, before = self._books.pass_number, group.held_to
                     group.held_to = rights
                     head, begun = group.policy.head(), len(self._decided.items)
                     decided = self._offers.consider(group, current)
-                    group.held_to = before
+                    group.held_to, current.to_come = before, []
                     if decided:
                         others_first = head is not None and head.queued and not self._has_started(head, begun)
                         if head is not None and others_first and may_be_within_quota(head, self._books.cluster):

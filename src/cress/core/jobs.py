@@ -680,6 +680,8 @@ class GroupState(Amounts):
         # The other groups whose jobs share a limit with its jobs.
         self.count_alike: tuple[GroupState, ...] = ()
         self.waiting_jobs = QueuedJobs()
+        # The queued jobs that name their workload, by workload and id.
+        self.parts_queued: dict[str, dict[int, JobEntry]] = {}
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
         """Take over a configuration; the waiting jobs move to a new policy."""

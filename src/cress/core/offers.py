@@ -64,6 +64,8 @@ class Offers:
         offered = group.offered
         if offered is None:
             return False
+        if offered is current.deferred:
+            return False
         current.blocked.append(offered)
         if self._room_maker.make_room(offered, current):
             return True
@@ -148,6 +150,11 @@ class Offers:
             group.verdict = Verdict.OWED
             group.policy.spared = True
             return False
+        if current.to_come and self._is_deferred(job, current):
+            group.verdict = Verdict.OWED
+            group.policy.spared = True
+            current.deferred = job
+            return False
         if job.shape.size == 1:
             dear = self._too_dear_on(job, current)
             if self._starter.start_one(job, now, due=due, but=dear):
@@ -185,6 +192,16 @@ class Offers:
             takers = [taker for taker in takers if taker.group is job.group]
         for_takers = too_dear_for(takers, job, self._cluster) if takers else beyond_quota
         return None if for_takers is None else beyond_quota & for_takers
+
+    def _is_deferred(self, job: JobEntry, current: Pass) -> bool:
+        """Return True if a group that comes later in the round could take the room of a unit back: it comes first.
+
+        In a tree, a group may take room beyond its quota for a group above it. Others in that group then take the room
+        from it, unless they come first.
+        """
+        heads = (head_of(group) for group in current.to_come)
+        units = [unit for unit in heads if unit is not None and not self._gates.passed_over(unit)]
+        return bool(units) and self._evictions.taken_back_later(job, units, current)
 
     def _note_owed(self, job: JobEntry, current: Pass) -> None:
         """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for

@@ -7,7 +7,7 @@ import msgspec
 from cress.core.books import Books
 from cress.core.future.reservations import Ahead
 from cress.core.gates.gates import Gates
-from cress.core.jobs import Attempt, JobEntry
+from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.ledger import Ledger
 from cress.model.decisions import Decision, Preempt, Stop
 from cress.model.times import NEVER
@@ -25,6 +25,10 @@ class Pass(msgspec.Struct, eq=False):
     ahead: Ahead = msgspec.field(default_factory=Ahead)
     blocked: list[JobEntry] = []
     owed: list[JobEntry] = []
+    # In a tree: the groups that may come later to take room beyond their quotas, for themselves or a group above.
+    to_come: list[GroupState] = []
+    # The unit that does not start now, as one of these groups could take its room back. It is not blocked.
+    deferred: JobEntry | None = None
     # The units that would be beyond the rights of their groups on the nodes on which they fit.
     too_dear: list[JobEntry] = []
     # The unit that ended the pass (``quota_only``), or that held other groups to their quota.

@@ -79,6 +79,8 @@ class Context:
         self.timers = Timers(tables.timers)
         # Jobs whose tasks are leases.
         self.leases: dict[int, LiveJob] = {}
+        # Jobs that were submitted inside leases, by the request of the lease; the inner keys are an ordered set.
+        self.inside: dict[int, dict[int, None]] = {}
         self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
         self.behind: dict[int, list[int]] = {}
         self.named: dict[tuple[str, str], int] = {}
@@ -162,6 +164,8 @@ class Context:
         self.jobs[job.job.id] = job
         if job.job.is_lease:
             self.leases[job.job.id] = job
+        if job.job.inside is not None:
+            self.inside.setdefault(job.job.inside[0], {})[job.job.id] = None
         self.user_load.add(job.job)
         self.group_load.add(job.job)
 
@@ -169,6 +173,11 @@ class Context:
         """Remove an ended job from the indices."""
         del self.jobs[job.job.id]
         self.leases.pop(job.job.id, None)
+        if job.job.inside is not None:
+            others = self.inside[job.job.inside[0]]
+            del others[job.job.id]
+            if not others:
+                del self.inside[job.job.inside[0]]
         self.user_load.add(job.job, -1)
         self.group_load.add(job.job, -1)
 
@@ -202,6 +211,10 @@ class Context:
         for family in self.families.values():
             self.group_load.add(family.job)
         self.leases = {number: job for number, job in self.jobs.items() if job.job.is_lease}
+        self.inside = {}
+        for number, job in self.jobs.items():
+            if job.job.inside is not None:
+                self.inside.setdefault(job.job.inside[0], {})[number] = None
         for attempt in self.attempts.values():
             self.link(attempt)
         waiting: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]

@@ -122,6 +122,9 @@ def _timers(context: Context) -> Iterator[str]:
                 yield f"timers: the term of job {name}, which is not a lease"
         elif int(name.partition(".")[0]) not in context.families:
             yield f"timers: {kind} of family {name}, which is over"
+    for number, lease in ((n, job.job.inside) for n, job in context.jobs.items() if job.job.inside and not job.ending):
+        if lease[0] not in context.leases or number not in context.inside.get(lease[0], ()):
+            yield f"leases: job {number} is to run inside lease {lease[0]}, which has ended"
     due = context.timers.next()
     if due is not None and due <= context.now:
         yield "timers: a time has passed, and nothing happened"

@@ -86,7 +86,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in
     workload of its type. Each task of a job that ``is_lease`` is a lease of its workload, kept until the task ends, and
     not preempted in its first ``min_time`` µs. At first its holder uses ``uses`` of each lease itself (``None``: all of
-    it). All its leases end unless the holder renews them every ``term`` µs (0: no term).
+    it). All its leases end unless the holder renews them every ``term`` µs (0: no term). A job that was submitted
+    ``inside`` a lease, named by job and task, ends with that lease.
 
     ``labels`` are names and texts by which clauses of other jobs select the job.
 
@@ -135,6 +136,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_time: int = 0
     uses: ResourceVector | None = None
     term: int = 0
+    inside: tuple[int, int] | None = None
     movable: bool | None = None
     tolerates: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()

@@ -140,7 +140,7 @@ async def use(request: Request, id: str) -> Response:
 
 @router.answers(lease_calls.SUBMIT_INSIDE)
 async def submit_inside(request: Request, id: str) -> Response:
-    """Submit a job whose tasks run in a lease: on its node, first in its idle parts."""
+    """Submit a job whose tasks run in a lease: on its node, first in its idle parts. It ends with the lease."""
     committer, user, key = committer_of(request), user_of(request), key_of(request)
     job, task = await _own(request, id)
     data = await receive(request, MOST_BODY)
@@ -165,6 +165,8 @@ async def submit_inside(request: Request, id: str) -> Response:
                 )
         committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
         check_secrets(committer.machine, specs)
+        jobs = tuple(msgspec.structs.replace(made, inside=(job.job.id, attempt.task)) for made in jobs)
+        specs = [msgspec.structs.replace(spec, job=made) for spec, made in zip(specs, jobs, strict=True)]
         what = Submit(jobs=jobs, key=key and f"{user} {key}", digest=digest_of(key, [entry]))
         ids = await submit_all(committer, what, specs)
         await _heard(committer, job)

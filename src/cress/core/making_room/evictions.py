@@ -220,6 +220,30 @@ class Evictions:
             current.taken_back = state, next(found, None)
         return current.taken_back[1]
 
+    def taken_back_later(self, job: JobEntry, units: list[JobEntry], current: Pass) -> bool:
+        """Return True if one of these units of groups that come later would find victims once ``job`` has started above
+        the quota of its group, and ``job`` would not find the same in its stead.
+        """
+        group = job.group
+        if is_within_quota(self._books, job):
+            return False
+        charge = charge_of_tasks(job, job.shape.size, self._cluster)
+        outlives = 0 < group.options.min_runtime < job.duration
+        for unit in units:
+            if unit.group is group or not self.is_owed(unit, current):
+                continue
+            if self._takes(unit, group, charge, later=outlives):
+                more = charge_of_tasks(unit, unit.shape.size, self._cluster)
+                if not self._takes(job, unit.group, more, later=False):
+                    return True
+        return False
+
+    def _takes(self, unit: JobEntry, group: GroupState, charge: tuple[int, ...], *, later: bool) -> bool:
+        """Return True if a unit, or the next one of its group once it has started in free room, would find victims in a
+        group whose use has grown by ``charge``.
+        """
+        return self._fits_and_takes(unit, group, charge) or self._would_find_victims(unit, group, charge, later=later)
+
     def is_undone(self, job: JobEntry, eviction: Eviction, current: Pass) -> bool:
         """Return True if a blocked unit of another group would find victims once ``job`` has taken the room of its
         own.

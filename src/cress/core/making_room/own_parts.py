@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from heapq import nsmallest
 from itertools import islice
 
 from cress.core.books import Books
@@ -14,7 +16,7 @@ from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import TaskStarts
 from cress.model.times import NEVER
 
-# The number of jobs of a group that are considered.
+# The number of jobs of a group that are considered, and of each workload of which none is among these.
 _LOOKED_AT = 100
 
 
@@ -76,7 +78,7 @@ class OwnParts:
     ) -> bool:
         tried: set[tuple[str, int]] = set()
         passed: set[str] = set()
-        for job in islice(group.policy, _LOOKED_AT):
+        for job in _looked_at(group, idle):
             workload = self._pool.workload(job)
             kind = (job.workload, job.shape.row if group.policy.offers_more else NONE)
             before, held_only = held_only, held_only or (drain_due(job, current.now) and not current.refuses(job))
@@ -110,3 +112,19 @@ class OwnParts:
         self._starts.start_in(job, room, due=due)
         job.group.verdict = Verdict.PLACED
         return True
+
+
+def _looked_at(group: GroupState, idle: list[GroupWorkload]) -> Iterator[JobEntry]:
+    """Yield the jobs that may start in idle parts: the first ones of the queue, then those of workloads that wait
+    further behind.
+
+    Without the latter, a long queue of others would keep a workload from what it has.
+    """
+    first = list(islice(group.policy, _LOOKED_AT))
+    yield from first
+    if len(group.policy) > _LOOKED_AT:
+        seen = {job.workload for job in first}
+        for workload in idle:
+            if workload.name not in seen:
+                queued = group.parts_queued.get(workload.name, {}).values()
+                yield from nsmallest(_LOOKED_AT, queued, key=lambda job: job.key)

@@ -7,7 +7,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.families import readiness, replica_ends
 from cress.lifecycle.jobs import reasons
-from cress.lifecycle.jobs.jobs import fail, maybe_over, note_failure
+from cress.lifecycle.jobs.jobs import end_inside, fail, maybe_over, note_failure
 from cress.lifecycle.jobs.outcomes import Judgement, judge, place_of
 from cress.lifecycle.nodes import ports
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -112,6 +112,8 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     if job.job.gang and not job.ending and not judgement.again and judgement.outcome is not Outcome.SUCCEEDED:
         # Otherwise the other tasks would wait for the failed one for ever.
         fail(context, job, job.reason, judgement.outcome)
+    if job.job.is_lease and not judgement.again:
+        end_inside(context, job.job.id, "its program has ended", attempt.task)
     maybe_over(context, job)
 
 

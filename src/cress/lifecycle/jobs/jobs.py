@@ -55,7 +55,21 @@ def _end(context: Context, job: LiveJob) -> None:
             attempt.halted = "cancelled"
     mark(context, job)
     context.observe(JobCancelled(job.job.id))
+    if job.job.is_lease:
+        end_inside(context, job.job.id, job.reason)
     maybe_over(context, job)
+
+
+def end_inside(context: Context, lease: int, why: str, task: int | None = None) -> None:
+    """Cancel the jobs that were submitted inside a lease that ends, or inside all leases of a request.
+
+    They were to use what the lease has; without it they would take room that nobody asked for.
+    """
+    for number in list(context.inside.get(lease, ())):
+        inside = context.jobs[number].job.inside
+        if inside is not None and task in (None, inside[1]):
+            name = f"lease {lease}.{inside[1]}, in which it was to run, has ended"
+            cancel(context, number, f"{name}: {why}" if why else name)
 
 
 def check_hold(context: Context, number: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt, LeaseChanged, LeaseResized
 from cress.lifecycle.inputs import ReleaseLeases, RenewLeases, UseLease
-from cress.lifecycle.jobs.jobs import cancel
+from cress.lifecycle.jobs.jobs import cancel, end_inside
 from cress.lifecycle.jobs.outcomes import RELEASED
 from cress.lifecycle.jobs.reasons import lasting
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -14,6 +14,7 @@ from cress.model.decisions import LeaseReduced, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import LeaseUsed
 from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job
 from cress.model.vectors import format_vector
 
 NOT_RENEWED = "nothing was heard of the holder for its term"
@@ -102,6 +103,20 @@ def _tell(context: Context, lease: int, amounts: tuple[int, ...]) -> None:
     context.observe(LeaseUsed(lease, context.core.dimensions.padded(amounts)))
 
 
+# --- jobs inside ------------------------------------------------------------------------------------------------------
+
+
+def check_inside(context: Context, job: Job) -> None:
+    """Raise ``NotAccepted`` if a job is to run inside a lease that has ended or is ending."""
+    if job.inside is None:
+        return
+    number, task = job.inside
+    lease = context.leases.get(number)
+    held = () if lease is None or lease.ending else lease.attempts.values()
+    if not any(attempt.task == task and not attempt.halted for attempt in held):
+        raise NotAccepted(f"lease {number}.{task} is not held now", hint="see `cress leases`")
+
+
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
@@ -126,6 +141,7 @@ def _release(context: Context, job: LiveJob, word: ReleaseLeases) -> None:
             continue
         attempt.halted, attempt.halted_for = RELEASED, by
         context.out.halts.append(Halt(attempt.id, attempt.job, attempt.node))
+        end_inside(context, job.job.id, by, task)
     _leave_nothing(context, job)
 
 

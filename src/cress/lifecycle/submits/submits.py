@@ -250,6 +250,7 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
     group_limits.check_job(context, job)
     families.check(context, job)
     deadlines.check(context, job)
+    leases.check_inside(context, job)
     if context.nodes and not isinstance(job.plan, Dag) and job in (hopeless or Hopeless(context)):
         raise _never(context, job)
 

@@ -78,7 +78,7 @@ SUBMIT_INSIDE = CallRow(
     steers=True,
     makes=True,
     keyed=True,
-    about="submits a batch job whose tasks run in the lease; 201 with its id",
+    about="submits a batch job whose tasks run in the lease, and which ends with it; 201 with its id",
 )
 GROW = CallRow(
     "POST",
