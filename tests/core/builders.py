@@ -158,6 +158,10 @@ class JobBuilder(_Amounts):
         """A task of a family, by default a service."""
         return self._set(family=family, type=kind, minimum=minimum)
 
+    def starts_with(self, first: int) -> JobBuilder:
+        """It starts together with the others that name this job, one of them."""
+        return self._set(starts_with=first)
+
     def requires(self, requirement: str) -> JobBuilder:
         """The requirement, in the language."""
         return self._set(requirement=requirement)

@@ -251,6 +251,14 @@ def others_listen_on_its_port() -> World:
     return world
 
 
+def starts_as_a_whole() -> World:
+    made = World(nodes=nodes(3, cpu=1))
+    made.run(job("other"))
+    member = job("waits").member_of(99).starts_with(2)
+    made.submit(member.named("first"), member, member.named("third")).decide()
+    return made
+
+
 def starts_with_another() -> World:
     world = _decided(job("db"), job("waits").requires("JobDependency = db"))
     world.lose_node("n1").decide()
@@ -460,6 +468,14 @@ SITUATIONS = [
         (
             "no node satisfies Port = 80 (5 of 5 nodes do not); "
             "port 80 is in use: by a program that is not a task on n2, n3, n4 and 1 more and by a task on n1"
+        ),
+    ),
+    (
+        starts_as_a_whole,
+        Verdict.AS_WHOLE,
+        (
+            "job 3 starts together with job 2 of group default: not enough nodes have enough free for all tasks of the "
+            "service; of 3 nodes 1 lacks cpu"
         ),
     ),
     (

@@ -223,21 +223,20 @@ class Queued:
     is_predicted: bool
     work: int = 0
     key: tuple[int, int] = (0, 0)
+    most: int = 0
+    waiting: int = 1
+    attempts: tuple[int, ...] = ()
 
     @property
     def duration(self) -> int:
         return self.run if self.is_predicted else self.limit
 
-    def longest_left(self) -> int:
+    @property
+    def mean(self) -> int:
         return self.longest
 
-    def shortest_left(self) -> int:
-        return self.shortest
-
-    def limit_left(self) -> int:
-        return self.longest
-
-    def least_left(self) -> int:
+    @property
+    def least(self) -> int:
         return self.shortest
 
     def waiting_work(self) -> int:

@@ -326,7 +326,6 @@ def test_a_count_by_hand_holds_until_the_next_moment() -> None:
         ({"timetable": (("0 2 * * *", 3),), "zone": "Atlantis"}, "Atlantis"),
         ({"max_unavailable": 0}, "max_unavailable 0"),
         ({"ready_after": -1}, "-1 µs"),
-        ({"gang": True}, "not a gang"),
     ],
 )
 def test_plans_that_make_no_sense_are_refused(plan: dict[str, object], sentence: str) -> None:

@@ -269,7 +269,7 @@ def test_an_update_that_can_never_run_is_refused() -> None:
     site = Site("n1")
     number = site.begin(service(2))
     assert "larger than every node" in site.refuse(Update(job=number, spec=service(2, cpus=9)))
-    assert "not a gang" in site.refuse(Update(job=number, spec=service(2, gang=True)))
+    assert "too small for the service" in site.refuse(Update(job=number, spec=service(5, gang=True)))
     assert "it cannot become a database" in site.refuse(Update(job=number, spec=database(2, "web")))
     assert "cannot change name or group" in site.refuse(Update(job=number, spec=service(2, group="default", name="x")))
     assert site.machine.families[number].version == 1

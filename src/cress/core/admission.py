@@ -202,6 +202,9 @@ def check_job(job: Job, dimensions: Dimensions) -> bool:
         raise InputError(f"a time limit of {job.time_limit} µs", hint="0 or more, or none", field="time_limit")
     if job.minimum < 0 or (job.minimum > job.tasks and job.counted_as == job.id):
         raise InputError(f"a minimum of {job.minimum} of {job.tasks} tasks", hint="0 to the tasks", field="minimum")
+    if job.starts_with and (job.gang or job.tasks > 1):
+        hint = "of members of a service, with one task each"
+        raise InputError(f"{job.tasks} tasks that start with job {job.starts_with}", hint=hint, field="tasks")
     if job.max_running < 0 or (job.max_running and job.gang):
         what = "a gang" if job.gang else f"at most {job.max_running} tasks"
         raise InputError(f"{what} at once", hint="0 (any number) or more; not of a gang", field="max_running")

@@ -54,6 +54,8 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     """Enter the attempt of a known job."""
     if not job.cancelled:
         _take_out(core, job, fact.task)
+    if job.waits_whole:
+        core.units.begin(job)
     group = job.group
     charge = group.charge(fact.amounts, core.cluster.specs[f].capacity, f)
     attempt = Attempt.of(

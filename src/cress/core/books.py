@@ -124,6 +124,7 @@ class Books:
         self.jobs[job.job.id] = job
         job.group.jobs += 1
         job.find_accounts(self.relations.licences)
+        self.units.enter(job)
         if self._is_related(job):
             self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
             self._ask_others()
@@ -156,6 +157,7 @@ class Books:
         if job.over:
             del self.jobs[job.job.id]
             job.group.jobs -= 1
+            self.units.leave(job)
             self.forget_relations(job)
 
     # --- leases ------------------------------------------------------------------------------------------------
@@ -262,7 +264,8 @@ class Books:
         """Put a job into its queue; neither its waiting time nor its soft clauses change."""
         job.queued = True
         self.arrivals += 1
-        size = job.unit_size if job.job.gang else job.shape.size
+        self.units.enter(job)
+        size = job.unit_size
         if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS or self.asking.is_asked:
             self.shapes.reshape(job, self.shapes.shape_of(job, size))
             self.relaxing.note(job, self.now)
@@ -333,7 +336,10 @@ class Books:
 
     def wait_elsewhere(self, job: JobEntry, task: int) -> None:
         """Remove a task that waits again from the queue of its job."""
-        job.take_out(task)
+        if task in job.again:
+            job.take_out(task)
+        else:
+            job.take(task)
         if job.queued and (not job.waiting or job.full):
             self.dequeue(job)
         else:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from cress.core.books import Books
+from cress.core.claims import drop_claim
 from cress.core.jobs import JobEntry
 from cress.core.tables.dependencies import JobKey, key_of
 from cress.language.clauses import MOST_CLAUSES, Kind
@@ -30,7 +31,7 @@ def changed_units(core: Books) -> Iterator[UnitFormed | UnitDissolved]:
     The caller applies each before it asks for the next.
     """
     for number, job in sorted(core.units.leaders.items()):
-        for task, others in sorted(job.companions.items()):
+        for task, others in sorted(job.companions.items()) if job.shares_node else ():
             f = _node_of(*others[0])
             if f < 0 or members_on(core, job, f, task) != _as_members(others):
                 yield UnitDissolved(number, task)
@@ -210,6 +211,13 @@ def dissolve(core: Books, job: JobEntry, task: int) -> None:
 def start_unit(core: Books, job: JobEntry, task: int) -> bool:
     """Release the running companions from the unit of a task that starts; return True if it led a unit."""
     others = job.companions.pop(task, None)
+    if job.waits_whole:
+        core.units.begin(job)
+        for other, its_task in others or ():
+            core.units.begin(other)
+            if its_task in other.carried:
+                # The unit starts in part, without it.
+                _let_go(core, job, other, its_task)
     for other, its_task in others or ():
         other.beside.pop(its_task, None)
     _settle(core, job, task)
@@ -266,6 +274,10 @@ def leave_units(core: Books, job: JobEntry) -> None:
         for led, others in sorted(leader.companions.items()):
             gone = [companion for companion in others if companion[0] is job]
             if gone:
+                if leader.waits_whole:
+                    # Its room is for all of them.
+                    for claim in list(leader.claims):
+                        drop_claim(core, claim, again=True)
                 leader.companions[led] = [companion for companion in others if companion[0] is not job]
                 for companion in gone:
                     _let_go(core, leader, *companion)

@@ -279,7 +279,8 @@ def _units(core: Books) -> Iterator[str]:
     led: dict[tuple[int, int], int] = {}
     for job in core.jobs.values():
         for task, others in job.companions.items():
-            if task not in job.again or not others or not job.queued:
+            claimed = job.waits_whole and any(task in claim.tasks for claim in job.claims)
+            if not others or not (claimed or (task in job.again and job.queued)):
                 yield f"a unit of job {job.job.id} does not wait"
             for other, its_task in others:
                 if core.jobs.get(other.job.id) is not other or (other.job.id, its_task) in led:

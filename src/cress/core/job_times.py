@@ -20,6 +20,40 @@ class HasOptions(Protocol):
     options: Options
 
 
+class Timed(Protocol):
+    """The fields of a job from which its remaining time and its urgency follow; times in µs."""
+
+    submitted: int
+    limit: int
+    deadline: int
+    most: int
+    waiting: int
+
+    @property
+    def attempts(self) -> Sized:
+        """Its running tasks."""
+
+    @property
+    def group(self) -> HasOptions:
+        """Its group."""
+
+    @property
+    def longest(self) -> int:
+        """The pessimistic estimate of the run of one task."""
+
+    @property
+    def shortest(self) -> int:
+        """The optimistic estimate of the run of one task."""
+
+    @property
+    def mean(self) -> int:
+        """The mean estimate of the run of one task."""
+
+    @property
+    def least(self) -> int:
+        """The smallest likely run of one task."""
+
+
 class TimesLeft:
     """The part of ``JobEntry`` that follows from its estimate, time limit and deadline; times in µs."""
 
@@ -33,10 +67,6 @@ class TimesLeft:
     waiting: int
     attempts: Sized
     group: HasOptions
-
-    def longest_left(self) -> int:
-        """Return the remaining time of the job after its start by the pessimistic estimate (µs); NEVER if unknown."""
-        return self._left(self.longest)
 
     @property
     def longest(self) -> int:
@@ -56,95 +86,108 @@ class TimesLeft:
         """The mean estimate of the run of one task (µs), or its limit without one."""
         return self.limit if self.estimate is None else min(self.limit, self.estimate.mean)
 
-    def limit_left(self) -> int:
-        """Return the longest remaining time of the job by its time limit (µs); NEVER without one."""
-        return self._left(self.limit)
-
     @property
     def least(self) -> int:
         """The smallest likely run of one task, as a part of its limit (µs); 0 without earlier runs."""
         return 0 if self.estimate is None else min(self.limit, self.estimate.least)
 
-    def least_left(self) -> int:
-        """Return the shortest remaining time of the job (µs), by the parts of their limits that similar jobs used."""
-        return self._left(self.least)
 
-    def presses_at(self) -> int:
-        """Return the time (µs) at which the job is more urgent than the threshold of its group, or late.
+def longest_left(job: Timed) -> int:
+    """Return the remaining time of the job after its start by the pessimistic estimate (µs); NEVER if unknown."""
+    return _left(job, job.longest)
 
-        0 without a deadline, or if the length of its run is unknown.
-        """
-        threshold = self.group.options.urgency_threshold
-        if self.deadline >= NEVER or self.longest_left() >= NEVER or not threshold:
-            return 0
-        return self.deadline - int(self.longest_left() / threshold) + 1
 
-    def nearness(self, now: int) -> float:
-        """Return the priority by deadline: the nearer the deadline, the higher.
+def least_left(job: Timed) -> int:
+    """Return the shortest remaining time of the job (µs), by the parts of their limits that similar jobs used."""
+    return _left(job, job.least)
 
-        0 without a deadline, or if it can no longer be met and late jobs come last.
-        """
-        found: float = score(True, self.deadline, self.longest_left(), self.least_left(), self.late, now)
-        return found
 
-    def next_late(self, now: int) -> int:
-        """Return the next time (µs) at which the deadline can no longer be met, even with the shortest likely run;
-        NEVER if there is none.
-        """
-        return int(bends_at(True, self.deadline, self.longest_left(), self.least_left(), self.late, now))
+def presses_at(job: Timed) -> int:
+    """Return the time (µs) at which the job is more urgent than the threshold of its group, or late.
 
-    def shortest_left(self) -> int:
-        """Return the shortest remaining time of the job by the optimistic estimate (µs)."""
-        return self._left(self.shortest)
+    0 without a deadline, or if the length of its run is unknown.
+    """
+    threshold = job.group.options.urgency_threshold
+    if job.deadline >= NEVER or longest_left(job) >= NEVER or not threshold:
+        return 0
+    return job.deadline - int(longest_left(job) / threshold) + 1
 
-    def urgency(self, now: int) -> float:
-        """Return the urgency of the job, 0 … 1 (source S)."""
-        if self.deadline >= NEVER:
-            return 0.0
-        found: float = urgency(self.deadline, self.longest_left(), self.shortest_left(), self.late, now)
-        return found
 
-    def urgency_of_one(self, now: int) -> float:
-        """Return the urgency of one task that starts now, without the other waiting tasks of the job."""
-        if self.deadline >= NEVER:
-            return 0.0
-        found: float = urgency(self.deadline, self.longest, self.shortest, self.late, now)
-        return found
+def nearness(job: Timed, now: int) -> float:
+    """Return the priority by deadline: the nearer the deadline, the higher.
 
-    def takes_back(self, other: TimesLeft, now: int) -> bool:
-        """Return True if a task that yields to a task of ``other``, of the same group, could take the room back by its
-        urgency.
-        """
-        options = self.group.options
-        most = self.urgency(now)
-        least = other.urgency_of_one(now)
-        return most > options.urgency_threshold and least < most and least <= most - options.urgency_margin + _SLACK
+    0 without a deadline, or if it can no longer be met and late jobs come last.
+    """
+    found: float = score(True, job.deadline, longest_left(job), least_left(job), when_late(job), now)
+    return found
 
-    def next_urgency_bend(self, now: int) -> int:
-        """Return the next time (µs) at which the urgency stops to grow; NEVER if there is none.
 
-        Then it is 1, or the deadline can no longer be met.
-        """
-        return int(bends_at(False, self.deadline, self.longest_left(), self.shortest_left(), self.late, now))
+def next_late(job: Timed, now: int) -> int:
+    """Return the next time (µs) at which the deadline can no longer be met, even with the shortest likely run;
+    NEVER if there is none.
+    """
+    return int(bends_at(True, job.deadline, longest_left(job), least_left(job), when_late(job), now))
 
-    def urgent_at(self, threshold: float) -> int:
-        """Return the latest time (µs) at which the urgency exceeds ``threshold`` while the job waits; NEVER if
-        unknown.
-        """
-        if self.deadline >= NEVER or self.longest_left() >= NEVER or threshold >= 1:
-            return NEVER
-        return self.deadline - int(self.longest_left() / threshold) + 1 if threshold else self.submitted
 
-    def mean_left(self) -> int:
-        """Return the mean remaining time of the job by the estimate (µs), by the limit without one."""
-        return self._left(self.mean)
+def shortest_left(job: Timed) -> int:
+    """Return the shortest remaining time of the job by the optimistic estimate (µs)."""
+    return _left(job, job.shortest)
 
-    @property
-    def late(self) -> float:
-        """The urgency of the job once its deadline can no longer be met."""
-        return 1.0 if self.group.options.late == "urgent" else 0.0
 
-    def _left(self, time: int) -> int:
-        if time >= NEVER or not self.most:
-            return time
-        return min(NEVER - 1, time * -(-(self.waiting + len(self.attempts)) // self.most))
+def urgency_of(job: Timed, now: int) -> float:
+    """Return the urgency of the job, 0 … 1 (source S)."""
+    if job.deadline >= NEVER:
+        return 0.0
+    found: float = urgency(job.deadline, longest_left(job), shortest_left(job), when_late(job), now)
+    return found
+
+
+def urgency_of_one(job: Timed, now: int) -> float:
+    """Return the urgency of one task that starts now, without the other waiting tasks of the job."""
+    if job.deadline >= NEVER:
+        return 0.0
+    found: float = urgency(job.deadline, job.longest, job.shortest, when_late(job), now)
+    return found
+
+
+def takes_back(job: Timed, other: Timed, now: int) -> bool:
+    """Return True if a task that yields to a task of ``other``, of the same group, could take the room back by its
+    urgency.
+    """
+    options = job.group.options
+    most = urgency_of(job, now)
+    least = urgency_of_one(other, now)
+    return most > options.urgency_threshold and least < most and least <= most - options.urgency_margin + _SLACK
+
+
+def next_urgency_bend(job: Timed, now: int) -> int:
+    """Return the next time (µs) at which the urgency stops to grow; NEVER if there is none.
+
+    Then it is 1, or the deadline can no longer be met.
+    """
+    return int(bends_at(False, job.deadline, longest_left(job), shortest_left(job), when_late(job), now))
+
+
+def urgent_at(job: Timed, threshold: float) -> int:
+    """Return the latest time (µs) at which the urgency exceeds ``threshold`` while the job waits; NEVER if
+    unknown.
+    """
+    if job.deadline >= NEVER or longest_left(job) >= NEVER or threshold >= 1:
+        return NEVER
+    return job.deadline - int(longest_left(job) / threshold) + 1 if threshold else job.submitted
+
+
+def mean_left(job: Timed) -> int:
+    """Return the mean remaining time of the job by the estimate (µs), by the limit without one."""
+    return _left(job, job.mean)
+
+
+def when_late(job: Timed) -> float:
+    """Return the urgency of the job once its deadline can no longer be met."""
+    return 1.0 if job.group.options.late == "urgent" else 0.0
+
+
+def _left(job: Timed, time: int) -> int:
+    if time >= NEVER or not job.most:
+        return time
+    return min(NEVER - 1, time * -(-(job.waiting + len(job.attempts)) // job.most))

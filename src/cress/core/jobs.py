@@ -66,7 +66,8 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     """A job with tasks that wait or run. An array of any length is one object until its tasks start.
 
     ``constraints`` are those besides amounts; the present soft clauses hold until one changes by itself at
-    ``relaxes_at``. ``companions`` are the tasks of other jobs that start together with a task in ``again``.
+    ``relaxes_at``. ``companions`` are the tasks of other jobs that start together with a task in ``again``, or with a
+    claimed one: on its node, or each on its own if the job ``waits_whole``.
     ``carried`` are the job's own tasks that are companions, with the leading job; ``beside`` are the running ones
     among them.
 
@@ -221,8 +222,11 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         return self.constraints.wants(*asked)
 
     def next_tasks(self, number: int) -> list[int]:
-        """Return the next ``number`` waiting tasks in the order in which they start; at least as many must wait."""
-        if number == 1:
+        """Return the next ``number`` waiting tasks in the order in which they start; at least as many must wait.
+
+        Of a unit of several jobs, only the task of this one.
+        """
+        if number == 1 or self.waits_whole:
             return [self.upcoming]
         again = nsmallest(number, self.again)
         return [*again, *range(self.next_task, self.next_task + number - len(again))]
@@ -257,6 +261,14 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         waits = task >= self.next_task or task in self.again or task in self.later or task in self.carried
         return self.cancelled or waits or claimed
 
+    def members(self, tasks: Iterable[int], number: int) -> list[tuple[JobEntry, int]]:
+        """Return job and task of the ``number`` tasks of a unit with these ``tasks`` of this job, which come last."""
+        own = [(self, task) for task in tasks]
+        if len(own) == number:
+            return own
+        others = [companion for _, task in own for companion in self.companions[task]]
+        return [*others[: number - len(own)], *own]
+
     def claim_of(self, task: int) -> ClaimEntry:
         """Return the claim for a task."""
         return next(claim for claim in self.claims if task in claim.tasks)
@@ -273,6 +285,26 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     def unit(self) -> list[tuple[JobEntry, int]]:
         """Return the tasks of other jobs that start together with the next task."""
         return self.companions.get(self.upcoming, []) if self.companions and self.again else []
+
+    @property
+    def waits_whole(self) -> bool:
+        """True while it starts only together with other members of its service, each on a node of its own choice."""
+        return bool(self.job.starts_with) and not self.begun
+
+    @property
+    def shares_node(self) -> bool:
+        """True if tasks of other jobs start together with one of its own, on the same node."""
+        return bool(self.companions) and not self.waits_whole
+
+    @property
+    def as_unit(self) -> Job:
+        """The job as submitted; for members of a service that start together, a gang of all of them."""
+        return msgspec.structs.replace(self.job, gang=True, tasks=self._together) if self.waits_whole else self.job
+
+    @property
+    def _together(self) -> int:
+        """The number of waiting tasks that belong together."""
+        return 1 + sum(map(len, self.companions.values())) if self.waits_whole else self.waiting
 
     @property
     def owned(self) -> Owned:
@@ -321,7 +353,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     @property
     def starts_in_part(self) -> bool:
         """True if this gang may start in part now: its f(x) is true, or some of its tasks already run alone."""
-        if self.constraints is None or not self.constraints.whole or not self.job.gang:
+        if self.constraints is None or not self.constraints.whole or not (self.job.gang or self.waits_whole):
             return False
         if self.later or any(attempt.stopping for attempt in self.attempts.values()):
             # The gang starts again as a whole.
@@ -333,11 +365,12 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         """The number of tasks of the next unit: all waiting tasks of a gang, or the least number if it may start in
         part.
         """
-        if not self.job.gang:
+        if not self.job.gang and not self.waits_whole:
             return 1
+        together = self._together
         if not self.starts_in_part or self.constraints is None:
-            return self.waiting
-        return 1 if self.attempts else min(self.waiting, self.constraints.least)
+            return together
+        return 1 if self.attempts else min(together, self.constraints.least)
 
     @property
     def full(self) -> bool:
@@ -347,7 +380,12 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     @property
     def startable(self) -> int:
         """The number of waiting tasks that may start now."""
-        return min(self.waiting, max(0, self.most - self._busy())) if self.most else self.waiting
+        return min(self.waiting, max(0, self.most - self._busy())) if self.most else self._together
+
+    @property
+    def units(self) -> int:
+        """The number of units that may start now."""
+        return 1 if self.job.gang or self.waits_whole else self.startable
 
     def _busy(self) -> int:
         return len(self.attempts) + len(self.carried) + sum(len(claim.tasks) for claim in self.claims)

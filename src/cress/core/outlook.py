@@ -12,6 +12,7 @@ from typing import NamedTuple
 from cress.core.books import Books
 from cress.core.groups.running_limits import limit_reached
 from cress.core.job_ends import deadline_of, time_for
+from cress.core.job_times import longest_left, mean_left, shortest_left, when_late
 from cress.core.jobs import JobEntry
 from cress.core.kernels.urgency import urgency
 from cress.core.openings import EndsBy
@@ -109,8 +110,8 @@ def _told(core: Books, job: JobEntry, now: int, starts: Starts, behind: Behind |
     offset = core.groups.wall_offset or 0
     due = job.job.deadline if behind is None else behind.deadline
     deadline = due - offset
-    left = TimeLeft(job.shortest_left(), job.mean_left(), job.longest_left()) if job.waiting else _of_running(job, now)
-    urgent = float(urgency(job.deadline, left.longest, left.shortest, job.late, now))
+    left = TimeLeft(shortest_left(job), mean_left(job), longest_left(job)) if job.waiting else _of_running(job, now)
+    urgent = float(urgency(job.deadline, left.longest, left.shortest, when_late(job), now))
     if behind is not None:
         left = TimeLeft(*(min(NEVER, own + more) for own, more in zip(left, behind.left, strict=True)))
     slack = None if left.mean >= NEVER else deadline - now - left.mean
@@ -228,7 +229,7 @@ def _in_turn(core: Books, job: JobEntry, shape: Shape, ahead: list[JobEntry], no
     heapify(times)
     for other in ahead:
         for _ in range(min(other.waiting, other.most or other.waiting)):
-            heapreplace(times, times[0] + max(1, other.mean_left()))
+            heapreplace(times, times[0] + max(1, mean_left(other)))
     return times[0]
 
 
@@ -240,9 +241,9 @@ def _mean_work(core: Books, job: JobEntry, ahead: list[JobEntry], begin: int, qu
         return 0
     work = 0
     for other in ahead:
-        late = begin + time_for(core, job.group, work, quotas) + other.mean_left() > other.deadline
+        late = begin + time_for(core, job.group, work, quotas) + mean_left(other) > other.deadline
         # A job that would be late comes last.
-        if not (late and policy.overtakes and not job.late):
+        if not (late and policy.overtakes and not when_late(job)):
             work += other.waiting_work()
     return work
 
@@ -269,7 +270,7 @@ def _earliest(core: Books, job: JobEntry, shape: Shape, ahead: list[JobEntry], n
     if shape.size > 1 or not times:
         return times[shape.size - 1] if len(times) >= shape.size else now
     heapify(times)
-    falls_back = job.group.policy.overtakes and not job.late
+    falls_back = job.group.policy.overtakes and not when_late(job)
     for other in first:
         for _ in range(min(other.waiting, other.most or other.waiting)):
             end = times[0] + max(1, other.shortest)
@@ -291,7 +292,7 @@ def _surely_first(job: JobEntry, shape: Shape, ahead: list[JobEntry]) -> list[Jo
         for other in ahead
         if other.shape is shape
         and other.duration <= job.duration
-        and not (urgent and other.longest_left() < job.longest_left())
+        and not (urgent and longest_left(other) < longest_left(job))
     ]
 
 

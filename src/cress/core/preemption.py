@@ -18,6 +18,7 @@ from cress.core.books import Books
 from cress.core.charging import charge_of
 from cress.core.groups.guarantees import charge_of_tasks, too_dear_for
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
+from cress.core.job_times import takes_back, urgency_of
 from cress.core.jobs import Attempt, GroupState, JobEntry, WorkloadLease
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
@@ -216,7 +217,7 @@ def leave_to(core: Books, job: JobEntry) -> Iterator[set[int]]:
             if task.job.workload == job.workload
             and not (task.due and now < task.keeps_until)
             and group.policy.outranks(job, task.job, task.start)
-            and not (group.spec.policy is SchedPolicy.URGENCY and task.job.takes_back(job, now))
+            and not (group.spec.policy is SchedPolicy.URGENCY and takes_back(task.job, job, now))
         ]])  # fmt: skip
     latest = now - group.options.min_runtime
     for tasks in choices:
@@ -441,7 +442,7 @@ class _VictimSearch:
         """
         table, job = self.table, self.job
         urgencies = self._urgencies(core)
-        least = round((job.urgency(core.now) - job.group.options.urgency_margin) * _WHOLE)
+        least = round((urgency_of(job, core.now) - job.group.options.urgency_margin) * _WHOLE)
         left = table[:, R_DEADLINE] - core.now
         # A task whose deadline is already lost has none to lose. Begun again, a task waits as well as runs: it keeps
         # its deadline only if it has as much time to wait as to run. (Without that time, far more deadlines were
@@ -450,7 +451,7 @@ class _VictimSearch:
         own = rank_of[table[:, R_GROUP]] == rank_of.max()
         stay = (urgencies > least) | (table[:, R_JOB] == job.job.counted_as)
         # Even without a margin, an equally urgent task stays.
-        stay |= urgencies >= round(job.urgency(core.now) * _WHOLE)
+        stay |= urgencies >= round(urgency_of(job, core.now) * _WHOLE)
         # Their common bound on lost work is also a bound for each of them.
         most = worthwhile(job) * np.where(table[:, R_DEADLINE] < NEVER, 1, WITHOUT_DEADLINE)
         stay |= (core.now - table[:, R_START]) * np.maximum(1.0, core.cluster.leases[:, AMOUNTS]) > most
@@ -491,7 +492,7 @@ class _VictimSearch:
         for attempt in group.attempts.values():
             number = attempt.job.job.id
             if number not in known:
-                known[number] = group.spec.policy is SchedPolicy.URGENCY and attempt.job.takes_back(job, now)
+                known[number] = group.spec.policy is SchedPolicy.URGENCY and takes_back(attempt.job, job, now)
             if known[number] or (attempt.due and now < attempt.keeps_until):
                 stay[attempt.slot] = True
         return stay

@@ -43,7 +43,7 @@ def bounds_never_allow(core: Books, entry: JobEntry) -> AtBound | None:
     """Return the bound that a job, or its gang, exceeds even when it runs alone; ``None`` if there is none."""
     if not core.groups.bounded and not core.groups.tree.keeps:
         return None
-    job, constraints = entry.job, entry.constraints
+    job, constraints = entry.as_unit, entry.constraints
     tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
     wants = core.asking.as_asked((job,), lasting_wants(job, core.dimensions)) if core.groups.kinds else NO_WANTS
     asked = (core.groups, entry, tasks if job.gang else 1, core.cluster, wants)

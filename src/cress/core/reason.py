@@ -49,7 +49,9 @@ class Reasons:
         veto = self._first_reason(job)
         if veto.until is not None:
             veto = msgspec.structs.replace(veto, ends=time_of_day(core, veto.until))
-        if not (job.queued and job.unit()) or veto.kind is Verdict.MOVING:
+        if job.waits_whole:
+            veto = msgspec.structs.replace(veto, whole=job.as_unit.type.value)
+        if not (job.queued and job.shares_node and job.unit()) or veto.kind is Verdict.MOVING:
             return veto
         running = job.still_running()
         return msgspec.structs.replace(
@@ -63,7 +65,7 @@ class Reasons:
         core, gates = self._books, self._gates
         if (outside := self._outside(job)) is not None:
             return outside
-        if job.companions and (veto := _of_unit(core, job)) is not None:
+        if job.shares_node and (veto := _of_unit(core, job)) is not None:
             return veto
         if (veto := gates.veto(job)) is not None:
             return veto
@@ -91,8 +93,9 @@ class Reasons:
             return _veto(job, kind, core.jobs.get(job.behind))
         if kind is Verdict.TOGETHER:
             leader = job.carried[min(job.carried)]
+            kind = Verdict.AS_WHOLE if leader.waits_whole else kind
             return msgspec.structs.replace(_veto(job, kind, leader), because=self.why_waiting(leader.job.id))
-        if never_fits(core, job.job):
+        if never_fits(core, job.as_unit):
             return _beyond_cluster(core, job)
         bound = bounds_never_allow(core, job)
         # Absent nodes may come back, and then more is left beside what other groups keep.
@@ -161,7 +164,9 @@ def _beyond_cluster(core: Books, job: JobEntry) -> Veto:
     # An absent node may come back.
     if job.queued and (closed := closed_nodes(core, job)):
         return msgspec.structs.replace(_veto(job, Verdict.NO_NODE), closed=closed)
-    return _never(core, job, job.job.request, core.asking.as_asked((job.job,), lasting_wants(job.job, core.dimensions)))
+    return _never(
+        core, job, job.job.request, core.asking.as_asked((job.job,), lasting_wants(job.as_unit, core.dimensions))
+    )
 
 
 def _veto(job: JobEntry, kind: Verdict, behind: JobEntry | None = None) -> Veto:

@@ -18,6 +18,7 @@ from cress.core.cycle import Cycle
 from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
 from cress.core.gates.gates import Gates
 from cress.core.invariants import broken_invariants
+from cress.core.job_times import longest_left, mean_left, shortest_left
 from cress.core.ledger import Fact, Ledger
 from cress.core.making_room.apart import Apart
 from cress.core.making_room.evictions import Evictions
@@ -210,13 +211,13 @@ class Scheduler:
         if job is None or (job.attempts and not job.waiting) or job.deadline >= NEVER:
             return NEVER
         if behind is None:
-            return job.deadline - job.shortest_left()
-        return behind.deadline - (self.groups.wall_offset or 0) - behind.left.shortest - job.shortest_left()
+            return job.deadline - shortest_left(job)
+        return behind.deadline - (self.groups.wall_offset or 0) - behind.left.shortest - shortest_left(job)
 
     def left_of(self, job_id: int) -> TimeLeft | None:
         """Return the estimated time of a job from its start on; ``None`` if there is no such job."""
         job = self.jobs.get(job_id)
-        return None if job is None else TimeLeft(job.shortest_left(), job.mean_left(), job.longest_left())
+        return None if job is None else TimeLeft(shortest_left(job), mean_left(job), longest_left(job))
 
     def foreseen(self, job: Job, estimate: RunEstimate | None = None, behind: Behind | None = None) -> Outlook | None:
         """Return the forecast for a job that is not submitted; ``None`` without a deadline."""

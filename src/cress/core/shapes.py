@@ -59,7 +59,7 @@ class Shapes:
 
     def asked_by(self, job: JobEntry, size: int = 1, tasks: Sequence[int] = ()) -> tuple[ResourceVector, Wants]:
         """Return the amounts and the current constraints of the same unit."""
-        companions = job.unit()
+        companions = job.unit() if job.shares_node else []
         if companions:
             home = job.foreseen.homes.get(job.upcoming)
             if home is not None:
@@ -108,7 +108,7 @@ class Shapes:
     def fit_anew(self, job: JobEntry) -> None:
         """Give a job, or its claims, the shape of its next unit."""
         old = job.shape
-        shape = self.shape_of(job, job.unit_size if job.queued and job.job.gang else old.size)
+        shape = self.shape_of(job, job.unit_size if job.queued else old.size)
         if shape is old:
             return
         self.reshape(job, shape)
@@ -143,7 +143,7 @@ class Shapes:
 
     def claimed(self, job: JobEntry) -> Shape:
         """Return the shape of a claimed unit of the job, which never starts together with other jobs."""
-        if not job.companions or not job.unit():
+        if not job.shares_node or not job.unit():
             return job.shape
         wants = NO_WANTS
         if job.constraints is not None:

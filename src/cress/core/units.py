@@ -16,6 +16,26 @@ class Units:
         # Jobs that lead units; below, the leaders with companions that still run.
         self.leaders: dict[int, JobEntry] = {}
         self.rejoining: dict[int, JobEntry] = {}
+        # Jobs that wait to start together, by their sets; below, the sets that may have changed since the last check.
+        self.sets: dict[int, dict[int, JobEntry]] = {}
+        self.changed_sets: set[int] = set()
+
+    def enter(self, job: JobEntry) -> None:
+        """Enter a job in its set, if it waits to start with others."""
+        if job.waits_whole:
+            self.sets.setdefault(job.job.starts_with, {})[job.job.id] = job
+            self.changed_sets.add(job.job.starts_with)
+
+    def leave(self, job: JobEntry) -> None:
+        """Remove a job from its set, if it is in one."""
+        jobs = self.sets.get(job.job.starts_with)
+        if jobs is not None and jobs.pop(job.job.id, None) is not None and not jobs:
+            del self.sets[job.job.starts_with]
+
+    def begin(self, job: JobEntry) -> None:
+        """Let a job start by itself from now on: it has started, or the others of its unit have."""
+        job.begun = True
+        self.leave(job)
 
     def concern(self, job: JobEntry) -> bool:
         """Return True if a job depends on others, or others on it."""

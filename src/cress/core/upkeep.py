@@ -9,6 +9,7 @@ from cress.core.books import Books
 from cress.core.combined_restarts import changed_units
 from cress.core.passes import Decided
 from cress.core.starting.claims import Claims
+from cress.core.whole_starts import changed_sets
 from cress.model.decisions import Decision, LeaseReduced
 
 
@@ -49,6 +50,10 @@ class Upkeep:
             for changed in changed_units(books):
                 decided.do(changed)
             books.units.in_doubt = False
+        if books.units.changed_sets:
+            for changed in changed_sets(books):
+                decided.do(changed)
+            books.units.changed_sets.clear()
         books.reservations.expire(now)
 
     def stop_attempts(self) -> None:

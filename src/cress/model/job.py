@@ -76,7 +76,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     A job with a ``plan`` is a family and never reaches the scheduler. ``family`` is the id of the family of a member
     (in a submit: ``-n`` as in ``after``), 0: none. Members of a service or database count as one job where tasks of a
-    job are counted (``max_per_node``, ``max_per_rack``, ``minimum``), and go to different nodes if possible.
+    job are counted (``max_per_node``, ``max_per_rack``, ``minimum``), and go to different nodes if possible. Members
+    with the same ``starts_with`` (the id of one of them) start together for the first time (design note 0060); 0: each
+    by itself.
 
     ``deadline`` is the moment (µs since the epoch, UTC) by which all tasks should have ended; 0: none. Before
     submission it may be given as ``within`` µs after the submission instead.
@@ -125,6 +127,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_running: int = 0
     plan: FamilySpec | None = None
     family: int = 0
+    starts_with: int = 0
     licences: tuple[tuple[str, int], ...] = ()
     deadline: int = 0
     within: int = 0

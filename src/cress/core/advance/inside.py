@@ -20,7 +20,7 @@ from cress.core.tables.arrays import Ints
 def room_inside(core: Books, job: JobEntry) -> Levels | None:
     """Return the room for a unit in the unused part of its group's reservations; ``None`` if it is too small."""
     shape, cluster, k = job.shape, core.cluster, core.cluster.k_count
-    if job.companions or (shape.size > 1 and any(kind.ask[MUST] for kind in shape.every_kind)):
+    if job.shares_node or (shape.size > 1 and any(kind.ask[MUST] for kind in shape.every_kind)):
         return None
     levels = np.zeros((cluster.node_count, k), np.int64)
     for f, left in _left(core, job).items():

@@ -65,7 +65,12 @@ def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
         texts.append((Kind.RESOURCE, f"Resource = {format_vector(request, core.dimensions)}"))
     texts += ((Kind.PORT, f"Port = {port}" if port else "DynamicPort = True") for port in wants.ports)
     requirement = [text for _, text in sorted(texts, key=lambda each: PLACES[each[0]])]
-    if job.job.gang and job.constraints is not None and job.constraints.whole and not job.starts_in_part:
+    if (
+        (job.job.gang or job.waits_whole)
+        and job.constraints is not None
+        and job.constraints.whole
+        and not job.starts_in_part
+    ):
         requirement.append("IssueAsWhole = True")
     requirement += (text for key in PLACEMENT_KEYS for text in key.shown(wants))
     until = job.relaxes_at if job.relaxes_at < NEVER else None

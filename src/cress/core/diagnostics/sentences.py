@@ -53,6 +53,7 @@ def _sentence(veto: Veto) -> str:
         licences=too_few(veto.at_bound, never=veto.never),
         reached="".join(map(_running, veto.at_bound)),
         job=veto.job,
+        whole=veto.whole,
         user="".join(found.user for found in veto.at_bound),
         most="".join(str(found.most) for found in veto.at_bound),
         until=f" until {veto.ends}" if veto.ends else "",
@@ -129,7 +130,7 @@ _ORDINALS = ("first", "second", "third")
 # For NO_ROOM, if clauses exclude some of the nodes.
 _NO_ROOM_AMONG = "no node that satisfies {clauses} has enough free ({counts})"
 # For NO_ROOM_TOGETHER, if no node lacks anything for one task.
-_ROOM_FOR_SOME = "not enough nodes have enough free for all tasks of the gang; there is room for some of them only"
+_ROOM_FOR_SOME = "not enough nodes have enough free for all tasks of the {whole}; there is room for some of them only"
 _SENTENCES = {
     Verdict.PLACED: "job {job} was placed",
     Verdict.HELD: "held until it is released (cress release {job})",
@@ -137,12 +138,13 @@ _SENTENCES = {
     Verdict.AFTER: "waiting for {blocker} to end",
     Verdict.BACKOFF: "a task of job {job} failed and is retried {later}",
     Verdict.TOGETHER: "job {job} starts again on one node with {blocker}",
+    Verdict.AS_WHOLE: "job {job} starts together with {blocker}",
     Verdict.MOVING: (
         "{blocker}, which depends on job {job}, is being stopped on {places}; then both start on another node"
     ),
     Verdict.NEVER: "no node of this cluster is large enough for job {job}, even when empty",
     Verdict.NEVER_SATISFIED: "no node of this cluster could ever satisfy {clauses} ({counts})",
-    Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all tasks of the gang at once",
+    Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all tasks of the {whole} at once",
     Verdict.VICTIMS: "preempted tasks are making room for job {job} on {places}{until}",
     Verdict.GANG_RUNS: "some tasks of the gang still run; the gang starts again as a whole when they have ended",
     Verdict.COOLING: (
@@ -167,7 +169,7 @@ _SENTENCES = {
     Verdict.UNSATISFIED: "no node satisfies {clauses} ({counts})",
     Verdict.NO_ROOM: "no node has enough free; of {nodes} {lacking}",
     Verdict.NO_NODE: "every node that could run job {job} is closed to new tasks ({closed})",
-    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all tasks of the gang; of {nodes} {lacking}",
+    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all tasks of the {whole}; of {nodes} {lacking}",
     Verdict.RESERVED_AHEAD: "{reserved}",
     Verdict.NO_GAP: "job {job} is longer than every gap between repetitions of {reservations} ({gap} at most)",
     Verdict.OWED: (

@@ -61,11 +61,12 @@ class AttemptAppliers:
         if fact.claimed:
             claim = job.claim_of(fact.task)
             claim.tasks.remove(fact.task)
+            leads = job.waits_whole and start_unit(books, job, fact.task)
         elif fact.leader is not None:
             del job.carried[fact.task]
         else:
             job.take(fact.task)
-            leads = bool(job.companions) and start_unit(books, job, fact.task)
+            leads = bool(job.companions or job.waits_whole) and start_unit(books, job, fact.task)
         self._enter(fact, job, f, slot)
         if claim is not None:
             if not claim.tasks:

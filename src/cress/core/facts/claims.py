@@ -48,7 +48,7 @@ class ClaimAppliers:
         tasks = fact.tasks if moved is None else ()
         for task in tasks:
             job.take(task)
-            if job.companions:
+            if job.shares_node:
                 start_unit(books, job, task)
         reservation = Reservation(job=job, start=books.now, nodes=nodes, stamp=self._cluster.stamp)
         claim = ClaimEntry(

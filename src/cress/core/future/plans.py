@@ -120,7 +120,7 @@ class Plans:
                     units[i] = self._moved(plan, unit, freer, now)
                 elif replan or freer or (loosened and not unit.rows):
                     units[i] = self._better(plan, unit, freer, replan, now)
-            wanted = 1 if job.job.gang else min(job.startable, MOST_TASKS)
+            wanted = min(job.units, MOST_TASKS)
             while len(units) < wanted:
                 units.append(self._reserve(plan, job, self._earliest(job, now)))
         for job in jobs:
@@ -186,7 +186,7 @@ class Plans:
             if job is None or (units and units[0].job.shape is not job.shape):
                 keep = 0
             else:
-                keep = 1 if job.job.gang else job.startable
+                keep = job.units
             while len(units) > keep:
                 gone = units.pop()
                 freer.update(f for f, _ in gone.nodes)

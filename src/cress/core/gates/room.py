@@ -185,7 +185,7 @@ def missing_names(
 
 def bound_of_gang(core: Books, job: JobEntry, wants: Wants) -> tuple[str, ...]:
     """Return the constraints that apply to all tasks of a gang together."""
-    if not job.job.gang or wants is NO_WANTS:
+    if not (job.job.gang or job.waits_whole) or wants is NO_WANTS:
         return ()
     # Every kind of tasks has the same constraints for the whole gang.
     return core.matching.binding(wants.kinds[0].wants if wants.kinds else wants)

@@ -137,7 +137,7 @@ def _keeps(node: Amounts) -> list[int]:
 def _charges(job: JobEntry, cluster: Cluster) -> Iterator[tuple[GroupState, tuple[int, ...]]]:
     """Yield the groups that the next unit of a job charges, with the charges."""
     yield job.group, most_charge_of(job, job.shape.size, cluster)
-    for other, task in job.unit():
+    for other, task in job.unit() if job.shares_node else ():
         if task in other.carried:
             yield other.group, most_charge_of(other, 1, cluster)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from cress.core.groups.running_limits import head_of
+from cress.core.job_times import longest_left, nearness, next_late, next_urgency_bend, presses_at, urgency_of
 from cress.core.jobs import GroupState
 from cress.core.kernels.urgency import passes_at
 from cress.model.times import NEVER
@@ -25,11 +26,11 @@ def by_urgency(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState]
     for _, urgency, _, group in ordered:
         head = head_of(group)
         if head is not None and urgency < 0:
-            change = min(change, head.next_urgency_bend(now))
+            change = min(change, next_urgency_bend(head, now))
     for (above, more, _, ahead), (also, less, _, behind) in pairwise(ordered):
         first, second = head_of(ahead), head_of(behind)
         if above is also and more > -1 and less < 0 and first is not None and second is not None:
-            passes = passes_at(second.deadline, second.longest_left(), first.deadline, first.longest_left(), now)
+            passes = passes_at(second.deadline, longest_left(second), first.deadline, longest_left(first), now)
             change = min(change, int(passes))
     return [group for *_, group in ordered], change
 
@@ -44,17 +45,17 @@ def by_deadline(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState
     change = NEVER
     for i, group in enumerate(groups):
         head = head_of(group)
-        waits, nearness = group.above_quota, 0.0
+        waits, near = group.above_quota, 0.0
         if group.claims:
-            nearness = math.inf
+            near = math.inf
         elif head is not None:
-            nearness = head.nearness(now)
-            change = min(change, head.next_late(now))
-            presses = head.presses_at()
+            near = nearness(head, now)
+            change = min(change, next_late(head, now))
+            presses = presses_at(head)
             if not waits and presses > now:
                 waits = True
                 change = min(change, presses)
-        keys.append((waits, -nearness, i, group))
+        keys.append((waits, -near, i, group))
     keys.sort(key=lambda each: each[:3])
     return [group for *_, group in keys], change
 
@@ -64,4 +65,4 @@ def _urgency(group: GroupState, now: int) -> float:
     if group.claims:
         return 2.0
     head = head_of(group)
-    return 0.0 if head is None else head.urgency(now)
+    return 0.0 if head is None else urgency_of(head, now)

@@ -11,6 +11,7 @@ from cress.core.charging import charge_ending_with, charge_of
 from cress.core.gates.rights import is_within_quota, takers_for
 from cress.core.groups.guarantees import charge_of_tasks, most_charge_of, too_dear_for
 from cress.core.groups.lenders import Taker
+from cress.core.job_times import urgency_of, urgent_at
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.passes import Pass
 from cress.core.preemption import (
@@ -49,7 +50,9 @@ class Evictions:
         if self._dropped_at.get(job.job.id) == current.now:
             current.wake_at(current.now + SECOND)
             return False
-        return not (job.companions and job.unit() and (job.upcoming not in job.foreseen.homes or job.shape.wants.parts))
+        return not (
+            job.shares_node and job.unit() and (job.upcoming not in job.foreseen.homes or job.shape.wants.parts)
+        )
 
     def is_urgent(self, job: JobEntry, current: Pass) -> bool:
         """Return True if a blocked unit may take room from less urgent tasks (source S).
@@ -60,9 +63,9 @@ class Evictions:
         if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
             return False
         threshold = group.options.urgency_threshold
-        if job.urgency(now) > threshold:
+        if urgency_of(job, now) > threshold:
             return True
-        due = job.urgent_at(threshold)
+        due = urgent_at(job, threshold)
         if due > now:
             current.wake_at(due)
         return False
@@ -346,4 +349,4 @@ def _is_urgent(job: JobEntry, now: int) -> bool:
     group = job.group
     if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
         return False
-    return job.urgency(now) > group.options.urgency_threshold
+    return urgency_of(job, now) > group.options.urgency_threshold

@@ -54,7 +54,7 @@ class RoomMaker:
         They then have less in its place. Return True if something was decided.
         """
         group, now = job.group, current.now
-        if group.options.preemption != "on" or job.companions:
+        if group.options.preemption != "on" or job.shares_node:
             return False
         find = self._evictions.below(job, bounded)
         if find is None:

@@ -19,6 +19,7 @@ class Verdict(Enum):
     AFTER = "after"  # a job on which it depends has not ended
     BACKOFF = "backoff"  # its failed task waits for its backoff
     TOGETHER = "together"  # it restarts with the job on which it depends
+    AS_WHOLE = "as_whole"  # a member of a service that starts as a whole: it starts with the others
     MOVING = "moving"  # jobs that depend on it are being stopped, to restart with it
     UNVISITED = "unvisited"  # the passes ended before they reached the group
     COOLING = "cooling"  # the group is in its cooling-off after a preemption
@@ -109,7 +110,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     ``reserved``: the advance reservations on the nodes with room; ``gap``: the longest time (µs) between reservations.
     ``at_bound``: the accounts at their bounds, or its own number of tasks (``max_running``). ``ends``: ``until`` as
     clocks show it. ``preempted_for``: the job for which tasks of its group were preempted. ``details``: sentences about
-    the domains compared by its clauses.
+    the domains compared by its clauses. ``whole``: what starts as a whole, a gang or a service.
     """
 
     kind: Verdict
@@ -139,3 +140,4 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     ends: str = ""
     preempted_for: int | None = None
     details: tuple[str, ...] = ()
+    whole: str = "gang"

@@ -16,7 +16,7 @@ from cress.core.placing.fit import rules_of_unit
 from cress.core.placing.gangs import by_domains, ruled_rooms
 from cress.core.placing.together import joined, places_in
 from cress.core.placing.vetoes import Verdict
-from cress.core.starting.starts import NOWHERE, Basis, TaskStarts
+from cress.core.starting.starts import NOWHERE, Basis, TaskStarts, members_of
 from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Closed
 
@@ -75,9 +75,9 @@ class Starter:
         elif timeline.copies_now(shape, job.duration, shape.size, now, asker).sum() < shape.size:
             return False
         elif timeline.any_booked:
-            for _ in range(shape.size):
+            for member in members_of(job):
                 _, closed = timeline.screen(shape, job.duration, now, asker)
-                placed = self._place_preferring(job, closed, due=due)
+                placed = self._place_preferring(job, closed, member, due=due)
                 assert placed, f"a gang of {shape.size} that was found to fit does not"
         else:
             self._starts.place_all(job, due=due)
@@ -118,7 +118,7 @@ class Starter:
     def start_planned(self, unit: Reservation) -> None:
         """Start a unit on the nodes of its plan."""
         job, basis = unit.job, Basis(kept=("planned", 0))
-        if job.unit():
+        if job.shares_node and job.unit():
             self._starts.start_unit(job, unit.nodes[0][0], basis)
         else:
             self._starts.start_at(job, unit.nodes, basis)
@@ -147,7 +147,9 @@ class Starter:
         job.group.verdict = Verdict.PLACED
         return True
 
-    def _place_preferring(self, job: JobEntry, closed: Closed, *, due: bool) -> bool:
+    def _place_preferring(
+        self, job: JobEntry, closed: Closed, member: tuple[JobEntry, int] | None = None, *, due: bool
+    ) -> bool:
         """Start the next task of a job on the best node for it that is not closed; return False if no node fits.
 
         Nodes in an advance reservation of its group that is in force come first.
@@ -156,6 +158,6 @@ class Starter:
         if own:
             own_only = np.ones_like(closed)
             own_only[own] = closed[own]
-            if self._starts.place(job, own_only, due=due) != NOWHERE:
+            if self._starts.place(job, own_only, member, due=due) != NOWHERE:
                 return True
-        return self._starts.place(job, closed, due=due) != NOWHERE
+        return self._starts.place(job, closed, member, due=due) != NOWHERE

@@ -38,6 +38,12 @@ class Basis(msgspec.Struct, frozen=True):
     leader: int | None = None
 
 
+def members_of(job: JobEntry) -> list[tuple[JobEntry, int]]:
+    """Return job and task of all tasks of the next unit of a job, in the order in which they start."""
+    size = job.shape.size
+    return job.members(job.next_tasks(size), size)
+
+
 class TaskStarts:
     """Starts of tasks, each a decision that is applied at once."""
 
@@ -51,10 +57,12 @@ class TaskStarts:
         self._fit = books.fit
         self._relations = books.relations
 
-    def place(self, job: JobEntry, closed: Closed, *, due: bool = False) -> int:
+    def place(
+        self, job: JobEntry, closed: Closed, member: tuple[JobEntry, int] | None = None, *, due: bool = False
+    ) -> int:
         """Start the next task of a job, with its companions, on the best node for it that is not closed.
 
-        Return the node, or ``NOWHERE``.
+        ``member``: of a unit that starts on several nodes, this task. Return the node, or ``NOWHERE``.
         """
         self._pending.count()
         end = end_of(self._books, job)
@@ -63,12 +71,13 @@ class TaskStarts:
         if f < 0:
             self._leases.return_slot(slot, end)
             return NOWHERE
-        if job.companions and job.unit():
+        if job.shares_node and job.unit():
             # The node was chosen for the unit as a whole, but each member has its own lease.
             self._leases.release(slot)
             self.start_unit(job, f, Basis(chosen=self._balance.choice, due=due))
         else:
-            self.start(job, job.upcoming, f, slot, Basis(chosen=self._balance.choice, due=due))
+            started, task = member or (job, job.upcoming)
+            self.start_of(job, started, task, f, slot, Basis(chosen=self._balance.choice, due=due))
         return f
 
     def place_all(self, job: JobEntry, *, due: bool = False) -> None:
@@ -77,27 +86,27 @@ class TaskStarts:
         end = end_of(self._books, job)
         slots = [self._leases.take_slot(end) for _ in range(job.shape.size)]
         places = self._balance.place_many(job.shape, slots, end)
-        started = zip(job.next_tasks(len(slots)), places, slots, self._balance.choices, strict=True)
-        for task, f, slot, chosen in started:
-            self.start(job, task, f, slot, Basis(chosen=chosen, due=due))
+        started = zip(members_of(job), places, slots, self._balance.choices, strict=True)
+        for (member, task), f, slot, chosen in started:
+            self.start_of(job, member, task, f, slot, Basis(chosen=chosen, due=due))
 
     def place_in(self, job: JobEntry, room: GangRoom, now: int, *, due: bool = False) -> None:
         """Start all waiting tasks of a gang in its room, one by one, each on the best open node."""
-        for _ in range(job.shape.size):
+        for member in members_of(job):
             _, delaying = self._books.timeline.screen(job.shape, job.duration, now, job.group.asker)
             closed = delaying.copy()
             closed[: self._cluster.node_count][room.closed()] = 1
-            f = self.place(job, closed, due=due)
+            f = self.place(job, closed, member, due=due)
             assert f != NOWHERE, f"a gang of {job.shape.size} that was found to fit does not"
             room.take(f)
 
     def place_on(self, job: JobEntry, copies: dict[int, int]) -> bool:
         """Start the tasks of a unit on nodes with room for ``copies`` by node; return True if they started."""
         placed = False
-        for _ in range(job.shape.size):
+        for member in members_of(job):
             closed = np.ones_like(self._cluster.none_closed)
             closed[[f for f, left in copies.items() if left]] = 0
-            f = self.place(job, closed)
+            f = self.place(job, closed, member)
             placed = f != NOWHERE
             assert placed or job.shape.size == 1, f"a gang of {job.shape.size} that was found to fit does not"
             if placed:
@@ -110,13 +119,15 @@ class TaskStarts:
         end = end_of(self._books, job)
         shape = job.shape if claim is None else claim.shape
         tasks = job.by_kind(job.next_tasks(shape.size) if claim is None else claim.tasks)
+        members = job.members(tasks, shape.size)
         places = [(kind, f) for kind, f, count in shape.copies(nodes) for _ in range(count)]
         slots = [NONE] * len(places)
         for i in devices.in_turn([kind.ask for kind, _ in places]):
             kind, f = places[i]
             slots[i] = self._leases.hold(f, kind.row, end)
-        for task, (_, f), slot in sorted(zip(tasks, places, slots, strict=True), key=lambda start: start[0]):
-            self.start(job, task, f, slot, basis)
+        starts = zip(members, places, slots, strict=True)
+        for (member, task), (_, f), slot in sorted(starts, key=lambda start: start[0][1]):
+            self.start_of(job, member, task, f, slot, basis)
 
     def start_in(self, job: JobEntry, room: FragmentPlace, *, due: bool = False) -> None:
         """Start the next task of a job in parts of leases."""
@@ -127,9 +138,14 @@ class TaskStarts:
         task = job.upcoming
         members = [(job, task), *((other, its) for other, its in job.companions[task] if its in other.carried)]
         slots = self._hold_members([member for member, _ in members], f)
-        beside = msgspec.structs.replace(basis, leader=job.job.id)
         for (member, its_task), slot in zip(members, slots, strict=True):
-            self.start(member, its_task, f, slot, basis if member is job else beside)
+            self.start_of(job, member, its_task, f, slot, basis)
+
+    def start_of(self, job: JobEntry, member: JobEntry, task: int, f: int, slot: int, basis: Basis) -> None:
+        """Start a task of the next unit of ``job``; ``member``: the job of the task, which may be a companion."""
+        if member is not job:
+            basis = msgspec.structs.replace(basis, leader=job.job.id, claim=None)
+        self.start(member, task, f, slot, basis)
 
     def start(self, job: JobEntry, task: int, f: int, slot: int, basis: Basis) -> None:
         """Start a task on node ``f``, in the lease already held for it, or in the parts of leases of its ``basis``."""

@@ -57,7 +57,8 @@ class KeptJob(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
     a whole gang, wait; ``waits`` are those times for the tasks in ``again``, longest wait first (not for gangs).
     ``was_on`` are the last nodes of its waiting tasks (only for jobs that depend on others, or others on them). At
     ``overdue_at`` it goes before all others of its group. In the mode ``observe``, ``would_preempt`` means that the
-    victims of the next unit were reported.
+    victims of the next unit were reported. A job that ``starts_with`` others has ``begun`` once they have started; from
+    then on it starts by itself.
     """
 
     submitted: int
@@ -74,6 +75,7 @@ class KeptJob(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):
     estimate: RunEstimate | None = None
     overdue_at: int = NEVER
     would_preempt: bool = False
+    begun: bool = False
 
 
 class KeptAttempt(msgspec.Struct, kw_only=True, omit_defaults=True, eq=False):

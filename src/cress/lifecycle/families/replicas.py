@@ -35,9 +35,10 @@ def plan_of(family: Family) -> Service | Database:
 
 def check(job: Job) -> None:
     """Raise ``InputError`` if a service or database is invalid."""
-    if job.gang:
-        raise InputError(f"the tasks of a {job.type.value} are not a gang", hint="leave it out", field="gang")
     plan = job.plan
+    if job.gang and isinstance(plan, Database):
+        what = "the tasks of a database do not start together: each waits until the one before it is ready"
+        raise InputError(what, hint="leave it out, or type: service", field="gang")
     assert isinstance(plan, Service | Database)
     for name in ("ready_after", "update_timeout", "move_after"):
         if getattr(plan, name, 0) < 0:
@@ -48,12 +49,15 @@ def make(context: Context, family: Family, index: int, version: Version | None =
     """Make a new member for an index, of the newest version or of ``version``; ``requirement`` replaces its own."""
     version = version or Version(family.template, family.job)
     state = state_of(family)
+    first = starts_with(context, family, index)
     if state.ran.get(index, version.template) != version.template:
         state.failures.pop(index, None)
     state.ran[index] = version.template
     job = msgspec.structs.replace(
         version.job,
         tasks=1,
+        gang=False,
+        starts_with=first,
         group=family.job.group,
         requirement=requirement or version.job.requirement,
         # A life of a database ends with its attempt, for any reason.
@@ -63,6 +67,35 @@ def make(context: Context, family: Family, index: int, version: Version | None =
     if live is not None:
         assert isinstance(version.job.plan, Service | Database)
         live.kept = version.job.plan
+
+
+def starts_with(context: Context, family: Family, index: int) -> int:
+    """Return the member with which a new member for an index starts together: itself if it is the first one that waits
+    so; 0 if it starts by itself.
+
+    With ``gang``, the tasks of a first start and those that are added later start together. A task that ran is
+    replaced by itself, because the others go on.
+    """
+    state = state_of(family)
+    if index in state.alone:
+        state.alone = tuple(other for other in state.alone if other != index)
+        return 0
+    if not family.job.gang:
+        return 0
+    waiting = (live for live in members.of(context, family) if waits_whole(live) and not live.ending)
+    return next((live.job.starts_with for live in waiting), context.next_job)
+
+
+def note_end(family: Family, member: LiveJob) -> None:
+    """Note the end of a member that ran: the next one for its index starts by itself."""
+    if family.job.gang and member.index < family.job.tasks and not waits_whole(member):
+        state = state_of(family)
+        state.alone = (*state.alone, member.index)
+
+
+def waits_whole(live: LiveJob) -> bool:
+    """Return True if a member has never started and waits to start together with others."""
+    return bool(live.job.starts_with) and not (live.started or live.attempts)
 
 
 def attempt_of(member: LiveJob) -> LiveAttempt | None:

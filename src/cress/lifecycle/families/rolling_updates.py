@@ -45,7 +45,8 @@ def _of_tasks(job: Job) -> Job:
     """Return the part of a job that defines its tasks, without their count and their supervision."""
     assert job.plan is not None
     plan = type(job.plan)(checked=job.plan.checked)  # type: ignore[call-arg, union-attr]
-    return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group="", plan=plan, movable=None)
+    alike = {"id": 0, "tasks": 1, "gang": False, "after": (), "hold": False, "user": "", "group": "", "movable": None}
+    return msgspec.structs.replace(job, plan=plan, **alike)
 
 
 def relabel(context: Context, family: Family, before: int) -> None:

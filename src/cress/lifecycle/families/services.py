@@ -51,7 +51,8 @@ def begin(context: Context, family: Family) -> None:
 
 
 def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
-    """Do nothing: ``tend`` makes the replacement of a surplus or outdated member."""
+    """Note that a member ran; ``tend`` makes its replacement."""
+    replicas.note_end(family, member)
 
 
 def tend(context: Context, family: Family) -> None:
@@ -67,7 +68,7 @@ def tend(context: Context, family: Family) -> None:
         if index >= family.job.tasks and index in family.members:
             if context.jobs[family.members[index]].ending:
                 continue
-            if not room:
+            if room <= 0:
                 left.add(index)
                 continue
             room -= 1
@@ -75,7 +76,8 @@ def tend(context: Context, family: Family) -> None:
     lost = replicas.state_of(family).lost
     for index in changed:
         if index < family.job.tasks and index not in family.members and index not in lost:
-            if not room:
+            # Tasks that start together must wait together from the first decision on.
+            if room <= 0 and not family.job.gang:
                 left.add(index)
                 continue
             room -= 1

@@ -88,7 +88,7 @@ def _that_wait_for_room(core: Scheduler) -> Iterator[JobEntry]:
     for job in islice(jobs, MOST_LOOKED_AT):
         if len(seen) == MOST_TRIED:
             return
-        if job.shape.row in seen or job.has_claimed or not job.queued or job.companions:
+        if job.shape.row in seen or job.has_claimed or not job.queued or job.shares_node:
             continue
         veto = core.veto(job.job.id)
         if veto is None or veto.never or veto.kind not in _FOR_ROOM or guarantees.forbid(job):
@@ -124,7 +124,7 @@ def waiting_unit(context: Context, number: int) -> int:
             hint=f"make room for job {veto.behind} first",
             field="for",
         )
-    if not entry.queued or entry.companions or veto.kind not in _FOR_ROOM:
+    if not entry.queued or entry.shares_node or veto.kind not in _FOR_ROOM:
         raise NotAccepted(
             f"job {number} does not wait for room: {why}", hint="moving tasks would not let it start", field="for"
         )

@@ -36,7 +36,7 @@ from cress.model.devices import WHOLE
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
 from cress.model.group import DEFAULT_GROUP
-from cress.model.job import Job
+from cress.model.job import Job, JobType
 from cress.model.jobfile.job import below
 from cress.model.records import JobState
 from cress.model.resources import DISK_DIMENSIONS, Measure
@@ -266,13 +266,18 @@ def _check_bounds(context: Context, job: Job) -> None:
     bound = context.core.never_within_bounds(job)
     if bound is not None:
         books = context.core.books
-        what = "all tasks of the gang ask" if job.gang else "one task asks"
+        what = f"all tasks of the {_whole(job)} ask" if job.gang else "one task asks"
         told = say_room(books, job.group or DEFAULT_GROUP, bound)
         raise NotAccepted(
             f"{what} for {say_amount(books, bound.measure, bound.asks)}, and {told}",
             hint=", ".join((*ways_out(books, bound), "or choose another group")),
             field="resource",
         )
+
+
+def _whole(job: Job) -> str:
+    """Return the word for what starts as a whole."""
+    return job.type.value if job.type is JobType.SERVICE else "gang"
 
 
 def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
@@ -342,6 +347,7 @@ def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
         texts = [text for text, _ in core.books.matching.never(wants, np.array(there, np.int64))]
         what = f"no node that is large enough could ever satisfy {' and '.join(texts)}"
         if core.books.fit.ever_fits(job.request, wants):
+            whole = _whole(job)
             bound = core.books.matching.binding(wants)
             with_ = f" with {' and '.join(bound)}" if bound else ""
             constraints = constraints_of(job, core.dimensions)
@@ -349,8 +355,8 @@ def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
             if not texts or not core.books.fit.holds_when_empty(job.request, min(job.tasks, least)):
                 most = most_tasks_when_empty(core.books, job.request, job.tasks, wants)
                 hint = f"with at most {most:,} tasks it fits; {hint}" if most else hint
-                return NotAccepted(f"all nodes together are too small for the gang{with_}", hint=hint, field=field)
-            what = f"the nodes that satisfy {' and '.join(texts)} are together too small for the gang{with_}"
+                return NotAccepted(f"all nodes together are too small for the {whole}{with_}", hint=hint, field=field)
+            what = f"the nodes that satisfy {' and '.join(texts)} are together too small for the {whole}{with_}"
         clauses = [clause for clause in wants.hard if str(clause) in texts]
         missing = missing_in(context.core.books, clauses, job.group or DEFAULT_GROUP)
         hint = "; ".join(map(say, missing)) or "`cress nodes --where EXPR` shows the nodes that satisfy a condition"

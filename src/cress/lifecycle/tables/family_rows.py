@@ -32,6 +32,7 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
     the timetable; 0: none.
 
     For a service with ``job_failure: false``: ``lost`` are the tasks that were lost with a node and are not replaced.
+    For one that starts as a whole: ``alone`` are the tasks without a member that ran, and start again by themselves.
     For a database: ``ran`` is the template of the last life, ``nodes`` the node where it ran, ``moved`` why it may go
     elsewhere.
     """
@@ -52,6 +53,7 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
     nodes: dict[int, str] = msgspec.field(default_factory=dict)
     moved: dict[int, str] = msgspec.field(default_factory=dict)
     lost: dict[int, str] = msgspec.field(default_factory=dict)
+    alone: tuple[int, ...] = ()
 
 
 class CronState(Row, tag="Clockwork", kw_only=True):

@@ -114,7 +114,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     if read["gang"] and max_running:
         hint = "only one of them: a gang starts all its tasks together"
         reader.wrong("gang", "cannot be combined with a limit of running tasks", hint)
-    if (read["gang"] or reader.has("parts")) and read["movable"]:
+    if ((read["gang"] and type_ is not JobType.SERVICE) or reader.has("parts")) and read["movable"]:
         reader.wrong("movable", "the tasks of a gang are not moved", "leave it out")
     # The default request is no limit, since the user has not chosen it.
     limits = tuple((name, amount) for name, amount in zip(dimensions.names, request, strict=True) if amount)

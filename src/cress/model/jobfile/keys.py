@@ -241,10 +241,11 @@ TABLE = (
         CLAUSE_GANG,
         values.gang,
         into=JOB,
-        types=ENDING,
+        types=ENDING | {SERVICE},
         about=(
             "`true`: all tasks start at once, or none; `issue_as_whole` is a synonym. With f(x) [it may start in "
-            "part](jobs.md#gangs-that-start-in-part) later: `4 && f(x) = (Waittime > 5min)`"
+            "part](jobs.md#gangs-that-start-in-part) later: `4 && f(x) = (Waittime > 5min)`. In a service, [the tasks "
+            "of a first start and those that are added](services.md#starting-as-a-whole)"
         ),
         default="`false`",
     ),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from cress.core.groups.policies.queue import J, QueuedJob
 from cress.core.groups.policies.urgency import UrgencyPolicy
+from cress.core.job_times import least_left
 
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
-    return job.deadline, job.run, job.least_left()
+    return job.deadline, job.run, least_left(job)
 
 
 class EdfPolicy(UrgencyPolicy[J]):

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from cress.core.job_times import Timed
 from cress.core.kernels.holding import count_lacks
 from cress.core.placing.fit import Fit
 from cress.core.placing.shape import Shape
@@ -23,34 +24,16 @@ MOST_PENDING = 64
 _FEW = 16
 
 
-class QueuedJob(Protocol):
+class QueuedJob(Timed, Protocol):
     """The fields of a job that policies read; they set ``key``, its place in the order."""
 
     key: tuple[int, int]
     job: Job
-    submitted: int
     shape: Shape
-    limit: int
     run: int
     cost: int
     work: int
     overdue_at: int
-    deadline: int
-
-    def longest_left(self) -> int:
-        """Return the remaining time by the pessimistic estimate (µs)."""
-
-    def limit_left(self) -> int:
-        """Return the longest remaining time, by the limit (µs)."""
-
-    def least_left(self) -> int:
-        """Return the shortest remaining time, by the parts of their limits that similar jobs used (µs)."""
-
-    def shortest_left(self) -> int:
-        """Return the remaining time by the optimistic estimate (µs)."""
-
-    def urgency(self, now: int) -> float:
-        """Return the urgency, 0 … 1."""
 
     @property
     def since(self) -> int:

@@ -16,6 +16,7 @@ from cress.core.groups.policies.base import MOST_AHEAD, PassedOver, Policy, nobo
 from cress.core.groups.policies.most_urgent import MostUrgent
 from cress.core.groups.policies.queue import GAP, J, QueuedJob
 from cress.core.groups.policies.ranked_queue import RankedQueue
+from cress.core.job_times import longest_left, shortest_left
 from cress.core.kernels.urgency import DEADLINES, RUNS
 from cress.core.placing.fit import Fit
 from cress.model.group import Group
@@ -23,7 +24,7 @@ from cress.model.options import Options
 
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
-    return job.deadline, job.run, job.shortest_left(), job.longest_left()
+    return job.deadline, job.run, shortest_left(job), longest_left(job)
 
 
 class UrgencyPolicy(BackfillPolicy[J]):
