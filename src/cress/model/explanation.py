@@ -35,9 +35,8 @@ class Remedy(msgspec.Struct, frozen=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The start of the next unit (µs), as foreseen by running the scheduler forward with the optimistic, the mean and
-    the pessimistic estimates of all runs; ``None``: not known. On the clock of the core; from the machine, on the wall
-    clock.
+    """The start of the next unit (µs since the epoch), from a run of the scheduler forward and the errors of earlier
+    ones: eight of ten jobs start between ``earliest`` and ``latest``. ``None``: not known.
 
     ``because`` is the job whose end is expected to let it start. ``behind`` other waiting jobs start before it, most of
     them of the group ``ahead``.

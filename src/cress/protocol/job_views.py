@@ -247,12 +247,16 @@ class TaskView(View, frozen=True):
 
 
 class Submitted(View, frozen=True):
-    """An accepted job, with the forecast for its deadline if it has one."""
+    """An accepted job, with the forecast for its deadline if it has one.
+
+    ``expected_start`` is there if it was asked for and is known at once; it is now for a job that has started.
+    """
 
     id: int
     name: str
     note: str = ""
     deadline: DeadlineView | None = None
+    expected_start: ExpectedStartView | None = None
 
 
 class SubmittedPage(View, frozen=True):
@@ -350,7 +354,7 @@ class ExpectedStartView(View, frozen=True):
 class EndedView(View, frozen=True):
     """An attempt that ended before its task was done: ``outcome`` and end (``at``, seconds since the epoch), after
     ``ran`` seconds, for which reason (``why``), and for a preemption by which ``rule``, with the numbers of that moment
-    (empty if they are no longer known).
+    (empty if an older release preempted it).
     """
 
     task: int
