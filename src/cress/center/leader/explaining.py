@@ -29,7 +29,7 @@ from cress.model.errors import NotAccepted
 from cress.model.explanation import ExpectedStart, Explanation, GroupExplanation, NodeExplanation, NodeScore
 
 # Seconds that the runs forward for one expected start may take, and those that nobody minds to wait for.
-PATIENCE, AT_ONCE = 1.0, 0.25
+PATIENCE, AT_ONCE = 1.0, 0.5
 # Between two forks this many times the time passes that the last one held the center up.
 PAUSE = 10
 # Seconds after the last question until the fork ends: while it lives, the center copies each page that it writes.
@@ -69,7 +69,7 @@ class Explainer:
         self._fork: KeptFork | None = None
         # The state that the fork has, the moment it was made, and how long that held the center up (seconds).
         self._state: tuple[int, ...] = ()
-        self._made = self._cost = 0.0
+        self.made = self._cost = 0.0
         self._end: asyncio.TimerHandle | None = None
 
     async def explain(self, number: int) -> Explanation | None:
@@ -118,10 +118,10 @@ class Explainer:
 
     async def _fork_after(self, asked: float) -> KeptFork:
         """Return a fork with the present state, or with that of a moment after the question."""
-        if self._fork is not None and (self._made >= asked or self._state == self._present()):
+        if self._fork is not None and (self.made >= asked or self._state == self._present()):
             return self._fork
         self.close()
-        await asyncio.sleep(max(0.0, self._made + PAUSE * self._cost - time.monotonic()))
+        await asyncio.sleep(max(0.0, self.made + PAUSE * self._cost - time.monotonic()))
         machine = self._committer.machine
         begin = time.monotonic()
         try:
@@ -129,8 +129,8 @@ class Explainer:
         except OSError as error:
             _log.warning("no explanation can be made: %s", error.strerror)
             raise NotAccepted(f"the center cannot explain now: {error.strerror}", hint="try again later") from None
-        self._made = time.monotonic()
-        self._cost = self._made - begin
+        self.made = time.monotonic()
+        self._cost = self.made - begin
         self._state = self._present()
         return self._fork
 

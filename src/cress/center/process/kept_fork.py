@@ -10,7 +10,6 @@ import gc
 import os
 import signal
 import socket
-import sys
 import traceback
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ from cress.center.process.forks import PR_SET_PDEATHSIG
 
 # Seconds after which a fork that does not answer is given up.
 PATIENCE = 60.0
+_STDERR = 2
 # The length of a message comes before it; this one says that there is no answer.
 _WIDTH = 4
 _NONE = 2 ** (8 * _WIDTH) - 1
@@ -51,7 +51,7 @@ class KeptFork:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             os.closerange(3, theirs.fileno())
             os.closerange(theirs.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
-            os.nice(5)
+            os.nice(10)
             if os.getppid() == parent:
                 _serve(theirs, answer)
         finally:
@@ -78,8 +78,7 @@ def _serve(connection: socket.socket, answer: Callable[[bytes], bytes]) -> None:
         try:
             data = answer(question)
         except Exception:  # noqa: BLE001 – the next question may have an answer
-            traceback.print_exc(file=sys.stderr)
-            sys.stderr.flush()
+            os.write(_STDERR, traceback.format_exc().encode())
             connection.sendall(_NONE.to_bytes(_WIDTH))
         else:
             connection.sendall(len(data).to_bytes(_WIDTH) + data)
