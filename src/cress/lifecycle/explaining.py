@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
+
 from cress.core.answers.explain import Copies, explain
 from cress.core.answers.groups import use_of, why_no_more
 from cress.core.answers.nodes import free_of, why_not_fuller
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs import members
-from cress.lifecycle.jobs.reasons import reason
+from cress.lifecycle.jobs.reasons import kind, reason
 from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -25,7 +27,9 @@ MOST_BELOW = 20
 def explained(context: Context, number: int, copies: Copies) -> Explanation | None:
     """Return why a job waits and what would change that, without its start; ``None`` if no task of it waits."""
     told = reason(context, number)
-    return explain(context.core, number, told, copies) if told else None
+    if not told:
+        return None
+    return msgspec.structs.replace(explain(context.core, number, told, copies), kind=kind(context, number))
 
 
 def explained_group(context: Context, name: str) -> GroupExplanation | None:

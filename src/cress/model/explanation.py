@@ -63,7 +63,10 @@ class NodeScore(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Reason, expected start and remedies of a waiting job: a remedy is a single change that lets it start now."""
+    """Reason, expected start and remedies of a waiting job: a remedy is a single change that lets it start now.
+
+    ``kind`` is that of the reason, for programs, and the anchor of its row in docs/waiting.md.
+    """
 
     job: int
     reason: str
@@ -71,6 +74,7 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
     clauses: tuple[ClauseEffect, ...] = ()
     nearest: tuple[NearNode, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+    kind: str = ""
 
 
 class Finding(msgspec.Struct, frozen=True):

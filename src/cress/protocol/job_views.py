@@ -373,7 +373,8 @@ class ExplanationView(View, frozen=True):
     ``job`` is the job itself, or the member that waits of a service, database, cron job or dag. Without a waiting task
     the ``reason`` is empty. If a task runs, ``chosen`` says why its node was chosen, as far as the decision tells, and
     ``best`` are the best nodes for it now, if it did not run yet. ``ended`` are the latest attempts that were
-    preempted, lost or failed, newest first. ``late`` says how late the job is or was.
+    preempted, lost or failed, newest first. ``late`` says how late the job is or was. ``kind`` is that of the reason:
+    the anchor of its row in docs/waiting.md.
     """
 
     job: int
@@ -386,6 +387,7 @@ class ExplanationView(View, frozen=True):
     best: tuple[NodeScore, ...] = ()
     ended: tuple[EndedView, ...] = ()
     late: str = ""
+    kind: str = ""
 
 
 class GroupExplanationView(View, frozen=True):
