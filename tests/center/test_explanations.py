@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cress.center.leader import explaining
+from cress.center.leader.explaining import Explainer
+from cress.center.process.kept_fork import KeptFork
+from cress.model.times import SECOND
+from tests.center.inside import Inside, inside
 from tests.center.program import Center, eventually
 
 
@@ -32,3 +40,81 @@ def test_a_waiting_job_is_explained(center: Center) -> None:
 
 def test_a_job_that_does_not_exist_is_not_found(center: Center) -> None:
     center.get("/v1/jobs/99/explanation", 404)
+
+
+def test_the_answer_to_a_submit_has_the_expected_start_and_an_explanation_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow this machine is.
+    monkeypatch.setattr(explaining, "AT_ONCE", 60.0)
+    monkeypatch.setattr(explaining, "PATIENCE", 60.0)
+
+    async def story(center: Inside) -> None:
+        await center.join("n1", 2)
+
+        async def submitted() -> dict[str, Any]:
+            job = {"command": ["true"], "resource": "<2, 1G>", "time_limit": "1h"}
+            answer = await center.call("POST", "/v1/jobs?starts=true", {"jobs": [job]}, 201)
+            found: dict[str, Any] = answer["jobs"][0]
+            return found
+
+        first, second, third = await submitted(), await submitted(), await submitted()
+        now = center.committer.clock.utc() / SECOND
+        assert first["expected_start"]["likely"] == pytest.approx(now, abs=60)
+        assert second["expected_start"]["because"] == first["id"]
+        assert third["expected_start"]["behind"] == 1
+        likely = [one["expected_start"]["likely"] - now for one in (second, third)]
+        assert likely == [pytest.approx(3600, abs=60), pytest.approx(7200, abs=60)]
+        # Both bounds are those that are learned from earlier starts.
+        explained = (await center.get(f"/v1/jobs/{third['id']}/explanation"))["start"]
+        assert explained == (await center.get(f"/v1/jobs/{third['id']}"))["expected_start"] == third["expected_start"]
+        assert explained["earliest"] < explained["likely"] < explained["latest"]
+        # Without the question there is no answer, and no fork.
+        plain = await center.call("POST", "/v1/jobs", {"jobs": [{"command": ["true"]}]}, 201)
+        assert "expected_start" not in plain["jobs"][0] or plain["jobs"][0]["expected_start"] is None
+
+    inside(tmp_path, story)
+
+
+def test_questions_that_are_asked_together_share_a_fork_and_see_what_was_stored_before(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join("n1", 2)
+        explainer, forks = Explainer(center.committer), list[float]()
+        await center.submit(resource="<2, 1G>", time_limit="1h")
+        waiting = [await center.submit(resource="<2, 1G>", time_limit="1h") for _ in range(8)]
+
+        async def told(number: int) -> str:
+            found = await explainer.explain(number)
+            forks.append(explainer.made)
+            assert found is not None
+            return found.reason
+
+        reasons = await asyncio.gather(*map(told, waiting))
+        assert all("no node has enough free" in reason or "puts job" in reason for reason in reasons)
+        # The first question has a fork of its own at most; all others were asked before the second fork was made.
+        assert len(set(forks)) <= 2
+        # Nothing has changed: the same fork answers.
+        await told(waiting[0])
+        assert forks[-1] == forks[-2]
+        # A change is seen at once.
+        await center.call("POST", f"/v1/jobs/{waiting[0]}/hold")
+        assert (await told(waiting[0])).startswith("held")
+        assert forks[-1] != forks[-2]
+        explainer.close()
+
+    inside(tmp_path, story)
+
+
+def test_a_question_that_fails_does_not_end_the_fork(capfd: pytest.CaptureFixture[str]) -> None:
+    def answer(question: bytes) -> bytes:
+        if question == b"bad":
+            raise ValueError(question)
+        return question * 100_000
+
+    fork = KeptFork(answer)
+    assert fork.ask(b"good") == b"good" * 100_000
+    assert fork.ask(b"bad") is None
+    assert fork.ask(b"") == b""
+    fork.close()
+    assert fork.ask(b"late") is None
+    assert "ValueError: b'bad'" in capfd.readouterr().err

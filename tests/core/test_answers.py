@@ -10,8 +10,8 @@ from unittest.mock import patch
 from hypothesis import given
 
 from cress.core.answers.changes import Counterfactual, changes_for, holds
-from cress.core.answers.explain import expected_start, explain
-from cress.core.answers.forward import Forecast
+from cress.core.answers.explain import explain
+from cress.core.answers.forward import Forecast, Forward
 from cress.core.answers.groups import why_no_more
 from cress.core.answers.nodes import why_not_fuller
 from cress.core.answers.placed import best_nodes
@@ -20,9 +20,10 @@ from cress.core.answers.prospects import Prospects
 from cress.core.books import Books
 from cress.core.diagnostics.sentences import sentence
 from cress.core.jobs import JobEntry
+from cress.core.openings import EndsBy
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt, Start
-from cress.model.explanation import ExpectedStart, Explanation
+from cress.model.explanation import Explanation
 from cress.model.times import MINUTE, SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 from tests.core.settings import EVERYTHING, Operation, Setting, operations, settings_of_any_kind
@@ -37,17 +38,9 @@ class Restored:
 
     def __init__(self, core: Scheduler) -> None:
         self._core = core
-        self._moments = 200
 
     def holds(self, trial: Callable[[Scheduler], bool]) -> bool:
         return trial(sent_away(self._core))
-
-    def forecast(self, trial: Callable[[Scheduler], Forecast]) -> Forecast:
-        return trial(sent_away(self._core))
-
-    def patient(self) -> bool:
-        self._moments -= 1
-        return self._moments > 0
 
 
 def explained(world: World, name: str) -> Explanation:
@@ -61,8 +54,8 @@ def remedies(world: World, name: str) -> dict[str, list[str]]:
     return found
 
 
-def start_of(world: World, name: str) -> ExpectedStart:
-    return expected_start(world.ids[name], Restored(world.core), {})
+def start_of(world: World, name: str, by: EndsBy = EndsBy.MEAN) -> Forecast:
+    return Forward(sent_away(world.core), by, {}).until_start(world.ids[name])
 
 
 def busy(*waiting: JobBuilder, **options: Any) -> World:
@@ -287,19 +280,16 @@ def test_a_node_that_is_kept_says_for_whom() -> None:
 
 def test_the_start_is_that_of_the_end_that_makes_room() -> None:
     world = busy(job("wait").group("a").cpu(3).limit("1h"), job("last").group("a").cpu(4).limit("1h"))
-    assert start_of(world, "wait") == ExpectedStart(earliest=HOUR, likely=HOUR, latest=HOUR, because=1)
-    assert start_of(world, "last") == ExpectedStart(
-        earliest=2 * HOUR, likely=2 * HOUR, latest=2 * HOUR, because=3, behind=1, ahead="a"
-    )
+    assert start_of(world, "wait") == Forecast(HOUR, because=1)
+    assert start_of(world, "last") == Forecast(2 * HOUR, because=3, behind=1, ahead="a")
 
 
-def test_estimates_make_an_interval() -> None:
+def test_the_estimate_that_is_asked_for_counts() -> None:
     world = World(group("a", 4, "Urgency"), nodes=nodes(1, cpu=4))
     world.run(job("one").group("a").cpu(4).limit("1h").expected(600, mean=900))
     world.submit(job("wait").group("a").cpu(1)).decide()
-    found = start_of(world, "wait")
-    assert found.likely == 900 * SECOND
-    assert found.earliest == 600 * SECOND
+    starts = [start_of(world, "wait", by).start for by in (EndsBy.OPTIMISTIC, EndsBy.MEAN, EndsBy.LIMIT)]
+    assert starts == [600 * SECOND, 900 * SECOND, HOUR]
 
 
 def test_a_task_that_was_told_to_stop_ends_with_its_grace() -> None:
@@ -307,14 +297,14 @@ def test_a_task_that_was_told_to_stop_ends_with_its_grace() -> None:
     world.run(job("one").group("b").cpu(6))
     world.submit(job("wait").group("a").cpu(4)).decide()
     assert world.victims() == ["one"]
-    assert start_of(world, "wait").likely == 5 * SECOND
+    assert start_of(world, "wait").start == 5 * SECOND
 
 
 def test_without_a_known_end_no_start_is_known() -> None:
     world = World(group("a", 4), nodes=nodes(1, cpu=4))
     world.run(job("one").group("a").cpu(4))
     world.submit(job("wait").group("a").cpu(1)).decide()
-    assert start_of(world, "wait") == ExpectedStart()
+    assert start_of(world, "wait") == Forecast(None)
 
 
 def test_a_job_that_is_reserved_for_starts_when_the_scheduler_starts_it() -> None:
@@ -326,7 +316,7 @@ def test_a_job_that_is_reserved_for_starts_when_the_scheduler_starts_it() -> Non
         job("wide").group("a").cpu(4).limit("1h"), job("short").group("b").cpu(3).limit("10m"),
         job("next").group("a").cpu(2).limit("2h"),
     ).decide()  # fmt: skip
-    foreseen = {name: start_of(world, name).likely for name in names}
+    foreseen = {name: start_of(world, name).start for name in names}
     runs = {"one": 60, "two": 30, "wide": 60, "short": 10, "next": 120}
     for minute in range(1, 300):
         world.wait(60).decide()
@@ -344,12 +334,9 @@ def began(world: World, name: str) -> int:
 
 @examples(6)
 @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
-def test_a_foreseen_start_is_never_in_the_past_and_its_bounds_are_in_order(
-    setting: Setting, story: list[Operation]
-) -> None:
+def test_a_foreseen_start_is_never_in_the_past(setting: Setting, story: list[Operation]) -> None:
     core = Player(setting, check=False).play(story).core
     for number in [entry.job.id for entry in core.waiting()][:1]:
-        found = expected_start(number, Restored(core), {})
-        known = [at for at in (found.earliest, found.likely, found.latest) if at is not None]
-        assert known == sorted(known)
-        assert all(at >= core.now for at in known)
+        patient = partial(next, iter([True] * 200), False)
+        found = Forward(sent_away(core), EndsBy.MEAN, {}, patient).until_start(number)
+        assert found.start is None or found.start >= core.now

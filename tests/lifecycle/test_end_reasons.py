@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from cress.lifecycle.attempts.end_reasons import without_rule
 from cress.lifecycle.inputs import Cancel, Drain, NodeDead
 from cress.lifecycle.machine import Machine
 from cress.model.events import GroupsApplied, Outcome
@@ -100,7 +101,10 @@ def test_a_preempted_task_says_for_whom() -> None:
     victims = [halt.attempt for halt in world.last.halts]
     assert victims
     (record,) = world.report("n1", ended(victims[0], -15, Cause.STOPPED)).attempts
-    assert (record.outcome, record.error) == (Outcome.PREEMPTED, f"preempted for job {number} (shop) of group web")
+    rule = "group web is owed its quota (uses 0 of 2 cores), and group lab uses 4 of 2 cores"
+    why = f"preempted for job {number} (shop) of group web"
+    assert (record.outcome, record.error) == (Outcome.PREEMPTED, f"{why}: {rule}")
+    assert without_rule(record.error) == (why, rule)
 
 
 @pytest.mark.parametrize(

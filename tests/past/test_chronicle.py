@@ -44,7 +44,8 @@ def test_a_job_that_preempts_and_ends(day: RecordedLog) -> None:
 def test_the_victim_says_for_whom(day: RecordedLog) -> None:
     told = lines(day, "1")
     why = "preempted for job 2 (page) of group web"
-    assert f"1.6 (long) is told to stop within 5 s: {why}" in told
+    rule = "group web is owed its quota (uses 0 of 4 cores), and group ads uses 8 of 4 cores"
+    assert f"1.6 (long) is told to stop within 5 s: {why}: {rule}" in told
     assert f"1.6 (long) ended: preempted, signal 15; {why}; it runs again" in told
     # A program that runs on over a restart of the center is told once.
     assert sum(text.startswith("1.1 (long) runs as process") for text in told) == 1

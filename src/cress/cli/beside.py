@@ -55,6 +55,10 @@ def show_beside(
             whole = [result.analysis.summary for result in results]
             assert waits is not None
             rows.append(("jobs", [f"{waits.jobs:,}", *(f"{one['jobs']:,}" for one in whole)]))
+            if waits.started < waits.jobs:
+                # The log ends before they started, and the simulation goes on.
+                started = [str(int(result.analysis.times.waited.sum())) for result in results]
+                rows.append(("jobs with a wait", [f"{waits.started:,}", *started]))
             rows.append(("wait, mean", [_time(waits.mean), *(_time(one["wait_mean_s"]) for one in whole)]))
             rows.append(("wait, 95th percentile", [_time(waits.p95), *(_time(one["wait_p95_s"]) for one in whole)]))
             rows.append(("wait, longest", [_time(waits.longest), *(_time(one["wait_max_s"]) for one in whole)]))
@@ -66,6 +70,8 @@ def show_beside(
     print_runs([RECORDED, *labels], rows)
     if out is not None:
         print(f"Report: {out / 'report.html'}")
+    if happened[ALL].started < happened[ALL].jobs:
+        print("The recorded waits leave out jobs that had not started when the log ends; the simulated ones have them.")
     for sentence in run_notes(results):
         typer.echo(sentence, err=True)
 

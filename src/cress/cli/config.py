@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -13,6 +13,14 @@ from cress.cli.preview import Yes, ask, is_asked, show_consequences
 
 if TYPE_CHECKING:
     from cress.client import Client, ConfiguredView
+
+
+class Make(Protocol):
+    """A change of the configuration; a dry run only checks it."""
+
+    def __call__(self, *, dry_run: bool) -> ConfiguredView:
+        """Return the documents before and after the change."""
+
 
 EPILOG = """\
 \b
@@ -95,20 +103,12 @@ def change(
         else:
             options[option_of(key)] = given
         with connect(data) as client:
-            if is_asked(yes=yes, as_json=as_json):
-                planned = client.change_config(options=options, licences=counts, what=what, dry_run=True)
-                _tell(planned, dry_run=True, as_json=False)
-                if planned.before == planned.text:
-                    return
-                show_consequences(client, {"options": options, "licences": counts})
-                if dry_run:
-                    return
-                ask("Make this change?")
-                # The difference was shown above.
-                print(f"revision {client.change_config(options=options, licences=counts, what=what).revision}")
-                return
-            done = client.change_config(options=options, licences=counts, what=what, dry_run=dry_run)
-        _tell(done, dry_run=dry_run, as_json=as_json)
+
+            def make(*, dry_run: bool) -> ConfiguredView:
+                return client.change_config(options=options, licences=counts, what=what, dry_run=dry_run)
+
+            asked = is_asked(yes=yes, as_json=as_json)
+            _make(client, make, {"options": options, "licences": counts}, asked=asked, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -121,10 +121,14 @@ def edit(
     ] = 0,
     move: Moves = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Edit options, licences and groups in $EDITOR, and apply all changes or none."""
+    """Edit options, licences and groups in $EDITOR, and apply all changes or none.
+
+    On a terminal it first shows what this would do to running and waiting work, and asks.
+    """
     with told("config edit"):
         from cress.cli.cluster_config import forget, in_editor
 
@@ -138,10 +142,16 @@ def edit(
             else:
                 path, text = in_editor(f"# Revision {base}. Sections that are removed stay as they are.\n{view.text}")
                 name = str(path)
-            try:
-                done = client.change_config(
+
+            def make(*, dry_run: bool) -> ConfiguredView:
+                return client.change_config(
                     text, revision=base, what="config edit", file=name, moves=moves, dry_run=dry_run
                 )
+
+            change = {"config": text, "file": name, "moves": moves}
+            asked = is_asked(yes=yes, as_json=as_json)
+            try:
+                _make(client, make, change, asked=asked, dry_run=dry_run, as_json=as_json)
             except BaseException:
                 if path is not None:
                     _say(
@@ -151,7 +161,6 @@ def edit(
                 raise
         if path is not None:
             forget(path)
-        _tell(done, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -204,23 +213,45 @@ def revert(
     number: Annotated[int, typer.Argument(metavar="N", min=1, help="Revision to restore.")],
     move: Moves = None,
     dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Restore revision N of the configuration, as a new revision."""
+    """Restore revision N of the configuration, as a new revision.
+
+    On a terminal it first shows what this would do to running and waiting work, and asks.
+    """
     with told("config revert"):
         moves = pairs(move, "--move", "OLD=NEW")
         with connect(data) as client:
-            present = client.config().revision
-            done = _reverted(client, number, present, moves, dry_run=dry_run)
-        _tell(done, dry_run=dry_run, as_json=as_json)
+            present, text = client.config().revision, client.config_revision(number).text
+            what, name = f"config revert {number}", f"revision {number}"
+
+            def make(*, dry_run: bool) -> ConfiguredView:
+                return client.change_config(text, revision=present, what=what, file=name, moves=moves, dry_run=dry_run)
+
+            change = {"config": text, "file": name, "moves": moves}
+            asked = is_asked(yes=yes, as_json=as_json)
+            _make(client, make, change, asked=asked, dry_run=dry_run, as_json=as_json)
 
 
-def _reverted(client: Client, number: int, present: int, moves: dict[str, str], *, dry_run: bool) -> ConfiguredView:
-    text = client.config_revision(number).text
-    return client.change_config(
-        text, revision=present, what=f"config revert {number}", file=f"revision {number}", moves=moves, dry_run=dry_run
-    )
+def _make(
+    client: Client, make: Make, change: dict[str, Any], *, asked: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Make a change and tell it; a person at a terminal first sees its consequences and is asked."""
+    if not asked:
+        _tell(make(dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+        return
+    planned = make(dry_run=True)
+    _tell(planned, dry_run=True, as_json=False)
+    if planned.before == planned.text:
+        return
+    show_consequences(client, change)
+    if dry_run:
+        return
+    ask("Make this change?")
+    # The difference was shown above.
+    print(f"revision {make(dry_run=False).revision}")
 
 
 def _tell(done: ConfiguredView, *, dry_run: bool, as_json: bool) -> None:

@@ -47,7 +47,7 @@ CLAUSES = (TableColumn("CLAUSE", gives=True), TableColumn("EXCLUDES", right=True
 NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 
 # The page with a row for each reason: what it means, until when, what to do.
-REASONS = "docs/waiting.md#reasons"
+REASONS = "docs/waiting.md"
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).")]
 ENDED = (
@@ -189,7 +189,7 @@ def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str,
         ("Job", f"{view.id}" + (f" ({clean(view.name)})" if view.name else "") + member),
         ("State", view.state),
         ("Reason", found.reason or view.reason),
-        ("What to do", REASONS if found.reason else ""),
+        ("What to do", what_to_do(found.kind) if found.reason else ""),
         ("Waits", _waits(view, now) if found.reason else ""),
         ("Expected start", when(found.start, now) if found.reason else ""),
         ("Runs", _runs(view, now) if not found.reason else ""),
@@ -197,6 +197,11 @@ def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str,
         ("Node", found.chosen),
         ("Preempted", count(view.preempted, "time") if view.preempted else ""),
     ]
+
+
+def what_to_do(kind: str) -> str:
+    """Return the place of the row about a kind of reason."""
+    return f"{REASONS}#{kind or 'reasons'}"
 
 
 def _waits(view: JobView, now: float) -> str:
@@ -212,7 +217,7 @@ def _runs(view: JobView, now: float) -> str:
 def when(start: ExpectedStartView, now: float) -> str:
     """Return the expected start for people: the likely moment, its bounds, and the end that it waits for."""
     if start.likely is None:
-        return "not known: no known end of a running task makes room for it"
+        return "not known: no known end of a running task makes room for it, or it is too far ahead"
     told = f"{moment(start.likely)}, in {duration(start.likely - now)}"
     if start.earliest is not None and start.latest is not None and start.latest - start.earliest >= 1:
         told += f" (in {duration(start.earliest - now)} to {duration(start.latest - now)})"

@@ -153,13 +153,28 @@ def set_(
         typer.Argument(metavar="KEY=VALUE… [KEY-]", help="Keywords as in Group.conf; KEY- removes one."),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Change keywords of one group; running tasks go on."""
+    """Change keywords of one group; running tasks go on.
+
+    On a terminal it also shows what this would do to running and waiting work, and asks.
+    """
     with told("groups set"):
         values = parse_values(changes)
         with connect(data) as client:
+            if is_asked(yes=yes, as_json=as_json):
+                planned = client.set_group(name, values, dry_run=True)
+                _tell(planned, dry_run=True)
+                if not planned.changes:
+                    return
+                show_consequences(client, {"set_group": {name: values}})
+                if dry_run:
+                    return
+                ask("Change this group?")
+                print(count(client.set_group(name, values).changes, "change"), "made")
+                return
             applied = client.set_group(name, values, dry_run=dry_run)
         if as_json:
             print_json(applied)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -138,7 +139,7 @@ def submit_jobs(
             try:
                 with delayed_interrupt("the jobs may have been submitted (see: cress jobs)") as interrupt:
                     try:
-                        page = client.submit(mappings, dry_run=dry_run, strict=strict)
+                        page = _submitted(client, mappings, dry_run=dry_run, strict=strict)
                     except Refused as error:
                         raise placed(error, entries, options) from None
                     ids = [job.id for job in page.jobs if not dry_run]
@@ -158,6 +159,19 @@ def submit_jobs(
                 listed = " ".join(map(str, ids[:10])) + (" …" if len(ids) > 10 else "")
                 goes = "the job goes on" if len(ids) == 1 else "the jobs go on"
                 raise Interrupted(f"interrupted; {goes} (stop: cress cancel {listed})") from None
+
+
+def _submitted(client: Client, mappings: list[dict[str, object]], *, dry_run: bool, strict: bool) -> SubmittedPage:
+    """Submit jobs, with their expected starts if the center can tell them."""
+    from cress.client import Refused
+
+    try:
+        return client.submit(mappings, dry_run=dry_run, strict=strict, starts=not dry_run)
+    except Refused as error:
+        if [fault.field for fault in error.faults] != ["starts"]:
+            raise
+        # An older center does not know the question.
+        return client.submit(mappings, dry_run=dry_run, strict=strict)
 
 
 def _check_source(files: list[str] | None, command: list[str] | None, script: object) -> None:
@@ -185,12 +199,16 @@ def _tell_tried(page: SubmittedPage, as_json: bool) -> None:
 
 
 def _remarks(job: Submitted) -> str:
-    """Return the remarks on a submitted job: the forecast for its deadline, the note of the center."""
+    """Return the remarks on a submitted job: its expected start, the forecast for its deadline, the center's note."""
     from cress.cli.common import moment
     from cress.cli.deadlines import forecast
+    from cress.cli.explain import when
 
+    start, now = job.expected_start, time.time()
+    waits = start is not None and (start.likely or 0) - now >= 1
+    told = f"; expected to start {when(start, now)}" if start is not None and waits else ""
     due = f"; deadline {moment(job.deadline.at)}: {forecast(job.deadline)}" if job.deadline is not None else ""
-    return due + (f"; {clean(job.note)}" if job.note else "")
+    return told + due + (f"; {clean(job.note)}" if job.note else "")
 
 
 def with_licences(mapping: dict[str, object], texts: list[str] | None) -> dict[str, object]:

@@ -146,6 +146,8 @@ class ChangeKeys(TypedDict, total=False):
     moves: Mapping[str, str]
     options: Mapping[str, str | None]
     licences: Mapping[str, int | None]
+    config: str
+    set_group: Mapping[str, Mapping[str, str | None]]
 
 
 def what_if(change: Mapping[str, object], seconds: float = 20.0) -> PreparedCall[ConsequencesView]:
@@ -157,13 +159,19 @@ def what_if(change: Mapping[str, object], seconds: float = 20.0) -> PreparedCall
 
 
 def submit(
-    jobs: Sequence[Mapping[str, object]], key: str = "", *, dry_run: bool = False, strict: bool = False
+    jobs: Sequence[Mapping[str, object]],
+    key: str = "",
+    *,
+    dry_run: bool = False,
+    strict: bool = False,
+    starts: bool = False,
 ) -> PreparedCall[SubmittedPage]:
     """Submit jobs together; with its ``Idempotency-Key`` a repeated submit takes effect once.
 
     A dry run returns the expected answer and stores nothing. ``strict`` refuses jobs whose deadlines cannot be met.
+    ``starts`` asks for the expected starts of the first ten.
     """
-    query = SubmitQuery(dry_run=dry_run, strict=strict)
+    query = SubmitQuery(dry_run=dry_run, strict=strict, starts=starts)
     return call_of(job_calls.SUBMIT, query=query, body={"jobs": list(jobs)}, key=key)
 
 

@@ -64,6 +64,8 @@ class Context:
         self.as_version_5 = False
         # True if changes of the configuration are stored as revisions: since version 6.5.
         self.keeps_revisions = True
+        # True if the reason of a preemption is stored with its rule: since version 6.11.
+        self.keeps_rules = True
         self.out = StepResult()
         self.unsettled = Unsettled()
         self.noticed = Noticed()

@@ -6,17 +6,17 @@ from functools import partial
 
 import msgspec
 
-from cress.core.answers.explain import Copies, expected_start, explain
+from cress.core.answers.explain import Copies, explain
 from cress.core.answers.groups import use_of, why_no_more
 from cress.core.answers.nodes import free_of, why_not_fuller
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs import members
-from cress.lifecycle.jobs.reasons import reason
+from cress.lifecycle.jobs.reasons import kind, reason
 from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.estimates import RunEstimate
-from cress.model.explanation import ExpectedStart, Explanation, Finding, GroupExplanation, NodeExplanation
+from cress.model.explanation import Explanation, Finding, GroupExplanation, NodeExplanation
 from cress.model.job import JobType
 from cress.model.units import format_amount
 
@@ -25,14 +25,11 @@ MOST_BELOW = 20
 
 
 def explained(context: Context, number: int, copies: Copies) -> Explanation | None:
-    """Return why a job waits, when it will start and what would change that; ``None`` if no task of it waits."""
+    """Return why a job waits and what would change that, without its start; ``None`` if no task of it waits."""
     told = reason(context, number)
     if not told:
         return None
-    start, offset = expected_start(number, copies, estimates(context)), context.utc - context.now
-    early, likely, late = (None if at is None else at + offset for at in (start.earliest, start.likely, start.latest))
-    start = ExpectedStart(earliest=early, likely=likely, latest=late, because=start.because)
-    return msgspec.structs.replace(explain(context.core, number, told, copies), start=start)
+    return msgspec.structs.replace(explain(context.core, number, told, copies), kind=kind(context, number))
 
 
 def explained_group(context: Context, name: str) -> GroupExplanation | None:

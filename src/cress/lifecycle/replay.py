@@ -75,9 +75,9 @@ def is_as_stored(data: bytes, record: Record, step: StepResult) -> bool:
 def stepped(machine: Machine, record: Record) -> StepResult:
     """Step a machine through the inputs of a record, by the rules of the release that wrote it."""
     machine.as_version_5 = not has_facts(record)
-    machine.keeps_revisions = record.version >= (6, 5)
+    machine.keeps_revisions, machine.keeps_rules = record.version >= (6, 5), record.version >= (6, 11)
     step = machine.step(record.now, record.utc, inputs_of(record))
-    machine.as_version_5, machine.keeps_revisions = False, True
+    machine.as_version_5, machine.keeps_revisions, machine.keeps_rules = False, True, True
     return step
 
 

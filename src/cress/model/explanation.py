@@ -35,9 +35,8 @@ class Remedy(msgspec.Struct, frozen=True):
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The start of the next unit (µs), as foreseen by running the scheduler forward with the optimistic, the mean and
-    the pessimistic estimates of all runs; ``None``: not known. On the clock of the core; from the machine, on the wall
-    clock.
+    """The start of the next unit (µs since the epoch), from a run of the scheduler forward and the errors of earlier
+    ones: eight of ten jobs start between ``earliest`` and ``latest``. ``None``: not known.
 
     ``because`` is the job whose end is expected to let it start. ``behind`` other waiting jobs start before it, most of
     them of the group ``ahead``.
@@ -64,7 +63,10 @@ class NodeScore(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Reason, expected start and remedies of a waiting job: a remedy is a single change that lets it start now."""
+    """Reason, expected start and remedies of a waiting job: a remedy is a single change that lets it start now.
+
+    ``kind`` is that of the reason, for programs, and the anchor of its row in docs/waiting.md.
+    """
 
     job: int
     reason: str
@@ -72,6 +74,7 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
     clauses: tuple[ClauseEffect, ...] = ()
     nearest: tuple[NearNode, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+    kind: str = ""
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from cress.lifecycle.attempts.end_reasons import without_rule
 from cress.lifecycle.facts import Configured
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Cancel, Drain, Hold, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, SetGroup
@@ -244,7 +245,8 @@ class Chronicle:
             if report.code:
                 text += f", exit code {report.code}" if report.code > 0 else f", signal {-report.code}"
             text += f" ({report.error})" if report.error else ""
-        why = self._why.pop(fact.attempt, "")
+        # The rule of a preemption was told when it was decided.
+        why, _ = without_rule(self._why.pop(fact.attempt, ""))
         text += f"; {why}" if why else ""
         text += "; it runs again" if fact.again or fact.outcome.value in ("preempted", "lost") else ""
         if fact.attempt in self._attempts:

@@ -227,8 +227,9 @@ class WhatIfBody(Body, frozen=True):
 
     ``jobs`` are submitted, as in job files. ``remove_nodes`` leave at once, and ``add_nodes`` come: ``10x<16, 64G>``,
     or ``10xn1`` (like node n1). ``drain`` are nodes with the seconds that their tasks still have. ``groups`` is a text
-    as in ``GroupsBody``, with its ``moves`` and ``file``; ``options`` and ``licences`` as in ``ConfigBody``. The answer
-    takes about ``seconds`` at most.
+    as in ``GroupsBody``, with its ``moves`` and ``file``; ``options`` and ``licences`` as in ``ConfigBody``, and
+    ``config`` is a whole document in place of these three. ``set_group`` has keywords of groups, by group, as in
+    ``GroupBody``. The answer takes about ``seconds`` at most.
     """
 
     jobs: list[dict[str, Any]] = []
@@ -240,6 +241,8 @@ class WhatIfBody(Body, frozen=True):
     moves: Moves = {}
     options: Annotated[dict[str, str | None], Meta(max_length=MOST_OPTIONS)] = {}
     licences: Annotated[dict[str, int | None], Meta(max_length=MOST_LICENCES)] = {}
+    config: str | None = None
+    set_group: Annotated[dict[str, dict[str, str | None]], Meta(max_length=MOST_NODES)] = {}
     seconds: Annotated[float, Meta(ge=0.1, le=MOST_SECONDS)] = 20.0
 
 

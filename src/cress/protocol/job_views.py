@@ -247,12 +247,16 @@ class TaskView(View, frozen=True):
 
 
 class Submitted(View, frozen=True):
-    """An accepted job, with the forecast for its deadline if it has one."""
+    """An accepted job, with the forecast for its deadline if it has one.
+
+    ``expected_start`` is there if it was asked for and is known at once; it is now for a job that has started.
+    """
 
     id: int
     name: str
     note: str = ""
     deadline: DeadlineView | None = None
+    expected_start: ExpectedStartView | None = None
 
 
 class SubmittedPage(View, frozen=True):
@@ -350,7 +354,7 @@ class ExpectedStartView(View, frozen=True):
 class EndedView(View, frozen=True):
     """An attempt that ended before its task was done: ``outcome`` and end (``at``, seconds since the epoch), after
     ``ran`` seconds, for which reason (``why``), and for a preemption by which ``rule``, with the numbers of that moment
-    (empty if they are no longer known).
+    (empty if an older release preempted it).
     """
 
     task: int
@@ -369,7 +373,8 @@ class ExplanationView(View, frozen=True):
     ``job`` is the job itself, or the member that waits of a service, database, cron job or dag. Without a waiting task
     the ``reason`` is empty. If a task runs, ``chosen`` says why its node was chosen, as far as the decision tells, and
     ``best`` are the best nodes for it now, if it did not run yet. ``ended`` are the latest attempts that were
-    preempted, lost or failed, newest first. ``late`` says how late the job is or was.
+    preempted, lost or failed, newest first. ``late`` says how late the job is or was. ``kind`` is that of the reason:
+    the anchor of its row in docs/waiting.md.
     """
 
     job: int
@@ -382,6 +387,7 @@ class ExplanationView(View, frozen=True):
     best: tuple[NodeScore, ...] = ()
     ended: tuple[EndedView, ...] = ()
     late: str = ""
+    kind: str = ""
 
 
 class GroupExplanationView(View, frozen=True):

@@ -46,9 +46,10 @@ class DryRunQuery(Query, frozen=True):
 
 
 class SubmitQuery(DryRunQuery, frozen=True):
-    """``strict`` refuses jobs whose deadlines cannot be met."""
+    """``strict`` refuses jobs whose deadlines cannot be met. ``starts`` asks for expected starts in the answer."""
 
     strict: bool = False
+    starts: bool = False
 
 
 class JobsQuery(Query, frozen=True):

@@ -43,6 +43,9 @@ async def job(request: Request, id: str) -> Response:
     async with committer.turns.long_answer():
         waiting = waiting_job(committer.machine, found) if isinstance(found, (LiveJob, Family)) else None
         told = None if waiting is None else await explainer.explain(waiting)
+        if told is not None:
+            start = await explainer.start(told.job)
+            told = told if start is None else msgspec.structs.replace(told, start=start)
         view = (
             ExplanationView(job=int(id), reason="")
             if told is None

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import signal
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, TypeVar
 
@@ -30,10 +31,12 @@ from cress.center.views.explanation import start_view
 from cress.center.views.jobs import job_view, run_of, task_view, whole_job_view, with_loans
 from cress.center.views.members import attempts_of, count_of, task_of, tasks_page
 from cress.core.diagnostics.unresolved_names import remarks
+from cress.lifecycle.explaining import waiting_job
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
+from cress.model.explanation import ExpectedStart
 from cress.model.family import Dag
 from cress.model.job import LEASE, Job, JobType
 from cress.model.jobfile.job import JobSpec
@@ -57,6 +60,8 @@ from cress.store.base import JobFilter
 
 # Seconds between two checks that a waiting client is still connected.
 LOOK_AGAIN = 10.0
+# The most jobs of one submit whose expected starts are in the answer.
+MOST_STARTS = 10
 # Most characters of an idempotency key.
 MOST_KEY = 200
 TASK_STATES = ("starting", *(job_state.value for job_state in JobState))
@@ -93,7 +98,27 @@ async def submit(request: Request) -> Response:
             await check_submit(committer, specs, jobs, known, strict=query.strict)
             return reply(await submitted(committer, [0] * len(jobs), jobs))
         what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest, strict=query.strict)
-        return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
+        page = await submitted(committer, await submit_all(committer, what, specs), jobs)
+    return reply(await _with_starts(request, page) if query.starts else page, 201)
+
+
+async def _with_starts(request: Request, page: SubmittedPage) -> SubmittedPage:
+    """Return the answer to a submit with the expected starts of its first jobs."""
+    committer, explainer = committer_of(request), request.app.state.explainer
+    told: list[Submitted] = []
+    for one in page.jobs[:MOST_STARTS]:
+        found = recent_job(committer, one.id)
+        waiting = waiting_job(committer.machine, found) if isinstance(found, (LiveJob, Family)) else None
+        start: ExpectedStart | None = None
+        if waiting is not None:
+            with suppress(NotAccepted):
+                start = await explainer.start(waiting, at_once=True)
+        elif isinstance(found, LiveJob) and found.running:
+            utc = committer.machine.utc
+            start = ExpectedStart(utc, utc, utc)
+        view = None if start is None else start_view(start, partial(sees_number, request))
+        told.append(msgspec.structs.replace(one, expected_start=view))
+    return SubmittedPage(jobs=(*told, *page.jobs[MOST_STARTS:]))
 
 
 async def checked_body(committer: Committer, size: int, work: Callable[[Dimensions], _T]) -> _T:

@@ -14,6 +14,7 @@ from cress.center.api.context import committer_of, sees_number, user_of
 from cress.center.api.groups import checked_moves
 from cress.center.api.jobs import checked_body, known_states
 from cress.center.api.routes import Routes
+from cress.center.files.config_document import Document, parse_document
 from cress.center.files.group_file import checked_quotas
 from cress.center.process.turns import in_turns
 from cress.center.requests import what_if
@@ -21,7 +22,7 @@ from cress.center.requests.validation import placed, read_jobs
 from cress.center.views.consequences import consequences_view
 from cress.lifecycle.inputs import Input, Submit
 from cress.model.errors import InputError
-from cress.model.groups.conf import ParsedGroups, parse_groups
+from cress.model.groups.conf import parse_groups
 from cress.model.job import Job
 from cress.model.jobfile.job import JobSpec
 from cress.model.resources import Dimensions
@@ -43,20 +44,29 @@ async def consequences(request: Request) -> Response:
     machine = committer.machine
     accounting = machine.core.options.accounting
 
-    def checked(dimensions: Dimensions) -> tuple[RawWhatIfBody, list[JobSpec], tuple[Job, ...], ParsedGroups | None]:
+    def checked(dimensions: Dimensions) -> tuple[RawWhatIfBody, list[JobSpec], tuple[Job, ...], Document]:
         body = decoded(data, RawWhatIfBody)
         specs, jobs = list[JobSpec](), tuple[Job, ...]()
         if body.jobs:
             accounts, zone = committer.settings.run_as, committer.machine.core.groups.cluster_zone
             entries = decoded_jobs(body.jobs)
             specs, jobs = read_jobs(entries, dimensions=dimensions, user=user, accounts=accounts, zone=zone)
-        if body.groups is None:
-            return body, specs, jobs, None
-        file = body.file[:MOST_FILE] or "Group.conf"
-        return body, specs, jobs, parse_groups(body.groups, dimensions=dimensions, file=file, accounting=accounting)
+        document = Document()
+        if body.config is not None:
+            if body.options or body.licences or body.groups is not None:
+                what = "cannot be combined with options, licences or groups"
+                raise InputError(what, hint="only one of them", field="config")
+            file = body.file[:MOST_FILE] or "configuration"
+            document = parse_document(body.config, file, dimensions=dimensions, accounting=accounting)
+        elif body.groups is not None:
+            file = body.file[:MOST_FILE] or "Group.conf"
+            groups = parse_groups(body.groups, dimensions=dimensions, file=file, accounting=accounting)
+            document = Document(groups=groups)
+        return body, specs, jobs, document
 
     async with committer.turns.of_user(user, len(data)):
-        body, specs, jobs, groups = await checked_body(committer, len(data), checked)
+        body, specs, jobs, document = await checked_body(committer, len(data), checked)
+        groups = document.groups
         known = await known_states(request, jobs)
         moves = () if groups is None else checked_moves(committer, body.moves, groups)
         notes: tuple[str, ...] = ()
@@ -68,8 +78,9 @@ async def consequences(request: Request) -> Response:
             what_if.drained(machine, body.drain),
         )
         change: list[Input] = [one async for one in in_turns(nodes)]
-        configured = partial(what_if.configured, committer, body.options, body.licences, groups, moves)
+        configured = partial(what_if.configured, committer, body.options, body.licences, document, moves)
         change += await committer.turns.check(len(data), lambda: list(configured()))
+        change += what_if.set_groups(machine, body.set_group, user)
         if jobs:
             change.append(Submit(jobs=jobs, known=known))
         async with committer.turns.long_answer():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import msgspec
 
 from cress.core.answers.forward import Forecast
@@ -15,6 +17,10 @@ class ExpectedStarts:
     def __init__(self) -> None:
         self.errors = StartErrors()
         self._known: dict[int, ExpectedStart] = {}
+        # Jobs up to this one had their chance in the last run forward, which was cut off; 0: it was not.
+        self.beyond_reach = 0
+        # Seconds that the last run forward took.
+        self.seconds = 0.0
 
     def foretold(
         self, utc: int, by_means: dict[int, Forecast], by_limits: dict[int, Forecast], fresh: set[int]
@@ -23,15 +29,21 @@ class ExpectedStarts:
 
         Errors are learned from the jobs among ``fresh``: they have not started before.
         """
-        known: dict[int, ExpectedStart] = {}
+        self._known = {}
+        self.add(utc, by_means, by_limits, fresh)
+
+    def add(
+        self, utc: int, by_means: dict[int, Forecast], by_limits: dict[int, Forecast], fresh: Container[int] = ()
+    ) -> None:
+        """Add the expected starts that are not known yet; otherwise as ``foretold``."""
         for number, found in by_means.items():
-            if found.start is None:
+            if found.start is None or number in self._known:
                 continue
             waits = found.start, by_limits[number].start if number in by_limits else None
             told = self.errors.interval(*waits)
             if number in fresh:
                 self.errors.told(number, utc, *waits, told)
-            known[number] = ExpectedStart(
+            self._known[number] = ExpectedStart(
                 earliest=utc + told.earliest,
                 likely=utc + told.likely,
                 latest=utc + told.latest,
@@ -39,7 +51,10 @@ class ExpectedStarts:
                 behind=found.behind,
                 ahead=found.ahead,
             )
-        self._known = known
+
+    def took(self, seconds: float, most: float, last: int) -> None:
+        """Note how long a run forward took, of ``most`` seconds that it had; ``last`` is the newest job in it."""
+        self.seconds, self.beyond_reach = seconds, last if seconds >= most else 0
 
     def of(self, number: int, utc: int) -> ExpectedStart | None:
         """Return the expected start of a job at the moment ``utc`` (µs); ``None`` if it is not known.

@@ -1,88 +1,213 @@
-"""Explanations of waiting jobs, made by a forked process, and their trials by forks of that process.
+"""Explanations by a forked process, and their trials by forks of that process (design notes 0051 and 0065).
 
 A fork has the state of one moment, and what it changes is its own. So the scheduler is asked "what if" without a copy
-of its state, and the center goes on meanwhile.
+of its state, and the center goes on meanwhile. To fork holds the center up for a moment, so one fork answers all
+questions that were asked before it was made, and later ones while nothing has changed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import logging
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from cress.center.committing.committer import Committer
-from cress.center.process.forked_work import ForkedWork
 from cress.center.process.forks import Fork
+from cress.center.process.kept_fork import KeptFork
 from cress.core.answers.forward import Forecast
 from cress.core.answers.placed import best_nodes
+from cress.core.openings import EndsBy
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.explaining import explained, explained_group, explained_node
+from cress.lifecycle.foretelling import foretold
 from cress.lifecycle.machine import Machine
 from cress.model.errors import NotAccepted
-from cress.model.explanation import Explanation, GroupExplanation, NodeExplanation, NodeScore
+from cress.model.explanation import ExpectedStart, Explanation, GroupExplanation, NodeExplanation, NodeScore
 
-FILE = "explanation.new"
-# Seconds that all runs forward of one explanation may take together.
-PATIENCE = 2.0
+# Seconds that the runs forward for one expected start may take, and those that nobody minds to wait for.
+PATIENCE, AT_ONCE = 1.0, 0.5
+# Between two forks this many times the time passes that the last one held the center up.
+PAUSE = 10
+# Seconds after the last question until the fork ends: while it lives, the center copies each page that it writes.
+KEPT = 5.0
 
 _T = TypeVar("_T")
+_log = logging.getLogger("cress.center")
 _encode = msgspec.msgpack.Encoder().encode
-_WAITING: Callable[[memoryview], Explanation | None] = msgspec.msgpack.Decoder(Explanation | None).decode
-_GROUP: Callable[[memoryview], GroupExplanation | None] = msgspec.msgpack.Decoder(GroupExplanation | None).decode
-_NODE: Callable[[memoryview], NodeExplanation] = msgspec.msgpack.Decoder(NodeExplanation).decode
-_PLACED: Callable[[memoryview], tuple[NodeScore, ...]] = msgspec.msgpack.Decoder(tuple[NodeScore, ...]).decode
+_decode_starts = msgspec.msgpack.Decoder(dict[int, Forecast]).decode
+
+
+class Question(msgspec.Struct, frozen=True, array_like=True):
+    """A question to a fork: ``kind`` is a key of ``ANSWERS``, about a job or attempt, or a group or node."""
+
+    kind: str
+    number: int = 0
+    name: str = ""
+
+
+class Foretold(NamedTuple):
+    """The runs forward of one moment (µs): waits of jobs from then, by the means of the estimates and by the limits."""
+
+    utc: int
+    by_means: dict[int, Forecast]
+    by_limits: dict[int, Forecast]
+
+
+_decode_question = msgspec.msgpack.Decoder(Question).decode
 
 
 class Explainer:
-    """Makes one explanation at a time."""
+    """Asks one question at a time."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
         self._turn = asyncio.Lock()
+        self._fork: KeptFork | None = None
+        # The state that the fork has, the moment it was made, and how long that held the center up (seconds).
+        self._state: tuple[int, ...] = ()
+        self.made = self._cost = 0.0
+        self._end: asyncio.TimerHandle | None = None
 
     async def explain(self, number: int) -> Explanation | None:
-        """Return the explanation of a job; ``None`` if no task of it waits. Raises NotAccepted if it cannot be made."""
-        return await self._ask(lambda machine: explained(machine, number, Forks(machine.core)), _WAITING)
+        """Return the explanation of a job, without its start; ``None`` if no task of it waits. Raises NotAccepted."""
+        return await self._ask(Question("job", number), Explanation | None)
 
     async def group(self, name: str) -> GroupExplanation | None:
         """Return why a group does not get more; ``None`` if there is no such group. Raises NotAccepted."""
-        return await self._ask(partial(explained_group, name=name), _GROUP)
+        return await self._ask(Question("group", name=name), GroupExplanation | None)
 
     async def node(self, name: str) -> NodeExplanation:
         """Return why a node, which must be known, is not fuller. Raises NotAccepted."""
-        return await self._ask(partial(explained_node, name=name), _NODE)
+        return await self._ask(Question("node", name=name), NodeExplanation)
 
     async def placed(self, attempt: int) -> tuple[NodeScore, ...]:
         """Return the best nodes for the task of a running attempt. Raises NotAccepted."""
-        center = os.getpid()
+        return await self._ask(Question("placed", attempt), tuple[NodeScore, ...])
 
-        def work(machine: Machine) -> tuple[NodeScore, ...]:
-            # It changes the scheduler, so it must not run in the center itself.
-            return best_nodes(machine.core, attempt) if os.getpid() != center else ()
+    async def start(self, number: int, *, at_once: bool = False) -> ExpectedStart | None:
+        """Return the expected start of a waiting job; ``None`` if it is not known. Raises NotAccepted.
 
-        return await self._ask(work, _PLACED)
+        A job that is too new for the last forecast is foretold now; ``at_once``: only if that takes no time worth
+        mentioning.
+        """
+        starts, clock = self._committer.expected_starts, self._committer.clock
+        known = starts.of(number, clock.utc())
+        if known is not None or number <= starts.beyond_reach or (at_once and starts.seconds > AT_ONCE):
+            return known
+        begin, last = time.monotonic(), next(reversed(self._committer.machine.core.jobs), 0)
+        found: Foretold = await self._ask(Question("starts"), Foretold)
+        starts.took(time.monotonic() - begin, PATIENCE, last)
+        starts.add(*found)
+        return starts.of(number, clock.utc())
 
-    async def _ask(self, ask: Callable[[Machine], _T], decode: Callable[[memoryview], _T]) -> _T:
-        machine, path = self._committer.machine, self._committer.settings.data / FILE
-        center, follows = os.getpid(), self._committer.loop.is_aside
-
-        def work_on_copy() -> bytes:
-            if follows and os.getpid() != center:
-                # A standby takes over the facts of the leader. What waits, and why, only a pass finds out.
-                machine.core.decide(machine.core.now)
-            return _encode(ask(machine))
-
+    async def _ask(self, question: Question, kind: object) -> _T:
+        asked = time.monotonic()
         async with self._turn:
-            work = ForkedWork(work_on_copy, path, "an explanation")
-            data = await asyncio.to_thread(work.result)
-        if data is None:
-            raise NotAccepted("the explanation could not be made; see the center's log", hint="try again")
-        return decode(data)
+            fork = await self._fork_after(asked)
+            data = await asyncio.to_thread(fork.ask, _encode(question))
+            if data is None:
+                self.close()
+                raise NotAccepted("the explanation could not be made; see the center's log", hint="try again")
+            self._let_end_later()
+        found: _T = msgspec.msgpack.decode(data, type=kind)
+        return found
+
+    async def _fork_after(self, asked: float) -> KeptFork:
+        """Return a fork with the present state, or with that of a moment after the question."""
+        if self._fork is not None and (self.made >= asked or self._state == self._present()):
+            return self._fork
+        self.close()
+        await asyncio.sleep(max(0.0, self.made + PAUSE * self._cost - time.monotonic()))
+        machine = self._committer.machine
+        begin = time.monotonic()
+        try:
+            self._fork = KeptFork(Answers(machine, self._committer.loop.is_aside).answer)
+        except OSError as error:
+            _log.warning("no explanation can be made: %s", error.strerror)
+            raise NotAccepted(f"the center cannot explain now: {error.strerror}", hint="try again later") from None
+        self.made = time.monotonic()
+        self._cost = self.made - begin
+        self._state = self._present()
+        return self._fork
+
+    def _present(self) -> tuple[int, ...]:
+        """Return what tells one state from another."""
+        loop, machine = self._committer.loop, self._committer.machine
+        return loop.epoch, loop.number, id(machine), machine.now, machine.core.books.pass_number
+
+    def _let_end_later(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        self._end = asyncio.get_running_loop().call_later(KEPT, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if not self._turn.locked():
+            self.close()
+
+    def close(self) -> None:
+        """End the fork."""
+        fork, self._fork = self._fork, None
+        if fork is not None:
+            fork.close()
+
+
+class Answers:
+    """The answers of a fork; its machine stays as it is, since trials run in forks of their own."""
+
+    def __init__(self, machine: Machine, follows: bool) -> None:
+        """``follows``: the center stands by."""
+        self._machine = machine
+        self._follows = follows
+        # Runs forward are made once for all waiting jobs.
+        self._foretold: bytes = b""
+
+    def answer(self, question: bytes) -> bytes:
+        """Return the answer to an encoded question, encoded."""
+        if self._follows:
+            # A standby takes over the facts of the leader. What waits, and why, only a pass finds out.
+            self._machine.core.decide(self._machine.core.now)
+            self._follows = False
+        asked = _decode_question(question)
+        return ANSWERS[asked.kind](self, asked)
+
+    def _job(self, asked: Question) -> bytes:
+        return _encode(explained(self._machine, asked.number, Forks(self._machine.core)))
+
+    def _group(self, asked: Question) -> bytes:
+        return _encode(explained_group(self._machine, asked.name))
+
+    def _node(self, asked: Question) -> bytes:
+        return _encode(explained_node(self._machine, asked.name))
+
+    def _placed(self, asked: Question) -> bytes:
+        # It may have ended since the question was asked.
+        if asked.number not in self._machine.core.attempts:
+            return _encode(())
+        return Fork(lambda: _encode(best_nodes(self._machine.core, asked.number))).result()
+
+    def _starts(self, _: Question) -> bytes:
+        if not self._foretold:
+            until = time.monotonic() + PATIENCE
+            works = [Fork(lambda by=by: self._run_forward(by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
+            by_means, by_limits = (_decode_starts(work.result()) for work in works)
+            self._foretold = _encode(Foretold(self._machine.utc, by_means, by_limits))
+        return self._foretold
+
+    def _run_forward(self, by: EndsBy, until: float) -> bytes:
+        return _encode(foretold(self._machine, by, lambda: time.monotonic() < until))
+
+
+ANSWERS: dict[str, Callable[[Answers, Question], bytes]] = {
+    "job": Answers._job,  # noqa: SLF001 – the table of its own methods
+    "group": Answers._group,  # noqa: SLF001
+    "node": Answers._node,  # noqa: SLF001
+    "placed": Answers._placed,  # noqa: SLF001
+    "starts": Answers._starts,  # noqa: SLF001
+}
 
 
 class Forks:
@@ -90,20 +215,8 @@ class Forks:
 
     def __init__(self, core: Scheduler) -> None:
         self._core = core
-        self._until = time.monotonic() + PATIENCE
 
     def holds(self, trial: Callable[[Scheduler], bool]) -> bool:
         """Return the result of a trial; False if its fork fails."""
-        return self._in_a_fork(trial, bool) or False
-
-    def forecast(self, trial: Callable[[Scheduler], Forecast]) -> Forecast:
-        """Return the result of a run forward; no start is known if its fork fails."""
-        return self._in_a_fork(trial, Forecast) or Forecast(None)
-
-    def patient(self) -> bool:
-        """Return False once the runs forward have taken too long together."""
-        return time.monotonic() < self._until
-
-    def _in_a_fork(self, trial: Callable[[Scheduler], _T], kind: type[_T]) -> _T | None:
         data = Fork(lambda: _encode(trial(self._core))).result()
-        return msgspec.msgpack.decode(data, type=kind) if data else None
+        return bool(data) and msgspec.msgpack.decode(data, type=bool)

@@ -68,8 +68,11 @@ class Foreteller:
                 self._learn()
                 if self._is_due():
                     begin = time.monotonic()
+                    last = next(reversed(self._committer.machine.core.jobs), 0)
                     await self._foretell()
-                    pause = max(LOOK, PAUSE * (time.monotonic() - begin))
+                    took = time.monotonic() - begin
+                    self._committer.expected_starts.took(took, PATIENCE, last)
+                    pause = max(LOOK, PAUSE * took)
             except StoreError as error:
                 _log.warning("no starts are foretold this time: %s", error)
             except Exception:  # noqa: BLE001 – tried again at the next look

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 
-_PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1
 
 
 class Fork:
@@ -27,7 +27,7 @@ class Fork:
             return
         # No destructor of this process may run a second time.
         try:
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() == parent:
                 view = memoryview(work())
                 while view:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from cress.center.committing.committer import Committer
-from cress.center.files.config_document import with_counts, with_values
-from cress.lifecycle.inputs import Configure, Drain, Input, NodeDead, NodeJoined, NodeLeft
+from cress.center.files.config_document import Document, with_counts, with_values
+from cress.lifecycle.inputs import Configure, Drain, Input, NodeDead, NodeJoined, NodeLeft, SetGroup
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
-from cress.model.groups.conf import ParsedGroups
+from cress.model.groups.change import canonical
 from cress.model.node import Node
 from cress.model.times import SECOND
 from cress.model.units import one_of
@@ -84,17 +84,32 @@ def configured(
     committer: Committer,
     options: Mapping[str, str | None],
     licences: Mapping[str, int | None],
-    groups: ParsedGroups | None,
+    document: Document,
     moves: tuple[tuple[str, str], ...],
 ) -> Iterator[Input]:
-    """Yield the configuration with other options, licences and groups, if some are given. Raises InputError."""
-    core = committer.machine.core
-    if not options and not licences and groups is None:
+    """Yield the configuration with other options, licences and groups, if some are given. Raises InputError.
+
+    Sections of a document replace the present ones.
+    """
+    core, groups = committer.machine.core, document.groups
+    if not options and not licences and document == Document():
         return
+    counts = with_counts(core.relations.licences.counts, dict(licences))
     yield Configure(
-        options=with_values(core.options, dict(options)),
-        licences=with_counts(core.relations.licences.counts, dict(licences)),
+        options=document.options or with_values(core.options, dict(options)),
+        licences=counts if document.licences is None else document.licences,
         groups=core.groups.configured if groups is None else groups.groups,
         moves=moves,
         zone=core.groups.own_zone if groups is None else groups.zone,
     )
+
+
+def set_groups(machine: Machine, changes: Mapping[str, Mapping[str, str | None]], user: str) -> Iterator[Input]:
+    """Yield new values of keywords of groups. Raises InputError."""
+    known = (*machine.core.groups.by_name, *machine.core.groups.tree.inner)
+    for name, values in changes.items():
+        if name not in known:
+            raise InputError(f"there is no group {name[:40]!r}", hint=one_of(name, known), field="set_group")
+        word = SetGroup(name=name, values=tuple((canonical(key), value) for key, value in values.items()), by=user)
+        machine.check_groups(machine.changed_groups(word))
+        yield word

@@ -48,6 +48,7 @@ def explanation_view(found: Explanation, sees: Callable[[int], bool]) -> Explana
         clauses=found.clauses,
         nearest=found.nearest,
         remedies=tuple(Remedy(remedy.kind, redacted(remedy.text)) for remedy in found.remedies),
+        kind=found.kind,
     )
 
 

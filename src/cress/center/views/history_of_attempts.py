@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from cress.center.access.redaction import redacted
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob
 from cress.center.views.members import tasks_page
+from cress.lifecycle.attempts.end_reasons import without_rule
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord
 from cress.model.times import SECOND
@@ -15,8 +14,6 @@ from cress.protocol.job_views import EndedView
 
 # Tasks whose attempts are looked at, and the attempts that are told.
 MOST_TASKS, MOST_TOLD = 100, 10
-# The number of latest events among which the rules of preemptions are looked for.
-MOST_EVENTS = 20_000
 
 
 async def ended_views(committer: Committer, job: AnyJob) -> tuple[EndedView, ...]:
@@ -29,8 +26,6 @@ async def ended_views(committer: Committer, job: AnyJob) -> tuple[EndedView, ...
         if record.outcome not in (Outcome.SUCCEEDED, Outcome.CANCELLED)
     ]
     records.sort(key=lambda pair: -pair[0].ended)
-    told = records[:MOST_TOLD]
-    rules = _rules(committer, (record for record, _ in told))
     return tuple(
         EndedView(
             task=index,
@@ -39,24 +34,11 @@ async def ended_views(committer: Committer, job: AnyJob) -> tuple[EndedView, ...
             outcome=record.outcome.value,
             at=record.ended / SECOND,
             ran=max(0, record.ended - record.started) / SECOND if record.started else 0.0,
-            why=redacted(record.error) or _code(record),
-            rule=redacted(rules.get(record.attempt, "")),
+            why=redacted(without_rule(record.error)[0]) or _code(record),
+            rule=redacted(without_rule(record.error)[1]),
         )
-        for record, index in told
+        for record, index in records[:MOST_TOLD]
     )
-
-
-def _rules(committer: Committer, records: Iterable[AttemptRecord]) -> dict[int, str]:
-    """Return the rules by which attempts were preempted, by attempt, as far as events are kept."""
-    wanted = {record.attempt for record in records if record.outcome is Outcome.PREEMPTED}
-    if not wanted:
-        return {}
-    events = committer.events.after(committer.events.first - 1, MOST_EVENTS)
-    return {
-        event.attempt: event.text.partition(": ")[2]
-        for event in events
-        if event.kind == "task.preempted" and event.attempt in wanted
-    }
 
 
 def _code(record: AttemptRecord) -> str:

@@ -115,15 +115,22 @@ class AsyncHttp(LeaderClient):
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     async def submit(
-        self, jobs: Sequence[Mapping[str, object]], *, key: str = "", dry_run: bool = False, strict: bool = False
+        self,
+        jobs: Sequence[Mapping[str, object]],
+        *,
+        key: str = "",
+        dry_run: bool = False,
+        strict: bool = False,
+        starts: bool = False,
     ) -> SubmittedPage:
         """Submit jobs, as in job files, all or none; return their ids in the same order.
 
         For a day, a submit with the ``key`` of an earlier one is the same submit; without one it gets a new key. It is
         therefore sent again if the connection breaks off, and the jobs exist once. A dry run stores nothing and returns
-        ids 0. ``strict`` refuses jobs whose deadlines cannot be met.
+        ids 0. ``strict`` refuses jobs whose deadlines cannot be met. ``starts`` asks for the expected starts of the
+        first ten.
         """
-        call = calls.submit(jobs, key, dry_run=dry_run, strict=strict)
+        call = calls.submit(jobs, key, dry_run=dry_run, strict=strict, starts=starts)
         try:
             return await self.ask(call)
         except Broken:

@@ -18,8 +18,8 @@ from cress.core.answers.prospects import Prospects
 from cress.core.books import Books
 from cress.core.diagnostics.amounts import say_amount
 from cress.core.groups.guarantees import charge_of_tasks
-from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import FREE, USABLE
+from cress.core.jobs import Attempt, JobEntry
+from cress.core.kernels.holding import END, FREE, NODE, NONE, USABLE
 from cress.core.scheduler import Scheduler
 from cress.language.clauses import brief
 from cress.language.parser import parse_requirement
@@ -46,6 +46,8 @@ from cress.model.units import format_amount, format_duration
 MOST_JOBS, MOST_NODES = 5, 3
 # The running jobs, by their expected ends, among which those are found.
 MOST_LOOKED = 200
+# The leases, by their ends, among which the tasks of these are looked for.
+MOST_LEASES = 1_000
 _MEBI = 2**20
 # Kinds of which the first change that helps makes the others needless.
 _SMALLEST_ONLY = frozenset({"time_limit", "node", "end"})
@@ -86,12 +88,14 @@ def changes_for(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
 def holds(core: Scheduler, change: Counterfactual) -> bool:
     """Return True if the unit starts at once after the change. It consumes ``core``, a copy."""
     core.observe(core.now, change.events)
-    started, more = 0, True
+    more = True
     while more:
-        decided = core.decide(core.now)
+        # Pass by pass: when the unit has started, the rest of the queue does not matter.
+        decided = core.decide(core.now, 1)
         more = decided.more
-        started += sum(isinstance(item, Start) and item.job == change.job for item in decided.items)
-    return started > 0
+        if any(isinstance(item, Start) and item.job == change.job for item in decided.items):
+            return True
+    return False
 
 
 # --- changes of the job --------------------------------------------------------------------------------------------
@@ -222,22 +226,21 @@ def _kinds_of_nodes(core: Books) -> Iterable[int]:
     cluster, k = core.cluster, core.cluster.k_count
     there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
     capacities = cluster.nodes[there, FREE + k : FREE + 2 * k]
-    # The rows are sorted, and each has the first node of its capacity.
-    _, first = np.unique(capacities, axis=0, return_index=True)
-    found: list[int] = there[first[:MOST_NODES]].tolist()
+    if not len(there):
+        return []
+    # Sorted by the first amount, then by the second …; of equal rows the first node comes first.
+    order = np.lexsort(capacities.T[::-1])
+    ordered = capacities[order]
+    differs = np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1)))
+    found: list[int] = there[order[differs][:MOST_NODES]].tolist()
     return found
 
 
 def _of_ends(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Counterfactual]:
     """Yield the end of one running job, the next ones to end first."""
-    ends: dict[int, int] = {}
-    for attempt in core.attempts.values():
-        if (other := attempt.job) is not job:
-            number = other.job.id
-            ends[number] = max(ends.get(number, 0), attempt.expected)
     tried = 0
-    for _, number in nsmallest(MOST_LOOKED, ((end, number) for number, end in ends.items())):
-        other = core.jobs[number]
+    for other in _next_to_end(core, job):
+        number = other.job.id
         if tried == MOST_JOBS:
             break
         if not prospects.with_end(other.attempts.values()):
@@ -247,3 +250,21 @@ def _of_ends(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Count
         if other.waiting:
             events = [JobHeld(number, held=True), *events]
         yield Counterfactual("end", f"when job {number} ends", tuple(events), job.job.id)
+
+
+def _next_to_end(core: Books, job: JobEntry) -> list[JobEntry]:
+    """Return running jobs other than this one by their expected ends, among those with a task that ends soon."""
+    leases = core.cluster.leases
+    taken = np.flatnonzero(leases[:, NODE] != NONE)
+    if len(taken) > MOST_LEASES:
+        # Not all are looked at one by one: there may be a hundred thousand.
+        taken = taken[np.argpartition(leases[taken, END], MOST_LEASES)[:MOST_LEASES]]
+    holders = (core.holders[slot] for slot in taken.tolist())
+    others = {holder.job.job.id: holder.job for holder in holders if isinstance(holder, Attempt)}
+    others.pop(job.job.id, None)
+    ends = (
+        (max(attempt.expected for attempt in other.attempts.values()), number)
+        for number, other in others.items()
+        if other.attempts
+    )
+    return [core.jobs[number] for _, number in nsmallest(MOST_LOOKED, ends)]

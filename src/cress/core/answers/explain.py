@@ -7,14 +7,9 @@ from functools import partial
 from typing import Protocol
 
 from cress.core.answers.changes import Counterfactual, changes_for, holds
-from cress.core.answers.forward import Forecast, Forward
 from cress.core.answers.nearest import clause_effects, nearest_nodes
-from cress.core.openings import EndsBy
 from cress.core.scheduler import Scheduler
-from cress.model.estimates import RunEstimate
-from cress.model.explanation import ExpectedStart, Explanation, Remedy
-
-_ESTIMATES = (EndsBy.OPTIMISTIC, EndsBy.MEAN, EndsBy.PESSIMISTIC)
+from cress.model.explanation import Explanation, Remedy
 
 
 class Copies(Protocol):
@@ -22,12 +17,6 @@ class Copies(Protocol):
 
     def holds(self, trial: Callable[[Scheduler], bool]) -> bool:
         """Return the result of a trial on a copy."""
-
-    def forecast(self, trial: Callable[[Scheduler], Forecast]) -> Forecast:
-        """Return the result of a run forward on a copy."""
-
-    def patient(self) -> bool:
-        """Return False as soon as a run forward has taken too long."""
 
 
 def explain(core: Scheduler, number: int, reason: str, copies: Copies) -> Explanation:
@@ -39,31 +28,6 @@ def explain(core: Scheduler, number: int, reason: str, copies: Copies) -> Explan
         clauses=clause_effects(books, job),
         nearest=() if job.job.parts else nearest_nodes(books, job),
         remedies=_that_help(list(changes_for(books, job)), copies),
-    )
-
-
-def expected_start(number: int, copies: Copies, estimates: dict[int, RunEstimate]) -> ExpectedStart:
-    """Return the foreseen start of the next unit of a waiting job.
-
-    ``estimates`` are those of jobs by id, where the core has none.
-    """
-
-    def until_start(by: EndsBy, core: Scheduler) -> Forecast:
-        return Forward(core, by, estimates, copies.patient).until_start(number)
-
-    early, mean, late = (copies.forecast(partial(until_start, by)) for by in _ESTIMATES)
-    if mean.start is None:
-        return ExpectedStart(earliest=early.start)
-    # Runs that end earlier may let other jobs in first, so the order of the three is not certain.
-    known = [start for start in (early.start, mean.start, late.start) if start is not None]
-    latest = None if late.start is None else max(known)
-    return ExpectedStart(
-        earliest=min(known),
-        likely=mean.start,
-        latest=latest,
-        because=mean.because,
-        behind=mean.behind,
-        ahead=mean.ahead,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from cress.core.jobs import Attempt, JobEntry
+from cress.core.jobs import Attempt
 from cress.core.openings import EndsBy
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt, Start, Stop
@@ -145,24 +145,29 @@ class Forward:
 
     def _end(self, attempt: Attempt) -> int:
         """Return the end of an attempt by the estimate of the run; what was outlived is replaced by the next one."""
-        now, start = self._core.now, attempt.start
+        now = self._core.now
         if attempt.stopping:
             # It was told to stop, and its grace is over then. A victim's lease counts as free from the beginning.
             claims = (claim.expected for claim in self._core.claims if attempt.id in claim.victims)
             return max(now + 1, next(claims, attempt.last_end))
-        times = self._times(attempt.job)
-        ends = [start + time for time in times[self._by.value :] if time < NEVER]
-        found = next((end for end in ends if end > now), None)
-        if found is None:
-            found = now + 1 if ends and self._by is EndsBy.OPTIMISTIC else ends[-1] if ends else NEVER
-        return max(found, now + 1) if found < NEVER else NEVER
+        estimate = attempt.job.estimate or self._estimates.get(attempt.job.job.id)
+        return end_of_run(attempt, estimate, self._by, now)
 
-    def _times(self, job: JobEntry) -> tuple[int, int, int, int]:
-        """Return the optimistic, mean and pessimistic run and the limit of a task (µs)."""
-        estimate = job.estimate or self._estimates.get(job.job.id)
-        if estimate is None:
-            return (job.limit,) * 4
-        return (
-            min(job.limit, estimate.optimistic), min(job.limit, estimate.mean), min(job.limit, estimate.pessimistic),
-            job.limit,
-        )  # fmt: skip
+
+def end_of_run(attempt: Attempt, estimate: RunEstimate | None, by: EndsBy, now: int) -> int:
+    """Return the end (µs) of an attempt that is not told to stop, later than ``now``; NEVER if nothing bounds it.
+
+    It takes its estimate by ``by``; what was outlived is replaced by the next one, at last by the limit. Without an
+    estimate it takes its limit.
+    """
+    limit = attempt.job.limit
+    known = () if estimate is None else (estimate.optimistic, estimate.mean, estimate.pessimistic)
+    times = [min(time, limit) for time in (*known[by.value :], limit)]
+    ends = [attempt.start + time for time in times if time < NEVER]
+    if not ends:
+        return NEVER
+    found = next((end for end in ends if end > now), None)
+    if found is None:
+        # By optimistic ends, a task that is overdue may end at any time.
+        found = now + 1 if by is EndsBy.OPTIMISTIC else ends[-1]
+    return max(found, now + 1)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from cress.core.books import Books
 from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import FREE
@@ -51,19 +49,19 @@ class Prospects:
         if self.has_room:
             # It waits for something else, which may end with them.
             return True
-        core, k = self._core, self._core.cluster.k_count
-        request = np.array(self._job.job.request, np.int64)
-        asked = request > 0
-        gained = 0
-        nodes = {attempt.node for attempt in attempts}
-        freed = {f: np.zeros(k, np.int64) for f in nodes}
+        cluster = self._core.cluster
+        asked = [(i, amount) for i, amount in enumerate(self._job.job.request) if amount]
+        freed: dict[int, list[int]] = {}
         for attempt in attempts:
-            freed[attempt.node] += np.array(attempt.amounts, np.int64)
-        for f in nodes:
-            free = core.cluster.nodes[f, FREE : FREE + k].astype(np.int64)
-            before, after = (
-                int((row[asked] // request[asked]).min(initial=2**31)) for row in (np.maximum(free, 0), free + freed[f])
-            )
+            sums = freed.setdefault(attempt.node, [0] * cluster.k_count)
+            for i, amount in enumerate(attempt.amounts):
+                sums[i] += amount
+        gained = 0
+        for f, more in freed.items():
+            # Plain numbers: hundreds of jobs are asked about, each on a node or two.
+            free = cluster.nodes[f, FREE : FREE + cluster.k_count].tolist()
+            before = min((max(0, free[i]) // amount for i, amount in asked), default=2**31)
+            after = min(((free[i] + more[i]) // amount for i, amount in asked), default=2**31)
             gained += max(0, after - before)
         return self._with(gained)
 

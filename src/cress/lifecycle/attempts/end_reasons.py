@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cress.core.answers.preempted import rule_of
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import replica_ends
 from cress.lifecycle.jobs import reasons
@@ -26,10 +27,19 @@ def moved_with(leader: Job) -> str:
 
 
 def preempted_for(context: Context, fact: Preempt) -> str:
-    """Return the reason of a preempted attempt, with the beneficiary."""
+    """Return the reason of a preempted attempt: the beneficiary, and the rule with the numbers of this moment."""
     job = context.jobs[fact.by].job
     name = f" ({job.name})" if job.name else ""
-    return f"preempted for job {job.counted_as}{name} of group {job.group or DEFAULT_GROUP}"
+    rule = rule_of(context.core.books, fact) if context.keeps_rules else ""
+    return f"preempted for job {job.counted_as}{name} of group {job.group or DEFAULT_GROUP}" + (rule and f": {rule}")
+
+
+def without_rule(reason: str) -> tuple[str, str]:
+    """Return the reason of a preemption without its rule, and the rule; other reasons have none."""
+    if not reason.startswith("preempted for job "):
+        return reason, ""
+    why, _, rule = reason.partition(": ")
+    return why, rule
 
 
 def left_for(context: Context, fact: Stop) -> str:

@@ -13,6 +13,8 @@ from cress.model.reports import Cause, Ended
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from cress.model.units import DURATION_LIMIT, format_duration
 
+# The kind of a reason that is none of the scheduler.
+NO_EXECUTOR = "no_executor"
 # Precision of times: a tenth of a second; for longer ones a second, a minute, an hour.
 _TENTH = 100_000
 _COARSE = ((HOUR, SECOND), (DAY, MINUTE), (DURATION_LIMIT, HOUR))
@@ -43,6 +45,21 @@ def reason(context: Context, number: int, now: int | None = None) -> str:
         busy_there = say_busy(context.core.loads.busy(context.core.loads.overloaded_nodes()))
         return "; ".join(("every node is closed to new tasks" + _first_closed(context), *busy_there))
     return sentence(veto)
+
+
+def kind(context: Context, number: int) -> str:
+    """Return the kind of the reason why tasks of a job wait: the anchor of its row in docs/waiting.md; empty if none
+    waits.
+    """
+    veto = context.core.veto(number)
+    if number not in context.jobs or veto is None:
+        return ""
+    if veto.kind not in (Verdict.HELD, Verdict.AFTER, Verdict.BACKOFF):
+        if not any(node.connected for node in context.nodes.values()):
+            return NO_EXECUTOR
+        if not context.core.cluster.usable_count:
+            return Verdict.NO_NODE.value
+    return veto.kind.value.replace(" ", "-")
 
 
 def held(number: int, by: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
+from cress.core.answers.forward import end_of_run
 from cress.core.jobs import Attempt, JobEntry
+from cress.core.openings import EndsBy
 from cress.lifecycle.effects import Halt, Launch
 from cress.lifecycle.inputs import Input, Reported
 from cress.lifecycle.machine import Machine
@@ -21,8 +23,8 @@ SIGNALLED, PID = -15, 1
 class StandIn:
     """The running attempts of a machine with their ends (µs, the machine's clock).
 
-    A run takes its mean estimate; one that has outlived it, the pessimistic estimate, then its time limit. Without an
-    estimate it takes its time limit, and without a limit it never ends. Every run that is not stopped succeeds.
+    A run takes its mean estimate, and ends as in a run forward of the scheduler (``end_of_run``). Every run that is not
+    stopped succeeds.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -119,13 +121,7 @@ class StandIn:
             yield _report(node, Checked(attempt=number, at=self._machine.utc, ready=True))
 
     def _end_of(self, attempt: Attempt) -> int:
-        now, start, job = self._machine.now, attempt.start, attempt.job
-        estimate = self._estimate(job)
-        known = (job.limit,) if estimate is None else (estimate.mean, estimate.pessimistic, job.limit)
-        ends = [start + min(time, job.limit) for time in known if min(time, job.limit) < NEVER]
-        if not ends:
-            return NEVER
-        return max(now + 1, next((end for end in ends if end > now), ends[-1]))
+        return end_of_run(attempt, self._estimate(attempt.job), EndsBy.MEAN, self._machine.now)
 
     def _estimate(self, job: JobEntry) -> RunEstimate | None:
         """Return the estimate of a job; groups that work without estimates get those of the same history."""

@@ -34,7 +34,8 @@ SUBMIT = CallRow(
         "submits jobs, together or not at all; each is a job file as JSON. 201 with their ids, once they are "
         "stored; a `note` lists unknown names in their constraints, `deadline` is the "
         "[forecast](deadlines.md#the-forecast) for a job with a deadline. With `dry_run` the same answer, with ids "
-        "0, and nothing is submitted. With `strict` jobs whose deadlines cannot be met are refused (409)"
+        "0, and nothing is submitted. With `strict` jobs whose deadlines cannot be met are refused (409). With "
+        "`starts` the first ten have an `expected_start`, if it is known at once"
     ),
 )
 JOBS = CallRow(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from cress.core.answers.preempted import rule_of
+from cress.lifecycle.attempts.end_reasons import without_rule
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import (
     Cancel,
@@ -255,7 +255,8 @@ def _of_tasks(machine: Machine, step: StepResult, groups: _Groups) -> Iterator[E
     for fact in machine.told:
         attempt = machine.attempts.get(fact.attempt) if isinstance(fact, Preempt) else None
         if isinstance(fact, Preempt) and attempt is not None:
-            told = f"for job {fact.by}: {rule_of(machine.core.books, fact)}"
+            rule = without_rule(attempt.halted_for)[1]
+            told = f"for job {fact.by}" + (rule and f": {rule}")
             yield _of_task("task.preempted", machine.utc, fact.attempt, attempt, groups, text=told)
     for record in step.attempts:
         yield _of_task(
