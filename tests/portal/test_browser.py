@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.portal.running import PATIENCE, Portal, opened
+from tests.portal.running import Portal, opened
 from tests.system.cluster import Cluster
 
 LOOP = """\
@@ -17,7 +17,6 @@ resource: <1, 64M>
 WRONG = "name: wrong\ncommand: echo hello\ntaks: 3\n"
 PAGES = ("/", "/jobs", "/nodes", "/nodes/n1", "/groups", "/events", "/timeline", "/submit")
 SIZES = ((1280, 800), (768, 1024), (390, 844))
-expect.set_options(timeout=PATIENCE)
 
 
 def write(page: Page, text: str) -> None:

@@ -35,6 +35,8 @@ class BrowserSession:
     used: float = 0.0
     # What the next page says, such as "job 12 is cancelled".
     told: str = ""
+    # Functions that close what is open for it, such as terminals, when it ends.
+    closers: set[Callable[[], None]] = field(default_factory=set)
 
 
 class BrowserSessions:
@@ -101,6 +103,8 @@ class BrowserSessions:
     async def end(self, session: BrowserSession) -> None:
         """End a session."""
         self._sessions.pop(session.id, None)
+        for close in list(session.closers):
+            close()
         if not session.own:
             await session.viewer.close()
 

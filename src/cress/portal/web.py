@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from cress.client import calls
@@ -70,18 +70,18 @@ def query(parameters: Mapping[str, object], **changes: object) -> str:
     return urlencode({name: value for name, value in whole.items() if value not in (None, "", False)})
 
 
-def cookie_of(request: Request) -> str:
+def cookie_of(request: HTTPConnection) -> str:
     """Return the name of the session's cookie; cookies do not know ports, so the port is a part of the name."""
     return f"cress_portal_{request.app.state.port}"
 
 
-def sessions_of(request: Request) -> BrowserSessions:
+def sessions_of(request: HTTPConnection) -> BrowserSessions:
     """Return the sessions of the portal."""
     found: BrowserSessions = request.app.state.sessions
     return found
 
 
-def session_of(request: Request) -> BrowserSession | None:
+def session_of(request: HTTPConnection) -> BrowserSession | None:
     """Return the session of a request, if it has one."""
     return sessions_of(request).find(request.cookies.get(cookie_of(request), ""))
 
