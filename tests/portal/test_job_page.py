@@ -180,7 +180,7 @@ def test_a_dag_a_cron_job_and_a_service_show_their_attempts(browser: Browser, po
             expect(line).to_contain_text("one")
             expect(line).to_contain_text("two")
             page.get_by_role("button", name="Resume").click()
-            expect(page.locator("section[aria-labelledby=dag]")).to_contain_text(f"It resumes job {dag}")
+            expect(page.locator(".told")).to_contain_text(f"job {dag} is resumed as this one")
             page.goto(f"{portal.url}/jobs/{service}")
             expect(page.get_by_role("region", name="Service")).to_contain_text("1 of 1")
             expect(page.get_by_role("region", name="Time line")).to_contain_text("task 0")

@@ -22,12 +22,48 @@ from starlette.types import ASGIApp, Scope
 from cress.client.config import INSECURE
 from cress.model.errors import InputError
 from cress.portal.guard import PortalGuard
-from cress.portal.pages import entry, events, groups, jobs, live, logs, nodes, overview, submit, terminal, timeline
+from cress.portal.pages import (
+    access,
+    efficiency,
+    entry,
+    events,
+    groups,
+    jobs,
+    leases,
+    live,
+    logs,
+    names,
+    nodes,
+    overview,
+    reservations,
+    submit,
+    terminal,
+    timeline,
+    what_if,
+)
 from cress.portal.sessions import BrowserSessions
 from cress.portal.settings import PLACE, PortalPlace, PortalSettings
 from cress.portal.web import STATIC
 
-PAGES = (entry, live, overview, logs, terminal, jobs, nodes, groups, timeline, events, submit)
+PAGES = (
+    entry,
+    live,
+    overview,
+    logs,
+    terminal,
+    jobs,
+    nodes,
+    names,
+    groups,
+    reservations,
+    leases,
+    efficiency,
+    timeline,
+    events,
+    submit,
+    what_if,
+    access,
+)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # How much nicer than other programs the portal is.
 LESS = 5

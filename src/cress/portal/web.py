@@ -29,6 +29,13 @@ MOST_FORM = 4 * 2**20
 # The header in which scripts send the secret of the session.
 CSRF_HEADER = "x-csrf"
 
+# Pages that belong to an entry of the navigation with another address.
+WITHIN = {
+    "/groups": ("/reservations", "/leases", "/licences", "/efficiency"),
+    "/nodes": ("/names",),
+    "/submit": ("/what-if",),
+}
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -54,6 +61,7 @@ def environment() -> Environment:
     made.filters.update(FILTERS)
     made.globals["asset"] = asset
     made.globals["query"] = query
+    made.globals["WITHIN"] = WITHIN
     return made
 
 
