@@ -54,7 +54,7 @@ def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool
         return RemedyAction(remedy.text, "Edit the quota", href=f"/groups/{segment(change['group'])}?{asked}#edit")
     alone = job.type == "batch" and job.family is None and not job.parts and waiting == job.id
     if remedy.kind in OF_THE_JOB and own and alone and change:
-        return RemedyAction(remedy.text, "Submit it so", href=f"/submit?{urlencode({'from': job.id, **change})}")
+        return RemedyAction(remedy.text, "Change and submit", href=f"/submit?{urlencode({'from': job.id, **change})}")
     return RemedyAction(remedy.text)
 
 

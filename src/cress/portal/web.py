@@ -135,14 +135,14 @@ def signed_in(handler: Callable[[Request, BrowserSession], Awaitable[Response]])
     async def route(request: Request) -> Response:
         session = session_of(request)
         if session is None:
-            return _sign_in(request, "")
+            return await _sign_in(request, "")
         try:
             return await handler(request, session)
         except Unauthorized as error:
             if await _is_known(session):
                 return _error_page(request, session, error)
             await sessions_of(request).end(session)
-            return _sign_in(request, str(error))
+            return await _sign_in(request, str(error))
         except (ClientError, NoCenter, InputError, FormError) as error:
             return _error_page(request, session, error)
 
@@ -178,11 +178,17 @@ async def _is_known(session: BrowserSession) -> bool:
     return True
 
 
-def _sign_in(request: Request, why: str) -> Response:
+async def _sign_in(request: Request, why: str) -> Response:
     if "text/html" not in request.headers.get("accept", "text/html"):
         return JSONResponse({"message": "sign in again"}, 401)
     back = request.url.path if request.method == "GET" else "/"
-    return render(request, "login.html", 401, why=why, next=back)
+    return await sign_in_page(request, why, back)
+
+
+async def sign_in_page(request: Request, why: str, target: str = "/", status: int = 401) -> HTMLResponse:
+    """Return the page for signing in, which leads to ``target``."""
+    provider = await sessions_of(request).sign_ins.provider()
+    return render(request, "login.html", status, why=why, next=target, provider=provider)
 
 
 def sentences(error: Exception) -> list[str]:

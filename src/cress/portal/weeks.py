@@ -49,7 +49,7 @@ def _x(minute: float) -> float:
     return round(LABEL + minute / DAY_MINUTES * (WIDTH - LABEL - 5), 1)
 
 
-_HOURS = tuple((_x(hour * 60), f"{hour:02}:00") for hour in range(0, 25, 3))
+_HOURS = tuple((_x(hour * 60), f"{hour:02}:00") for hour in range(0, 24, 3))
 
 
 def _drawing(bars: Sequence[WeekBar], labels: Sequence[str]) -> WeekDrawing:
