@@ -31,6 +31,7 @@ from benchmarks import (
     mixed,
     moving,
     openb,
+    portal,
     preemption,
     python,
     reconcile,
@@ -79,6 +80,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "executors": executors.results,
     "virtual-executors": virtual_executors.results,
     "bulk": bulk.results,
+    "portal": portal.results,
 }
 
 
