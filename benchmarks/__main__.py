@@ -32,6 +32,7 @@ from benchmarks import (
     mixed,
     moving,
     openb,
+    portal,
     preemption,
     python,
     reconcile,
@@ -83,6 +84,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "executors": executors.results,
     "virtual-executors": virtual_executors.results,
     "bulk": bulk.results,
+    "portal": portal.results,
 }
 
 

@@ -1,8 +1,8 @@
 """Thousands of executors at one center: light agents that speak the real protocol over real WebSockets, with tasks that
 do nothing.
 
-As a program (``python -m benchmarks.executors ADDRESSES TOKEN COUNT``) it is the agents; it prints how many are
-registered each time that changes by a lot.
+As a program (``python -m benchmarks.executors ADDRESSES TOKEN COUNT [stay]``) it is the agents; it prints how many are
+registered each time that changes by a lot. With ``stay`` their tasks never end.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ QUIET = 15.0
 
 
 class Fleet:
-    """``count`` agents that look for the center that leads among ``addresses``."""
+    """``count`` agents that look for the center that leads among ``addresses``; ``stays``: their tasks never end."""
 
-    def __init__(self, addresses: list[str], token: str, count: int) -> None:
-        self._addresses, self._token, self._count = addresses, token, count
+    def __init__(self, addresses: list[str], token: str, count: int, *, stays: bool = False) -> None:
+        self._addresses, self._token, self._count, self._stays = addresses, token, count, stays
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._registered = 0
 
@@ -105,6 +105,8 @@ class Fleet:
                     now = time.time_ns() // 1000
                     attempts = [launch.attempt for launch in message.launches]
                     await send(Reports(reports=tuple(Started(attempt=each, at=now, pid=1) for each in attempts)))
+                    if self._stays:
+                        continue
                     over = (
                         Ended(attempt=each, cause=Cause.EXITED, code=0, started=now, at=now + 1) for each in attempts
                     )
@@ -160,11 +162,11 @@ class _Center:
         return int(text.partition("VmRSS:")[2].split()[0]) / 1000
 
 
-class _Agents:
+class Agents:
     """The process of the agents; ``registered`` is their number."""
 
-    def __init__(self, addresses: list[str], token: str) -> None:
-        words = [sys.executable, "-P", "-m", "benchmarks.executors", ",".join(addresses), token, str(COUNT)]
+    def __init__(self, addresses: list[str], token: str, count: int = COUNT, *more: str) -> None:
+        words = [sys.executable, "-P", "-m", "benchmarks.executors", ",".join(addresses), token, str(count), *more]
         self.registered = 0
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         threading.Thread(target=self._read, daemon=True).start()
@@ -205,7 +207,7 @@ def results() -> Iterator[Result]:
         stack.callback(_end, first.process)
         second = _Center(folder, 1, ports, store)
         stack.callback(_end, second.process)
-        agents = stack.enter_context(closing(_Agents([first.wire, second.wire], first.token)))
+        agents = stack.enter_context(closing(Agents([first.wire, second.wire], first.token)))
         before, begin = first.spent(), time.monotonic()
         agents.wait(COUNT)
         spent = time.monotonic() - begin
@@ -273,11 +275,11 @@ def main() -> None:
     """Be the agents."""
     # On as many machines as they stand for they would not take the center's processor.
     os.nice(10)
-    addresses, token, count = sys.argv[1:]
+    addresses, token, count, *more = sys.argv[1:]
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(Fleet(addresses.split(","), token, int(count)).run())
+        runner.run(Fleet(addresses.split(","), token, int(count), stays="stay" in more).run())
 
 
 if __name__ == "__main__":

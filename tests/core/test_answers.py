@@ -81,6 +81,14 @@ def test_less_of_an_amount_and_the_end_that_is_waited_for() -> None:
     }
 
 
+def test_a_remedy_of_the_job_says_the_key_and_its_value() -> None:
+    world = busy(job("wait").group("a").cpu(3).limit("1h"))
+    told = {remedy.kind: remedy.change for remedy in explained(world, "wait").remedies}
+    assert told == {"amount": {"cpu": "2"}, "node": {}, "end": {}}
+    world = busy(job("wait").group("a").tasks(4).gang().limit("1h"))
+    assert {"tasks": "3"} in [remedy.change for remedy in explained(world, "wait").remedies]
+
+
 def test_fewer_tasks_of_a_gang() -> None:
     world = busy(job("wait").group("a").tasks(4).gang().limit("1h"))
     assert remedies(world, "wait")["tasks"] == ["with 3 tasks instead of 4"]

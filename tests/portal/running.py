@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.forked import ForkedCress
 from tests.system.cluster import Cluster, wait_until
@@ -17,6 +17,7 @@ from tests.system.cluster import Cluster, wait_until
 CHROMIUM = Path("/usr/bin/chromium")
 # Milliseconds for which a page may keep a test waiting.
 PATIENCE = 30_000
+expect.set_options(timeout=PATIENCE)
 
 
 class Portal:

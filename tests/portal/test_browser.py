@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.portal.running import PATIENCE, Portal, opened
+from tests.portal.running import Portal, opened
 from tests.system.cluster import Cluster
 
 LOOP = """\
@@ -15,9 +15,26 @@ command: [sh, -c, 'i=0; while true; do i=$((i+1)); echo step $i; sleep 0.2; done
 resource: <1, 64M>
 """
 WRONG = "name: wrong\ncommand: echo hello\ntaks: 3\n"
-PAGES = ("/", "/jobs", "/nodes", "/nodes/n1", "/groups", "/events", "/timeline", "/submit")
+PAGES = (
+    "/",
+    "/jobs",
+    "/nodes",
+    "/nodes/n1",
+    "/names?name=shown",
+    "/groups",
+    "/groups/default",
+    "/reservations",
+    "/leases",
+    "/licences",
+    "/efficiency",
+    "/events",
+    "/timeline",
+    "/submit",
+    "/what-if",
+    "/access",
+    "/audit",
+)
 SIZES = ((1280, 800), (768, 1024), (390, 844))
-expect.set_options(timeout=PATIENCE)
 
 
 def write(page: Page, text: str) -> None:
@@ -122,7 +139,12 @@ def test_a_node_is_drained_and_comes_back(browser: Browser, portal: Portal) -> N
         expect(page.locator("#map-tip")).to_contain_text("n1")
         page.keyboard.press("Enter")
         page.wait_for_url("**/nodes/n1")
-        page.get_by_role("button", name="Drain").click()
+        page.get_by_role("button", name="Look what it would do").click()
+        expect(page.get_by_role("region", name="If n1 were drained")).to_contain_text(
+            "No running task would be stopped"
+        )
+        expect(page.locator("h1 .badge")).to_have_text("up")
+        page.get_by_role("button", name="Drain n1").click()
         expect(page.locator("h1 .badge")).to_have_text("drained")
         page.goto(f"{portal.url}/")
         expect(page.get_by_role("region", name="Needs a person")).to_contain_text("drained: n1")

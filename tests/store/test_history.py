@@ -332,3 +332,20 @@ def test_work_is_added_up_by_name_user_group_and_request(history: History) -> No
     assert (found[0].cpu, found[0].peak) == (4, 70)
     assert [part.user for part in history.work_done(JobFilter(user="bob"), since=0, until=99)] == ["bob"]
     assert [part.user for part in history.work_done(JobFilter(seen=("zoe", ("web",))), since=0, until=99)] == ["bob"]
+
+
+def test_attempts_on_nodes_are_those_that_ran_in_the_span_the_latest_ends_first(history: History) -> None:
+    def on(node: str, number: int, placed: int, ended: int) -> AttemptRecord:
+        return msgspec.structs.replace(
+            attempt(number, 7, number), node=node, placed=placed, started=placed, ended=ended
+        )
+
+    before, into, inside, out, after = (
+        on("n1", number, *times) for number, times in enumerate([(1, 9), (5, 15), (12, 14), (18, 30), (20, 25)])
+    )
+    elsewhere = on("n3", 8, 12, 14)
+    history.add([], [before, into, inside, out, after, elsewhere, on("n2", 9, 1, 99)], {7: WEIGHT})
+    found = history.attempts_on(["n1", "n2"], since=10, until=20, limit=10)
+    assert [one.attempt for one in found] == [9, out.attempt, into.attempt, inside.attempt]
+    assert history.attempts_on(["n1"], since=10, until=20, limit=1) == [out]
+    assert history.attempts_on(["n9"], since=0, until=99, limit=9) == []

@@ -310,3 +310,14 @@ def test_members_of_services_are_found_by_their_family_alone(store: SqliteStore,
     assert reader.jobs(JobFilter(family=1), limit=10)[1] == members[0]
     assert [job.id for job in reader.jobs(JobFilter(family=4), limit=10)] == [5]
     assert [job.id for job in reader.jobs(JobFilter(type="service"), limit=10)] == [1]
+
+
+def test_attempts_on_nodes_are_those_that_ran_in_the_span(store: SqliteStore, reader: SqliteReader) -> None:
+    ended = [
+        msgspec.structs.replace(attempt(number, 1, number), placed=number, ended=number + 5) for number in range(9)
+    ]
+    other = msgspec.structs.replace(attempt(9, 1, 9), node="n2", placed=1, ended=99)
+    store.commit(Batch(attempts=[*ended, other]), 1)
+    found = reader.attempts_on(["n1", "n2"], since=7, until=4, limit=9)
+    assert [(one.node, one.attempt) for one in found] == [("n2", 9), ("n1", 3), ("n1", 2)]
+    assert reader.attempts_on(["n1"], since=7, until=4, limit=1) == [ended[3]]

@@ -41,6 +41,7 @@ from cress.protocol.cluster_views import (
     EventView,
     GroupsPage,
     HistoryView,
+    NodeAttemptsPage,
     NodeSettingsPage,
     NodesPage,
     NodeView,
@@ -73,6 +74,7 @@ from cress.protocol.lease_views import (
     WorkloadsPage,
 )
 from cress.protocol.queries import (
+    AttemptsQuery,
     AuditQuery,
     DryRunQuery,
     EfficiencyQuery,
@@ -285,6 +287,14 @@ def nodes(where: str = "", rank: str = "", after: str = "", limit: int = 1_000) 
 def node(name: str) -> PreparedCall[NodeView]:
     """Return one node."""
     return call_of(cluster_calls.NODE, name)
+
+
+def node_attempts(
+    nodes: Sequence[str], since: float, until: float, limit: int = 1_000
+) -> PreparedCall[NodeAttemptsPage]:
+    """Return attempts, past and running, on some nodes in a span of time (seconds since the epoch)."""
+    query = AttemptsQuery(nodes=",".join(nodes), since=since, until=until, limit=limit)
+    return call_of(cluster_calls.NODE_ATTEMPTS, query=query)
 
 
 def centers() -> PreparedCall[CentersPage]:

@@ -27,11 +27,17 @@ class NearNode(msgspec.Struct, frozen=True, omit_defaults=True):
     closed: bool = False
 
 
-class Remedy(msgspec.Struct, frozen=True):
-    """One change with which the unit would start now, checked on a copy of the scheduler; ``kind`` is for programs."""
+class Remedy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change with which the unit would start now, checked on a copy of the scheduler; ``kind`` is for programs.
+
+    ``change`` has, for a change of the job itself, the key of its job file with the new value, or the dimension of its
+    ``resource`` with the new amount. For ``uncordon`` it has the ``node``, for ``quota`` the ``group`` and its
+    ``ResourceQuota``; it is empty for other changes.
+    """
 
     kind: str
     text: str
+    change: dict[str, str] = {}
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, omit_defaults=True):

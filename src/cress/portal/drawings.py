@@ -11,7 +11,7 @@ from cress.protocol.job_views import AttemptView, TaskView
 # Width of a time line in units of its view box, height of a row, width of the labels.
 WIDTH, ROW, LABEL = 1000, 22, 90
 # Most rows that are drawn.
-MOST_ROWS = 40
+MOST_ROWS = 50
 # Distances between marks of an axis in seconds.
 STEPS = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400)
 
@@ -74,29 +74,80 @@ class TimeScale(NamedTuple):
         return tuple(AxisMark(self.x(at), at) for at in range(first, int(self.end) + 1, step))
 
 
-def timeline_of(tasks: Sequence[TaskView], submitted: float, end: float) -> TimelineDrawing | None:
-    """Return the time line of the attempts of tasks; None without an attempt."""
-    shown = [task for task in tasks if task.attempts][:MOST_ROWS]
+class TimelineRow(NamedTuple):
+    """A row of a time line: its name, the attempts in it, each with its task, and the page that it leads to.
+
+    ``waits`` are the begin and end of its time before the first attempt.
+    """
+
+    name: str
+    attempts: tuple[tuple[int, AttemptView], ...]
+    href: str = ""
+    waits: tuple[float, float] | None = None
+
+
+def rows_of_tasks(tasks: Sequence[TaskView], submitted: float) -> list[TimelineRow]:
+    """Return a row for each task that has an attempt."""
+    return [
+        TimelineRow(
+            f"task {task.index}",
+            tuple((task.index, attempt) for attempt in task.attempts),
+            waits=(submitted, task.attempts[0].placed),
+        )
+        for task in tasks
+        if task.attempts
+    ]
+
+
+def timeline_of(
+    rows: Sequence[TimelineRow], end: float, now: float, lasts: float | None = None
+) -> TimelineDrawing | None:
+    """Return the time line of attempts until ``end``; None without an attempt.
+
+    A running attempt is drawn lighter from ``now`` to its expected end, ``lasts`` seconds after its start.
+    """
+    shown = [row for row in rows if row.attempts][:MOST_ROWS]
     if not shown:
         return None
-    scale = TimeScale(submitted, max(end, submitted + 1))
+    attempts = [attempt for row in shown for _, attempt in row.attempts]
+    begin = min([attempt.placed for attempt in attempts] + [row.waits[0] for row in shown if row.waits])
+    ends = [_expected(attempt, lasts) or end for attempt in attempts]
+    last = max([end, *ends])
+    scale = TimeScale(begin, max(last, begin + 1))
     bars: list[Bar] = []
-    for row, task in enumerate(shown):
-        for attempt in task.attempts:
-            bars += _bars_of(task.index, attempt, scale, row * ROW)
-    labels = tuple(Label(row * ROW, f"task {task.index}") for row, task in enumerate(shown))
-    return TimelineDrawing(tuple(bars), labels, scale.marks(), scale.begin, scale.end, len(shown) * ROW + 20)
+    for number, row in enumerate(shown):
+        y = number * ROW
+        if row.waits is not None and row.waits[1] > row.waits[0]:
+            bars.append(bar(scale, *row.waits, y, "waits", f"{row.name} waits"))
+        for task, attempt in row.attempts:
+            bars += _bars_of(row, task, attempt, scale, y, end)
+            expected = _expected(attempt, lasts)
+            if expected is not None and expected > now:
+                bars.append(bar(scale, now, expected, y, "expected", f"{row.name}: expected until its end"))
+    labels = tuple(Label(number * ROW, row.name, row.href) for number, row in enumerate(shown))
+    height = len(shown) * ROW + 20
+    mark = scale.x(now) if last > now else None
+    return TimelineDrawing(tuple(bars), labels, scale.marks(), scale.begin, scale.end, height, mark)
 
 
-def _bars_of(task: int, attempt: AttemptView, scale: TimeScale, y: float) -> Iterable[Bar]:
-    begin, end = attempt.started or attempt.placed, attempt.ended or scale.end
+def _expected(attempt: AttemptView, lasts: float | None) -> float | None:
+    """Return the expected end of a running attempt."""
+    return None if attempt.ended is not None or lasts is None else (attempt.started or attempt.placed) + lasts
+
+
+def _bars_of(
+    row: TimelineRow, task: int, attempt: AttemptView, scale: TimeScale, y: float, now: float
+) -> Iterable[Bar]:
+    begin, end = attempt.started or attempt.placed, attempt.ended or now
+    name = row.name if row.name == f"task {task}" else f"{row.name}, task {task}"
     if begin > attempt.placed:
-        yield _bar(scale, attempt.placed, begin, y, "wait", f"task {task}: starting on {attempt.node}")
-    text = f"task {task} on {attempt.node}: {attempt.outcome}" + (f" ({attempt.error})" if attempt.error else "")
-    yield _bar(scale, begin, end, y, tone(attempt.outcome), text)
+        yield bar(scale, attempt.placed, begin, y, "wait", f"{name}: starting on {attempt.node}")
+    text = f"{name} on {attempt.node}: {attempt.outcome}" + (f" ({attempt.error})" if attempt.error else "")
+    yield bar(scale, begin, end, y, tone(attempt.outcome), text, row.href)
 
 
-def _bar(scale: TimeScale, begin: float, end: float, y: float, kind: str, text: str, href: str = "") -> Bar:
+def bar(scale: TimeScale, begin: float, end: float, y: float, kind: str, text: str, href: str = "") -> Bar:
+    """Return a bar from ``begin`` to ``end``."""
     x = scale.x(begin)
     return Bar(x, max(2.0, round(scale.x(end) - x, 1)), y, kind, text, href)
 

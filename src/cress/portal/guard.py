@@ -7,13 +7,19 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+
 # Scripts, styles and pictures come from the portal alone, and no page of another host can show it in a frame.
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
+def policy(*, style_nonce: str = "") -> str:
+    """Return the content security policy of a page; with ``style_nonce`` it may have style elements with that nonce."""
+    styles = f"'self' 'nonce-{style_nonce}'" if style_nonce else "'self'"
+    return (
+        f"default-src 'none'; script-src 'self'; style-src {styles}; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    )
+
+
 HEADERS = (
-    (b"content-security-policy", POLICY.encode()),
+    (b"content-security-policy", policy().encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     # With ``no-referrer`` browsers would send forms with ``Origin: null``.
@@ -22,6 +28,8 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 SAFE = ("GET", "HEAD")
+# The opening of a WebSocket is checked like a change.
+OPENS = "WEBSOCKET"
 # Relations of the page that sent a request to the portal; ``none`` is an address that was typed or clicked.
 SAME = ("same-origin", "none")
 
@@ -34,11 +42,20 @@ class PortalGuard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
+        """Answer one request, or open one WebSocket."""
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if scope["type"] == "websocket":
+            # Browsers send cookies with the WebSockets of every page, so its origin must be told and be the portal.
+            why = "no origin" if "origin" not in headers else self._refusal(OPENS, headers)
+            if why:
+                await receive()
+                await send({"type": "websocket.close", "code": 1008, "reason": why})
+                return
+            await self._app(scope, receive, send)
+            return
         why = self._refusal(scope["method"], headers)
         if why:
             await _refuse(send, why)
@@ -48,7 +65,9 @@ class PortalGuard:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 more = () if kept else ((b"cache-control", b"no-store"),)
-                message["headers"] = [*message.get("headers", ()), *HEADERS, *more]
+                given = list(message.get("headers", ()))
+                own = {name for name, _ in given}
+                message["headers"] = [*given, *(header for header in (*HEADERS, *more) if header[0] not in own)]
             await send(message)
 
         await self._app(scope, receive, send_guarded)

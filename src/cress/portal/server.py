@@ -22,17 +22,55 @@ from starlette.types import ASGIApp, Scope
 from cress.client.config import INSECURE
 from cress.model.errors import InputError
 from cress.portal.guard import PortalGuard
-from cress.portal.pages import entry, events, groups, jobs, live, logs, nodes, overview, submit, timeline
+from cress.portal.pages import (
+    access,
+    efficiency,
+    entry,
+    events,
+    groups,
+    jobs,
+    leases,
+    live,
+    logs,
+    names,
+    nodes,
+    overview,
+    reservations,
+    submit,
+    terminal,
+    timeline,
+    what_if,
+)
 from cress.portal.sessions import BrowserSessions
 from cress.portal.settings import PLACE, PortalPlace, PortalSettings
 from cress.portal.web import STATIC
 
-PAGES = (entry, live, overview, logs, jobs, nodes, groups, timeline, events, submit)
+PAGES = (
+    entry,
+    live,
+    overview,
+    logs,
+    terminal,
+    jobs,
+    nodes,
+    names,
+    groups,
+    reservations,
+    leases,
+    efficiency,
+    timeline,
+    events,
+    submit,
+    what_if,
+    access,
+)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # How much nicer than other programs the portal is.
 LESS = 5
 # Seconds for open pages to end when the portal stops.
 GRACE = 1
+# Most bytes of a message of a terminal's page.
+MOST_MESSAGE = 2**20
 
 
 class _Static(StaticFiles):
@@ -57,6 +95,7 @@ def app_of(settings: PortalSettings, sessions: BrowserSessions, port: int, secre
     app = Starlette(routes=[*routes, Mount("/static", _Static(directory=STATIC))], lifespan=life)
     app.state.sessions, app.state.port, app.state.secret = sessions, port, secret
     app.state.settings = settings
+    app.state.terminals = set()
     return PortalGuard(app, {*LOOPBACK, settings.host, socket.gethostname(), *settings.names})
 
 
@@ -82,6 +121,7 @@ def run(settings: PortalSettings, announce: Callable[[str], None]) -> int:
         ssl_keyfile=settings.tls_key,
         timeout_graceful_shutdown=GRACE,
         lifespan="on",
+        ws_max_size=MOST_MESSAGE,
     )
     path = settings.folder / PLACE
     _write(path, place)

@@ -9,14 +9,17 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from cress.client import calls
 from cress.client.aio.http import AsyncHttp
-from cress.client.config import USER_TOKEN, check_sent, check_token
+from cress.client.config import USER_TOKEN, NoCenter, check_sent, check_token
+from cress.client.errors import ClientError
 from cress.client.found import FoundCenter, found
 from cress.model.errors import InputError
 from cress.portal.settings import PortalSettings
+from cress.portal.sign_ins import SignIns
 from cress.portal.viewers import Viewer
 
 # Seconds after which a session that was not used ends, and for which a one-time code may be used.
@@ -35,6 +38,10 @@ class BrowserSession:
     used: float = 0.0
     # What the next page says, such as "job 12 is cancelled".
     told: str = ""
+    # Functions that close what is open for it, such as terminals, when it ends.
+    closers: set[Callable[[], None]] = field(default_factory=set)
+    # The token that was made for this session at its sign-in, which its end revokes.
+    made_token: str = ""
 
 
 class BrowserSessions:
@@ -46,6 +53,7 @@ class BrowserSessions:
         self._sessions: dict[str, BrowserSession] = {}
         self._codes: dict[str, float] = {}
         self._own: Viewer | None = None
+        self.sign_ins = SignIns(lambda: client_of(self._place()))
 
     def new_code(self) -> str:
         """Return a code with which one browser signs in once, as the user who runs the portal."""
@@ -66,8 +74,11 @@ class BrowserSessions:
             self._own = Viewer(client_of(self._place()))
         return self._keep(BrowserSession(secrets.token_urlsafe(32), self._own, own=True))
 
-    async def sign_in(self, token: str) -> BrowserSession:
-        """Return a session for a user's token. Raises InputError and ClientError: such a token gives no session."""
+    async def sign_in(self, token: str, made_token: str = "") -> BrowserSession:
+        """Return a session for a user's token. Raises InputError and ClientError: such a token gives no session.
+
+        ``made_token`` is the id of the token if it was made for this session alone.
+        """
         token = check_token(token.strip(), "token")
         if not token.startswith(USER_TOKEN):
             raise InputError(
@@ -84,7 +95,7 @@ class BrowserSessions:
         except BaseException:
             await viewer.close()
             raise
-        return self._keep(BrowserSession(secrets.token_urlsafe(32), viewer, own=False))
+        return self._keep(BrowserSession(secrets.token_urlsafe(32), viewer, own=False, made_token=made_token))
 
     def find(self, id: str) -> BrowserSession | None:
         """Return the session with this cookie; None if there is none, or if it has ended."""
@@ -101,11 +112,18 @@ class BrowserSessions:
     async def end(self, session: BrowserSession) -> None:
         """End a session."""
         self._sessions.pop(session.id, None)
+        for close in list(session.closers):
+            close()
+        if session.made_token:
+            # It expires by itself if the center is away.
+            with suppress(ClientError, NoCenter):
+                await session.viewer.client.ask(calls.revoke_token(session.made_token))
         if not session.own:
             await session.viewer.close()
 
     async def close(self) -> None:
         """Close all connections to the center."""
+        self.sign_ins.close()
         viewers = {id(session.viewer): session.viewer for session in self._sessions.values()}
         if self._own is not None:
             viewers[id(self._own)] = self._own

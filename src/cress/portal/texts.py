@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from markupsafe import Markup
 
@@ -21,6 +21,11 @@ TONES = {
     "succeeded": "good",
     "met": "good",
     "fine": "good",
+    "active": "run",
+    "held": "run",
+    "coming": "wait",
+    "stopping": "wait",
+    "kept": "off",
     "at_risk": "wait",
     "overloaded": "wait",
     "cordoned": "wait",
@@ -75,7 +80,13 @@ def share(used: float, capacity: float) -> float:
     return min(1.0, max(0.0, used / capacity)) if capacity > 0 else 0.0
 
 
+def host(url: str) -> str:
+    """Return the host of an address, as people call a server."""
+    return urlsplit(url).netloc or url
+
+
 FILTERS = {
+    "host": host,
     "tone": tone,
     "duration": duration,
     "moment": moment,

@@ -18,7 +18,7 @@ from cress.client.aio.http import AsyncHttp
 from cress.client.calls import PreparedCall
 from cress.client.errors import ClientError, Unauthorized
 from cress.protocol.access_views import CallerView
-from cress.protocol.cluster_views import EventView, StateView
+from cress.protocol.cluster_views import EventView, LoadView, StateView
 
 # Seconds for which an answer of the center is shown again, by default.
 FRESH = 1.0
@@ -30,6 +30,8 @@ LARGE = "large"
 RETRY, SAMPLE = 1.0, 5.0
 # Samples that are kept: half an hour.
 MOST_SAMPLES = 360
+# Nodes whose loads are kept.
+MOST_NODES = 200
 
 _T = TypeVar("_T")
 
@@ -64,6 +66,8 @@ class Viewer:
         self.client = client
         self.events: deque[EventView] = deque(maxlen=MOST_EVENTS)
         self.samples: deque[StateView] = deque(maxlen=MOST_SAMPLES)
+        # Measured loads of nodes whose pages were open, each with its time, by the name of the node.
+        self.loads: dict[str, deque[tuple[float, LoadView]]] = {}
         # Why the center cannot be reached; empty while it can.
         self.away = ""
         self._answers: dict[tuple[str, str], tuple[float, asyncio.Future[Any]]] = {}
@@ -116,6 +120,16 @@ class Viewer:
             self._feeds.discard(feed)
             if not self._feeds:
                 self._stop()
+
+    def note_load(self, name: str, load: LoadView | None, now: float) -> list[tuple[float, LoadView]]:
+        """Keep the measured load of a node, and return what is kept of it, oldest first."""
+        if load is not None:
+            if name not in self.loads and len(self.loads) >= MOST_NODES:
+                self.loads.pop(next(iter(self.loads)))
+            kept = self.loads.setdefault(name, deque(maxlen=MOST_SAMPLES))
+            if not kept or now - kept[-1][0] >= 1.0:
+                kept.append((now, load))
+        return list(self.loads.get(name, ()))
 
     async def recent_events(self) -> list[EventView]:
         """Return the latest events, newest first."""

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from cress.client import calls
@@ -28,6 +28,13 @@ STATIC = HERE / "static"
 MOST_FORM = 4 * 2**20
 # The header in which scripts send the secret of the session.
 CSRF_HEADER = "x-csrf"
+
+# Pages that belong to an entry of the navigation with another address.
+WITHIN = {
+    "/groups": ("/reservations", "/leases", "/licences", "/efficiency"),
+    "/nodes": ("/names",),
+    "/submit": ("/what-if",),
+}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -54,6 +61,7 @@ def environment() -> Environment:
     made.filters.update(FILTERS)
     made.globals["asset"] = asset
     made.globals["query"] = query
+    made.globals["WITHIN"] = WITHIN
     return made
 
 
@@ -70,18 +78,18 @@ def query(parameters: Mapping[str, object], **changes: object) -> str:
     return urlencode({name: value for name, value in whole.items() if value not in (None, "", False)})
 
 
-def cookie_of(request: Request) -> str:
+def cookie_of(request: HTTPConnection) -> str:
     """Return the name of the session's cookie; cookies do not know ports, so the port is a part of the name."""
     return f"cress_portal_{request.app.state.port}"
 
 
-def sessions_of(request: Request) -> BrowserSessions:
+def sessions_of(request: HTTPConnection) -> BrowserSessions:
     """Return the sessions of the portal."""
     found: BrowserSessions = request.app.state.sessions
     return found
 
 
-def session_of(request: Request) -> BrowserSession | None:
+def session_of(request: HTTPConnection) -> BrowserSession | None:
     """Return the session of a request, if it has one."""
     return sessions_of(request).find(request.cookies.get(cookie_of(request), ""))
 
@@ -127,14 +135,14 @@ def signed_in(handler: Callable[[Request, BrowserSession], Awaitable[Response]])
     async def route(request: Request) -> Response:
         session = session_of(request)
         if session is None:
-            return _sign_in(request, "")
+            return await _sign_in(request, "")
         try:
             return await handler(request, session)
         except Unauthorized as error:
             if await _is_known(session):
                 return _error_page(request, session, error)
             await sessions_of(request).end(session)
-            return _sign_in(request, str(error))
+            return await _sign_in(request, str(error))
         except (ClientError, NoCenter, InputError, FormError) as error:
             return _error_page(request, session, error)
 
@@ -170,11 +178,17 @@ async def _is_known(session: BrowserSession) -> bool:
     return True
 
 
-def _sign_in(request: Request, why: str) -> Response:
+async def _sign_in(request: Request, why: str) -> Response:
     if "text/html" not in request.headers.get("accept", "text/html"):
         return JSONResponse({"message": "sign in again"}, 401)
     back = request.url.path if request.method == "GET" else "/"
-    return render(request, "login.html", 401, why=why, next=back)
+    return await sign_in_page(request, why, back)
+
+
+async def sign_in_page(request: Request, why: str, target: str = "/", status: int = 401) -> HTMLResponse:
+    """Return the page for signing in, which leads to ``target``."""
+    provider = await sessions_of(request).sign_ins.provider()
+    return render(request, "login.html", status, why=why, next=target, provider=provider)
 
 
 def sentences(error: Exception) -> list[str]:

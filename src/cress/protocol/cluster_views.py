@@ -226,6 +226,31 @@ class NodesPage(View, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+class NodeAttempt(View, frozen=True):
+    """An attempt on a node, past or running; times are seconds since the epoch, ``ended`` is ``None`` while it runs.
+
+    ``outcome`` is as in ``AttemptView``. ``started`` is ``None`` if it never ran, or not yet.
+    """
+
+    node: str
+    job: int
+    task: int
+    attempt: int
+    name: str
+    group: str
+    outcome: str
+    placed: float
+    started: float | None = None
+    ended: float | None = None
+
+
+class NodeAttemptsPage(View, frozen=True):
+    """Attempts on nodes, the latest ends first; ``more`` says that there are older ones in the span."""
+
+    attempts: tuple[NodeAttempt, ...]
+    more: bool = False
+
+
 class PlaceView(View, frozen=True):
     """The place of a running task: the name of its node, its rack and address, its ports by name.
 

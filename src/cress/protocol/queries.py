@@ -19,6 +19,7 @@ MOST_JOBS = 1_000
 MOST_TASKS = 10_000
 MOST_NODES = 10_000
 MOST_LEASES = 10_000
+MOST_ATTEMPTS = 10_000
 MOST_ENTRIES = 10_000
 # Added to the numbers of waiting requests for leases, so that they precede all attempts on pages.
 WAITING_FIRST = -(2**52)
@@ -100,6 +101,15 @@ class NodesQuery(Query, frozen=True):
     after: str = ""
     where: str = ""
     rank: str = ""
+
+
+class AttemptsQuery(Query, frozen=True):
+    """Attempts on ``nodes`` (names separated by commas) that ran in a span of time, in seconds since the epoch."""
+
+    nodes: Annotated[str, Meta(max_length=100_000)] = ""
+    since: Moment | None = None
+    until: Moment | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)] = 1_000
 
 
 class PlacesQuery(Query, frozen=True):

@@ -191,6 +191,11 @@ class FinishedReader(Protocol):
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
         """Return the finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
 
+    def attempts_on(self, nodes: Sequence[str], *, since: int, until: int, limit: int) -> list[AttemptRecord]:
+        """Return at most ``limit`` finished attempts on these nodes that ended from ``since`` on (µs since the epoch)
+        and were placed before ``until``, the latest ends first.
+        """
+
     def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
         """Return up to ``most`` finished attempts, by job; if there are fewer, also up to ``most`` finished jobs.
 

@@ -76,6 +76,15 @@ class SqliteReader:
         with told(self.path, "cannot be read"):
             return [attempt_of(row) for row in self._reader.execute(sql, (job, first, last))]
 
+    def attempts_on(self, nodes: Sequence[str], *, since: int, until: int, limit: int) -> list[AttemptRecord]:
+        """Return finished attempts on nodes; see ``FinishedReader.attempts_on``."""
+        sql = (
+            f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE ended >= ? AND placed < ? "  # noqa: S608 (our own names)
+            f"AND node IN ({', '.join('?' * len(nodes))}) ORDER BY ended DESC LIMIT ?"
+        )
+        with told(self.path, "cannot be read"):
+            return [attempt_of(row) for row in self._reader.execute(sql, (since, until, *nodes, limit))]
+
     def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
         """Return finished attempts, then finished jobs, up to ``most``; see ``FinishedReader.finished``."""
         with told(self.path, "cannot be read"):

@@ -87,6 +87,7 @@ sql.Index("jobs_user", _jobs.c.user, _jobs.c.id)
 sql.Index("jobs_name", _jobs.c.name, _jobs.c.id)
 _by_family = sql.Index("jobs_family", _jobs.c.family, _jobs.c.id)
 sql.Index("attempts_task", _attempts.c.job, _attempts.c.task)
+_by_node = sql.Index("attempts_node", _attempts.c.node, _attempts.c.ended)
 
 
 class BlockCounts(NamedTuple):
@@ -146,7 +147,8 @@ class History:
                     if column.name not in there:
                         words = sql.schema.CreateColumn(column).compile(dialect=connection.dialect)
                         connection.execute(sql.text(f'ALTER TABLE "{table.name}" ADD COLUMN {words}'))
-            _by_family.create(connection, checkfirst=True)
+            for added in (_by_family, _by_node):
+                added.create(connection, checkfirst=True)
 
     def close(self) -> None:
         """Close the connections."""
@@ -307,6 +309,14 @@ class History:
         """Return the attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
         query = sql.select(_attempts).where(_attempts.c.job == job, _attempts.c.task.between(first, last))
         rows = self._select(query.order_by(_attempts.c.task, _attempts.c.attempt))
+        return [_record(AttemptRecord, row) for row in rows]
+
+    def attempts_on(self, nodes: Sequence[str], *, since: int, until: int, limit: int) -> list[AttemptRecord]:
+        """Return attempts on nodes; see ``FinishedReader.attempts_on``."""
+        query = sql.select(_attempts).where(
+            _attempts.c.node.in_(nodes), _attempts.c.ended >= since, _attempts.c.placed < until
+        )
+        rows = self._select(query.order_by(_attempts.c.ended.desc()).limit(limit))
         return [_record(AttemptRecord, row) for row in rows]
 
     def usage(self, *, since: int, until: int, group: str = "") -> Usage:

@@ -13,6 +13,7 @@ from cress.center.access.callers import Callers
 from cress.center.access.guard import Guard
 from cress.center.api import (
     access,
+    attempts,
     cancel,
     centers,
     config,
@@ -70,6 +71,7 @@ ROUTES = (
     groups,
     node_settings,
     nodes,
+    attempts,
     leases,
     rebalance,
     reservations,

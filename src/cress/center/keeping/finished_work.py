@@ -60,6 +60,10 @@ class Finished:
         """Return the finished attempts of some tasks of a job, by task, oldest first."""
         return await self._ask(lambda reader: reader.attempts(job, first, last))
 
+    async def attempts_on(self, nodes: Sequence[str], *, since: int, until: int, limit: int) -> list[AttemptRecord]:
+        """Return finished attempts on nodes; see ``FinishedReader.attempts_on``."""
+        return await self._ask(lambda reader: reader.attempts_on(nodes, since=since, until=until, limit=limit))
+
     async def oldest(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
         """Return work that may move to the history; see ``FinishedReader.finished``."""
         return await self._ask(lambda reader: reader.finished(most))

@@ -102,6 +102,12 @@ class HistoryReader:
             return []
         return await self._ask(lambda history: history.attempts(job, first, last))
 
+    async def attempts_on(self, nodes: Sequence[str], *, since: int, until: int, limit: int) -> list[AttemptRecord]:
+        """Return attempts on nodes; see ``FinishedReader.attempts_on``."""
+        if self.is_empty:
+            return []
+        return await self._ask(lambda history: history.attempts_on(nodes, since=since, until=until, limit=limit))
+
     async def usage(self, *, since: int, until: int, group: str) -> Usage:
         """Return the usage of groups by hour (seconds since the epoch)."""
         if self.is_empty:

@@ -47,7 +47,7 @@ def explanation_view(found: Explanation, sees: Callable[[int], bool]) -> Explana
         start=start_view(found.start, sees),
         clauses=found.clauses,
         nearest=found.nearest,
-        remedies=tuple(Remedy(remedy.kind, redacted(remedy.text)) for remedy in found.remedies),
+        remedies=tuple(Remedy(remedy.kind, redacted(remedy.text), remedy.change) for remedy in found.remedies),
         kind=found.kind,
     )
 

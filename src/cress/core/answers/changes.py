@@ -56,13 +56,15 @@ _SMALLEST_ONLY = frozenset({"time_limit", "node", "end"})
 class Counterfactual(msgspec.Struct, frozen=True):
     """A change as the end of the sentence "it would start now …", its ``kind``, and the events that make it.
 
-    ``job`` is the id of the job that starts then: the waiting one, or the one submitted in its place.
+    ``job`` is the id of the job that starts then: the waiting one, or the one submitted in its place. ``keys`` are the
+    changed keys of the job with their new values, as in ``Remedy``.
     """
 
     kind: str
     text: str
     events: tuple[Event, ...]
     job: int
+    keys: tuple[tuple[str, str], ...] = ()
 
     @property
     def most(self) -> int:
@@ -130,7 +132,7 @@ def _of_amounts(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
             most = most // _MEBI * _MEBI
         changed = (*request[:i], most, *request[i + 1 :])
         text = format_amount(most, dimensions.measure(name))
-        yield _anew(core, job, "amount", f"with {name} of at most {text}", request=changed)
+        yield _anew(core, job, "amount", f"with {name} of at most {text}", keys=((name, text),), request=changed)
     room = core.fit.copies_free(job.shape)
     if job.job.gang and 0 < room < job.shape.size:
         yield _anew(
@@ -160,15 +162,20 @@ def _of_the_limit(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
             )
 
 
-def _anew(core: Books, job: JobEntry, kind: str, text: str, **changed: Any) -> Counterfactual:
-    """Return the change that submits the waiting part of a job anew."""
+def _anew(
+    core: Books, job: JobEntry, kind: str, text: str, keys: tuple[tuple[str, str], ...] = (), **changed: Any
+) -> Counterfactual:
+    """Return the change that submits the waiting part of a job anew; ``keys`` are those of ``changed`` by default."""
+    keys = keys or tuple(
+        (key, format_duration(value) if key == "time_limit" else str(value)) for key, value in changed.items()
+    )
     old, number = job.job, max(core.jobs, default=0) + 1
     whole = not job.attempts and not job.claims
     tasks = old.tasks if whole else max(1, job.waiting)
     after = () if job.behind is None else old.after
     new: Job = msgspec.structs.replace(old, **{"id": number, "tasks": tasks, "after": after, **changed})
     leave: Event = JobCancelled(old.id) if whole else JobHeld(old.id, held=True)
-    return Counterfactual(kind, text, (leave, JobSubmitted(new, job.behind, job.estimate)), number)
+    return Counterfactual(kind, text, (leave, JobSubmitted(new, job.behind, job.estimate)), number, keys)
 
 
 # --- changes of the cluster ----------------------------------------------------------------------------------------
@@ -194,7 +201,8 @@ def _of_groups(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
         text = (
             f"if the quota of group {own.name} were {say_amount(core, '', quota)}, {say_amount(core, '', lacks)} more"
         )
-        yield Counterfactual("quota", text, (GroupsApplied(groups),), job.job.id)
+        keys = ("group", own.name), ("ResourceQuota", say_amount(core, "", quota).partition(" ")[0])
+        yield Counterfactual("quota", text, (GroupsApplied(groups),), job.job.id, keys)
 
 
 def _of_nodes(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Counterfactual]:
@@ -211,7 +219,11 @@ def _of_nodes(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Coun
         name = cluster.names[f]
         event = NodeCordoned(name, cordoned=False)
         yield Counterfactual(
-            "uncordon", f"if node {name} took new tasks again (cress nodes uncordon {name})", (event,), number
+            "uncordon",
+            f"if node {name} took new tasks again (cress nodes uncordon {name})",
+            (event,),
+            number,
+            (("node", name),),
         )
     for f in _kinds_of_nodes(core):
         if not prospects.with_node(cluster.capacity_of(f)):

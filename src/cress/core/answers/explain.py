@@ -37,7 +37,7 @@ def _that_help(changes: list[Counterfactual], copies: Copies) -> tuple[Remedy, .
     for change in changes:
         helped = found.setdefault(change.kind, [])
         if len(helped) < change.most and copies.holds(partial(_tried, change)):
-            helped.append(Remedy(change.kind, change.text))
+            helped.append(Remedy(change.kind, change.text, dict(change.keys)))
     return tuple(remedy for helped in found.values() for remedy in helped)
 
 

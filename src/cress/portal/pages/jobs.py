@@ -10,22 +10,30 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cress.client import calls
-from cress.client.errors import ClientError
 from cress.model.access import Role, role_of
 from cress.model.errors import InputError
-from cress.portal.drawings import timeline_of
+from cress.portal.drawings import rows_of_tasks, timeline_of
+from cress.portal.job_view import (
+    FAMILIES,
+    OVER,
+    actions_of,
+    explained,
+    lasts,
+    members_of,
+    rows_of_members,
+    running_tasks,
+)
 from cress.portal.sessions import BrowserSession
 from cress.portal.web import FormError, back_to, changing, page, signed_in
 from cress.protocol.access_views import CallerView
 from cress.protocol.job_views import JobView, TasksPage
 from cress.protocol.queries import JobsQuery, TasksQuery
 
-# Jobs of one page, tasks of a job's page, members of a family.
-JOBS, TASKS, MEMBERS = 100, 50, 100
+# Jobs of one page, tasks of a job's page.
+JOBS, TASKS = 100, 50
 FILTERS = ("state", "group", "user", "name", "type")
 STATES = ("waiting", "running", "succeeded", "failed", "cancelled")
 TYPES = ("batch", "service", "cron", "dag", "database", "lease")
-OVER = frozenset({"succeeded", "failed", "timed out", "out of memory", "lost", "cancelled"})
 
 
 def number_of(text: str, what: str, least: int = 0) -> int:
@@ -82,25 +90,19 @@ async def jobs(request: Request, session: BrowserSession) -> Response:
 
 @signed_in
 async def job(request: Request, session: BrowserSession) -> Response:
-    """Show one job: facts, reason, time line of its tasks, members of a family."""
+    """Show one job: facts, reason, time line of all its attempts, members of a family."""
     viewer, id = session.viewer, number_of(request.path_params["id"], "job")
     caller = await viewer.caller()
     view = await viewer.ask(calls.job(id, 0.0))
-    tasks, problem = TasksPage(tasks=()), ""
+    tasks = TasksPage(tasks=())
     state, after = request.query_params.get("tasks", ""), request.query_params.get("after", "")
-    if view.cron is None and view.dag is None:
+    if view.type not in ("cron", "dag"):
         asked = TasksQuery(limit=TASKS, after=number_of(after, "after") if after else None, state=state)
         tasks = await viewer.ask(calls.tasks(id, asked))
-    members: tuple[JobView, ...] = ()
-    if view.type in {"cron", "dag", "service", "database"}:
-        members = (await viewer.ask(calls.jobs(JobsQuery(limit=MEMBERS, family=id)))).jobs
-    explanation = None
-    if view.reason and view.state not in OVER:
-        try:
-            explanation = await viewer.ask(calls.explanation(id), fresh=5.0)
-        except ClientError as error:
-            problem = str(error)
-    now = time.time()
+    members = await members_of(viewer, view)
+    explanation, problem = await explained(viewer, view)
+    own, now = may_change(caller, view), time.time()
+    rows = await rows_of_members(viewer, view, members) if members else rows_of_tasks(tasks.tasks, view.submitted)
     return await page(
         request,
         session,
@@ -111,12 +113,14 @@ async def job(request: Request, session: BrowserSession) -> Response:
         task_states=STATES,
         members=members,
         explanation=explanation,
+        remedies=actions_of(view, explanation, caller, own=own) if explanation else [],
         problem=problem,
         over=view.state in OVER,
-        own=may_change(caller, view),
-        timeline=timeline_of(tasks.tasks, view.submitted, view.ended or now),
+        own=own,
+        running=list(running_tasks(tasks)),
+        timeline=timeline_of(rows, view.ended or now, now, lasts(view)),
         now=now,
-        about="" if view.type in {"cron", "dag", "service", "database"} else f"job:{id}",
+        about="" if view.type in FAMILIES else f"job:{id}",
     )
 
 

@@ -12,7 +12,8 @@ from starlette.routing import Route
 
 from cress.client import calls
 from cress.client.errors import ClientError, NotFound, Unauthorized
-from cress.portal.pages.jobs import OVER, number_of
+from cress.portal.job_view import OVER
+from cress.portal.pages.jobs import number_of
 from cress.portal.sessions import BrowserSession
 from cress.portal.web import event, page, signed_in
 

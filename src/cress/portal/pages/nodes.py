@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from cress.client import calls
+from cress.client.errors import ClientError
 from cress.model.access import Role, role_of
 from cress.model.errors import InputError
 from cress.model.units import parse_duration
 from cress.portal.dimensions import measured
+from cress.portal.drawings import curve
 from cress.portal.nodes_view import SMALL, STATES, all_nodes, chosen, dimensions_of, share_of
 from cress.portal.sessions import BrowserSession
+from cress.portal.trials import TrialResult, tried_if_possible
 from cress.portal.web import FormError, back_to, changing, page, signed_in
 from cress.protocol.access_views import CallerView
 
 # Rows of the table.
 ROWS = 100
+LOAD_KINDS = ("cpu", "memory", "network", "disk")
 
 
 def may_steer(caller: CallerView) -> bool:
@@ -75,18 +81,49 @@ async def nodes(request: Request, session: BrowserSession) -> Response:
 @signed_in
 async def node(request: Request, session: BrowserSession) -> Response:
     """Show one node: its use, tasks, devices, attributes."""
-    caller = await session.viewer.caller()
-    view = await session.viewer.ask(calls.node(request.path_params["name"]))
+    return await _node(request, session)
+
+
+async def _node(
+    request: Request, session: BrowserSession, trial: TrialResult | None = None, form: Mapping[str, str] | None = None
+) -> Response:
+    """Return the page of a node; with a ``trial`` it shows what the drain of the form would do."""
+    viewer, now = session.viewer, time.time()
+    caller = await viewer.caller()
+    view = await viewer.ask(calls.node(request.path_params["name"]))
+    explanation = None
+    with suppress(ClientError):
+        explanation = await viewer.ask(calls.node_explanation(view.name), fresh=5.0)
+    loads = viewer.note_load(view.name, view.load, now)
     return await page(
         request,
         session,
         "node.html",
         node=view,
         measures=measured(view.capacity, view.used),
+        curves={kind: curve([(at, getattr(load, kind)) for at, load in loads]) for kind in LOAD_KINDS},
+        explanation=explanation,
         steer=may_steer(caller),
-        now=time.time(),
-        about=f"node:{view.name}",
+        trial=trial,
+        form=form or {},
+        now=now,
+        about=f"node:{view.name}" if trial is None else None,
     )
+
+
+async def _drain(request: Request, session: BrowserSession, form: Mapping[str, str]) -> Response:
+    """Drain a node; with ``preview`` only show what that would do."""
+    name, viewer = request.path_params["name"], session.viewer
+    try:
+        deadline = parse_duration(form.get("deadline", "") or "10min") / 1e6
+    except InputError as error:
+        raise error.at(field="deadline") from None
+    if "preview" in form:
+        trial = await tried_if_possible(viewer, {"drain": {name: deadline}})
+        return await _node(request, session, trial, form)
+    await viewer.change(calls.drain(name, deadline, form.get("reason", "")))
+    told = f"{name} is draining: it gets no new tasks, and is empty by the deadline"
+    return back_to(request.url.path.rpartition("/")[0], session, told)
 
 
 @changing
@@ -101,12 +138,7 @@ async def change(request: Request, session: BrowserSession, form: dict[str, str]
             await viewer.change(calls.uncordon(name))
             told = f"{name} may have tasks again"
         case "drain":
-            try:
-                deadline = parse_duration(form.get("deadline", "") or "10min")
-            except InputError as error:
-                raise error.at(field="deadline") from None
-            await viewer.change(calls.drain(name, deadline / 1e6, form.get("reason", "")))
-            told = f"{name} is draining: it gets no new tasks, and is empty by the deadline"
+            return await _drain(request, session, form)
         case other:
             raise FormError(f"a node has no change {other[:40]!r}", 404)
     return back_to(request.url.path.rpartition("/")[0], session, told)

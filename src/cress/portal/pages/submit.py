@@ -15,6 +15,9 @@ from cress.client import calls
 from cress.client.errors import ClientError, Refused
 from cress.model.access import Role, role_of
 from cress.model.errors import InputError, InputErrors
+from cress.portal.job_texts import job_file_of
+from cress.portal.job_view import OVER
+from cress.portal.pages.jobs import number_of
 from cress.portal.sessions import BrowserSession
 from cress.portal.settings import WrittenJob
 from cress.portal.web import back_to, changing, page, sentences, signed_in, status_of
@@ -68,8 +71,16 @@ async def read(request: Request, text: str) -> Sequence[WrittenJob]:
 
 @signed_in
 async def submit_page(request: Request, session: BrowserSession) -> Response:
-    """Show the form; with ``?from=12`` nothing else is filled in than the example."""
-    return await _form(request, session, EXAMPLE, [], 200)
+    """Show the form; with ``?from=12`` it has the text of that job, in which further parameters replace keys."""
+    change = dict(request.query_params)
+    earlier = change.pop("from", "")
+    if not earlier:
+        return await _form(request, session, EXAMPLE, [], 200)
+    view = await session.viewer.ask(calls.job(number_of(earlier, "from"), 0.0))
+    if view.type != "batch" or view.parts or not view.command:
+        raise InputError(f"job {view.id} cannot be written as a job file from here", hint="submit its own file again")
+    replaces = "" if view.state in OVER else str(view.id)
+    return await _form(request, session, job_file_of(view, change), [], 200, replaces)
 
 
 @changing
@@ -96,15 +107,29 @@ async def submit(request: Request, session: BrowserSession, form: dict[str, str]
         key = form.get("key", "")[:100]
         found = await session.viewer.change(calls.submit([job.mapping for job in written], key))
     except (InputError, ClientError) as error:
-        return await _form(request, session, text, mistakes_of(error, written), status_of(error))
+        given = form.get("replaced", form.get("replaces", ""))
+        return await _form(request, session, text, mistakes_of(error, written), status_of(error), given)
+    more = await _cancelled(session, form.get("replaces", ""))
     ids = [job.id for job in found.jobs]
     if len(ids) == 1:
-        return back_to(f"/jobs/{ids[0]}", session, f"job {ids[0]} is submitted")
-    return back_to("/jobs", session, f"{len(ids):,} jobs are submitted, from {ids[0]} to {ids[-1]}")
+        return back_to(f"/jobs/{ids[0]}", session, f"job {ids[0]} is submitted{more}")
+    return back_to("/jobs", session, f"{len(ids):,} jobs are submitted, from {ids[0]} to {ids[-1]}{more}")
+
+
+async def _cancelled(session: BrowserSession, replaced: str) -> str:
+    """Cancel the job that the new one replaces, if any; return what to say about it."""
+    if not replaced:
+        return ""
+    number = number_of(replaced, "replaces")
+    try:
+        await session.viewer.change(calls.cancel(number))
+    except ClientError as error:
+        return f"; job {number} could not be cancelled: {error}"
+    return f", and job {number} is being cancelled"
 
 
 async def _form(
-    request: Request, session: BrowserSession, text: str, mistakes: Sequence[Mistake], status: int
+    request: Request, session: BrowserSession, text: str, mistakes: Sequence[Mistake], status: int, replaces: str = ""
 ) -> Response:
     caller = await session.viewer.caller()
     may = role_of(caller.role).rank >= Role.USER.rank
@@ -112,7 +137,16 @@ async def _form(
     groups = (await session.viewer.ask(calls.groups(), fresh=5.0)).groups
     names = [group.name for group in groups if not group.inner]
     return await page(
-        request, session, "submit.html", status, text=text, mistakes=mistakes, may=may, key=key, groups=names
+        request,
+        session,
+        "submit.html",
+        status,
+        text=text,
+        mistakes=mistakes,
+        may=may,
+        key=key,
+        groups=names,
+        replaces=replaces,
     )
 
 

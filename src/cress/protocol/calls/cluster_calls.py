@@ -23,6 +23,7 @@ from cress.protocol.cluster_views import (
     EventView,
     GroupsPage,
     HistoryView,
+    NodeAttemptsPage,
     NodeSettingsPage,
     NodesPage,
     NodeView,
@@ -34,6 +35,7 @@ from cress.protocol.cluster_views import (
 )
 from cress.protocol.job_views import GroupExplanationView, NodeExplanationView
 from cress.protocol.queries import (
+    AttemptsQuery,
     DryRunQuery,
     EfficiencyQuery,
     EventsQuery,
@@ -205,6 +207,17 @@ EXPLAIN_NODE = CallRow(
     about=(
         "why the node is empty or not fuller: its `tasks`, what is `free`, and the `reasons`: closed, kept free for a "
         "job or a reservation, or why the waiting jobs are not there"
+    ),
+)
+NODE_ATTEMPTS = CallRow(
+    "GET",
+    "/v1/attempts",
+    NodeAttemptsPage,
+    query=AttemptsQuery,
+    about=(
+        "attempts on `nodes` (names separated by commas) that ran between `since` and `until`, past and running ones "
+        "of jobs that the caller may see, the latest ends first. The default is the last hour; `more`: there were more "
+        "than `limit`"
     ),
 )
 CORDON = CallRow(

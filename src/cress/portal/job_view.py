@@ -1,0 +1,113 @@
+"""What the page of a job shows beside the job itself: members and their attempts, and what its user can do about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from cress.client import calls
+from cress.client.errors import ClientError
+from cress.model.access import Role, role_of
+from cress.model.explanation import Remedy
+from cress.portal.drawings import TimelineRow
+from cress.portal.texts import segment
+from cress.portal.viewers import Viewer
+from cress.protocol.access_views import CallerView
+from cress.protocol.job_views import ExplanationView, JobView, TasksPage
+from cress.protocol.queries import JobsQuery, TasksQuery
+
+OVER = frozenset({"succeeded", "failed", "timed out", "out of memory", "lost", "cancelled"})
+FAMILIES = frozenset({"cron", "dag", "service", "database"})
+# Members of a family that are listed, and those whose attempts are drawn; most attempts of one of them.
+MEMBERS, DRAWN, ATTEMPTS = 100, 40, 50
+# Seconds for which the attempts of a member that has ended are kept.
+KEPT = 600.0
+# Remedies that change keys of the job.
+OF_THE_JOB = frozenset({"priority", "amount", "tasks", "clause", "time_limit", "group"})
+
+
+class RemedyAction(NamedTuple):
+    """A remedy as a sentence, with what its user can do: a button that sends ``fields`` to ``post``, or a link."""
+
+    text: str
+    label: str = ""
+    post: str = ""
+    href: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+def actions_of(job: JobView, explanation: ExplanationView, caller: CallerView, *, own: bool) -> list[RemedyAction]:
+    """Return the remedies of a waiting job with what the caller may do about each; the center decides anyway."""
+    return [_action(job, explanation.job, remedy, role_of(caller.role), own=own) for remedy in explanation.remedies]
+
+
+def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool) -> RemedyAction:
+    change = remedy.change
+    if remedy.kind == "release" and own:
+        return RemedyAction(remedy.text, "Release", post=f"/jobs/{waiting}/release")
+    if remedy.kind == "uncordon" and role.rank >= Role.OPERATOR.rank and "node" in change:
+        return RemedyAction(remedy.text, "Uncordon", post=f"/nodes/{segment(change['node'])}/uncordon")
+    if remedy.kind == "quota" and role is Role.ADMIN and change:
+        asked = urlencode({"ResourceQuota": change["ResourceQuota"]})
+        return RemedyAction(remedy.text, "Edit the quota", href=f"/groups/{segment(change['group'])}?{asked}#edit")
+    alone = job.type == "batch" and job.family is None and not job.parts and waiting == job.id
+    if remedy.kind in OF_THE_JOB and own and alone and change:
+        return RemedyAction(remedy.text, "Change and submit", href=f"/submit?{urlencode({'from': job.id, **change})}")
+    return RemedyAction(remedy.text)
+
+
+async def explained(viewer: Viewer, job: JobView) -> tuple[ExplanationView | None, str]:
+    """Return why a job waits, runs where it runs, or failed; and why that is not known."""
+    if job.state in ("succeeded", "cancelled"):
+        return None, ""
+    try:
+        return await viewer.ask(calls.explanation(job.id), fresh=5.0), ""
+    except ClientError as error:
+        return None, str(error)
+
+
+async def members_of(viewer: Viewer, job: JobView) -> tuple[JobView, ...]:
+    """Return the latest members of a family: steps, runs, tasks of a service with those of earlier versions."""
+    if job.type not in FAMILIES:
+        return ()
+    return (await viewer.ask(calls.jobs(JobsQuery(limit=MEMBERS, family=job.id)))).jobs
+
+
+async def rows_of_members(viewer: Viewer, job: JobView, members: Sequence[JobView]) -> list[TimelineRow]:
+    """Return a row for each of the latest members that has an attempt, oldest first."""
+    drawn = sorted(members[:DRAWN], key=lambda member: member.id)
+    pages = await asyncio.gather(*(_attempts_of(viewer, member) for member in drawn))
+    names = {step.id: step.name for step in job.dag.steps} if job.dag is not None else {}
+    return [
+        TimelineRow(
+            names.get(member.id) or _name(job, member),
+            tuple((task.index, attempt) for task in page.tasks for attempt in task.attempts),
+            f"/jobs/{member.id}",
+        )
+        for member, page in zip(drawn, pages, strict=True)
+        if any(task.attempts for task in page.tasks)
+    ]
+
+
+async def _attempts_of(viewer: Viewer, member: JobView) -> TasksPage:
+    fresh = KEPT if member.state in OVER else 1.0
+    query = TasksQuery(limit=ATTEMPTS)
+    return await viewer.keep(
+        ("member", f"{member.id} {member.state}"), lambda: viewer.client.ask(calls.tasks(member.id, query)), fresh
+    )
+
+
+def _name(job: JobView, member: JobView) -> str:
+    return f"task {member.index}" if job.type in ("service", "database") else f"run {member.id}"
+
+
+def lasts(job: JobView) -> float | None:
+    """Return how long a task is expected to run: by the estimate, else at most its time limit."""
+    return job.estimate.median if job.estimate is not None else job.time_limit
+
+
+def running_tasks(tasks: TasksPage) -> Iterable[int]:
+    """Return the tasks that run, in which a terminal can be opened."""
+    return (task.index for task in tasks.tasks if task.state == "running")

@@ -1,0 +1,187 @@
+"""A job's page and the time line of nodes: every attempt, the explanation in full, and what a user can do about it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+import yaml
+from playwright.sync_api import Browser, expect
+
+from cress.model.explanation import Remedy
+from cress.portal.drawings import TimeScale, rows_of_tasks, timeline_of
+from cress.portal.gantt import MOST_ROWS, GanttWork, gantt_of
+from cress.portal.job_texts import job_file_of
+from cress.portal.job_view import actions_of
+from cress.protocol.access_views import CallerView
+from cress.protocol.cluster_views import NodeAttempt
+from cress.protocol.job_views import AttemptView, ExpectedStartView, ExplanationView, JobView, TaskCounts, TaskView
+from cress.protocol.lease_views import ReservationView
+from tests.portal.running import Portal, csrf_of, opened
+from tests.system.cluster import Cluster, wait_until
+
+
+def job(id: int = 7, **more: object) -> JobView:
+    return JobView(
+        **{
+            "id": id,
+            "name": "train",
+            "group": "lab",
+            "user": "ann",
+            "type": "batch",
+            "state": "waiting",
+            "tasks": TaskCounts(total=2, waiting=2),
+            "priority": 0,
+            "gang": False,
+            "resource": {"cpu": "2", "memory": "4G"},
+            "time_limit": None,
+            "submitted": 0.0,
+            "command": ("sh", "-c", "echo $A"),
+            **more,
+        }  # type: ignore[arg-type]
+    )
+
+
+# --- what a user can do -----------------------------------------------------------------------------------------------
+
+ANN = CallerView(user="ann", role="user")
+ADMIN = CallerView(user="root", role="admin")
+
+
+@pytest.mark.parametrize(
+    ("remedy", "caller", "own", "does"),
+    [
+        (Remedy("release", "if it were released"), ANN, True, "/jobs/7/release"),
+        (Remedy("release", "if it were released"), ANN, False, ""),
+        (Remedy("amount", "with memory of at most 1G", {"memory": "1G"}), ANN, True, "/submit?from=7&memory=1G"),
+        (Remedy("clause", "without a", {"requirement": ""}), ANN, True, "/submit?from=7&requirement="),
+        (Remedy("priority", "with priority 6", {"priority": "6"}), ANN, False, ""),
+        (Remedy("uncordon", "if node n 2 …", {"node": "n 2"}), ADMIN, False, "/nodes/n%202/uncordon"),
+        (Remedy("uncordon", "if node n2 …", {"node": "n2"}), ANN, True, ""),
+        (
+            Remedy("quota", "if the quota …", {"group": "lab", "ResourceQuota": "6"}),
+            ADMIN,
+            False,
+            "/groups/lab?ResourceQuota=6#edit",
+        ),
+        (Remedy("end", "when job 3 ends"), ADMIN, True, ""),
+    ],
+)
+def test_a_remedy_is_offered_to_those_who_may(remedy: Remedy, caller: CallerView, own: bool, does: str) -> None:
+    (action,) = actions_of(job(), ExplanationView(job=7, reason="…", remedies=(remedy,)), caller, own=own)
+    assert (action.text, action.post or action.href) == (remedy.text, does)
+
+
+def test_a_member_is_not_submitted_alone() -> None:
+    found = ExplanationView(job=8, reason="…", remedies=(Remedy("amount", "…", {"memory": "1G"}),))
+    (action,) = actions_of(job(7, type="service"), found, ADMIN, own=True)
+    assert action.href == ""
+
+
+def test_a_job_is_written_as_a_job_file_with_the_change() -> None:
+    written = yaml.safe_load(job_file_of(job(requirement="a = 1", priority=3), {"memory": "1G", "requirement": ""}))
+    assert written == {
+        "name": "train",
+        "command": ["sh", "-c", "echo $A"],
+        "group": "lab",
+        "tasks": 2,
+        "resource": {"cpu": 2, "memory": "1G"},
+        "priority": 3,
+    }
+
+
+# --- drawings ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_line_has_all_attempts_the_wait_and_the_expected_end() -> None:
+    attempts = (
+        AttemptView(id=1, node="n1", outcome="lost", placed=10.0, started=12.0, ended=20.0),
+        AttemptView(id=2, node="n2", outcome="running", placed=30.0, started=30.0),
+    )
+    rows = rows_of_tasks([TaskView(index=0, state="running", attempts=attempts)], submitted=0.0)
+    drawn = timeline_of(rows, end=40.0, now=40.0, lasts=30.0)
+    assert drawn is not None
+    assert [bar.tone for bar in drawn.bars] == ["waits", "wait", "bad", "run", "expected"]
+    assert (drawn.begin, drawn.end) == (0.0, 60.0)
+    assert drawn.now is not None
+    assert timeline_of([], end=1.0, now=1.0) is None
+
+
+def on(node: str, task: int, placed: float, ended: float | None) -> NodeAttempt:
+    return NodeAttempt(
+        node=node,
+        job=7,
+        task=task,
+        attempt=task,
+        name="train",
+        group="lab",
+        outcome="succeeded" if ended else "running",
+        placed=placed,
+        started=placed,
+        ended=ended,
+    )
+
+
+def test_nodes_over_time_use_few_rows_and_show_reservations_and_expected_starts() -> None:
+    scale = TimeScale(0.0, 100.0)
+    attempts = [on("n1", 0, 0, 10), on("n1", 1, 10, 20), on("n1", 2, 5, 15), on("n1", 3, 40, None)]
+    waiting = [
+        job(9, expected_start=ExpectedStartView(earliest=60.0, likely=70.0, latest=80.0), time_limit=10.0),
+        job(10, expected_start=ExpectedStartView(likely=900.0)),
+        job(11),
+    ]
+    reserved = ReservationView(name="exam", group="b", start=50.0, until=90.0, nodes={"n2": 1})
+    work = GanttWork(attempts, {7: job(state="running", time_limit=30.0)}, waiting, (reserved,))
+    drawn = gantt_of(["n1", "n2"], work, scale, now=50.0)
+    assert [label.text for label in drawn.labels] == ["n1", "n2", "job 9 waits"]
+    # Tasks one after the other share a row; the third ran beside them.
+    assert [bar.y for bar in drawn.bars if bar.tone == "good"] == [0, 22, 0]
+    assert [bar.tone for bar in drawn.bars].count("expected") == 1
+    assert [bar.text for bar in drawn.bars if bar.tone == "reserved"] == ["reservation exam of b on n2"]
+    many = GanttWork([on("n1", task, 0, 50) for task in range(40)], {}, (), ())
+    assert len(gantt_of(["n1"], many, scale, now=50.0).bars) == MOST_ROWS
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def test_a_remedy_leads_to_a_changed_job_in_place_of_the_waiting_one(owner: httpx.Client, cluster: Cluster) -> None:
+    with cluster.client() as center:
+        first = center.submit([{"name": "first", "command": "sleep 90", "resource": "<1, 1G>", "time_limit": "5min"}])
+        wait_until(lambda: center.job(first.jobs[0].id).state == "running", "the first job")
+        waits = center.submit([{"name": "large", "command": "true", "resource": "<2, 1G>"}]).jobs[0].id
+        shown = owner.get(f"/jobs/{waits}").text
+        assert f"/submit?from={waits}&amp;cpu=1" in shown
+        form = owner.get(f"/submit?from={waits}&cpu=1").text
+        assert "resource: {cpu: 1, memory: 1G}" in form
+        assert f"cancel job {waits}" in form
+        text = "name: small\ncommand: 'true'\nresource: <1, 1G>\n"
+        answer = owner.post("/submit", data={"csrf": csrf_of(owner), "text": text, "key": "k", "replaces": str(waits)})
+        made = int(answer.headers["location"].rpartition("/")[2])
+        assert center.job(made, wait=30).state == "succeeded"
+        assert center.job(waits, wait=30).state == "cancelled"
+        # The past attempt is in the picture of the nodes, and the running one.
+        line = owner.get("/timeline").text
+        assert f"small {made}.0 on n1, succeeded" in line
+        assert f"first {first.jobs[0].id}.0 on n1, running" in line
+        center.cancel(first.jobs[0].id)
+
+
+@pytest.mark.long
+def test_a_dag_a_cron_job_and_a_service_show_their_attempts(browser: Browser, portal: Portal, cluster: Cluster) -> None:
+    with cluster.client() as client:
+        steps = {"one": {"command": "true"}, "two": {"command": "false", "after": ["one"]}}
+        dag = client.submit([{"name": "flow", "type": "dag", "steps": steps}]).jobs[0].id
+        assert client.job(dag, wait=60).state == "failed"
+        service = client.apply([{"name": "web", "type": "service", "command": "sleep 600", "tasks": 1}]).jobs[0].id
+        wait_until(lambda: (view := client.job(service).service) is not None and view.ready == 1, "the service")
+        with opened(browser, portal) as page:
+            page.goto(f"{portal.url}/jobs/{dag}")
+            line = page.get_by_role("region", name="Time line")
+            expect(line).to_contain_text("one")
+            expect(line).to_contain_text("two")
+            page.get_by_role("button", name="Resume").click()
+            expect(page.locator(".told")).to_contain_text(f"job {dag} is resumed as this one")
+            page.goto(f"{portal.url}/jobs/{service}")
+            expect(page.get_by_role("region", name="Service")).to_contain_text("1 of 1")
+            expect(page.get_by_role("region", name="Time line")).to_contain_text("task 0")
+        client.cancel(service)

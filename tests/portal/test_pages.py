@@ -1,0 +1,243 @@
+"""Groups, reservations, what-if, leases, efficiency, names, licences, access: through a real portal, without a browser
+where none is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from cress.client import calls
+from cress.portal.group_texts import changed_text, keywords_of
+from cress.portal.weeks import calendar_of, times_of, timetable_of
+from cress.protocol.lease_views import ReservationView
+from tests.center.providers import ProviderProcess
+from tests.portal.running import Portal, csrf_of, opened
+from tests.system.cluster import Cluster, wait_until
+
+TEXT = "Name: news\nResourceQuota: 2\nUsers: *\n\nName: lab\nResourceQuota: 1\nUsers: *\nMaxJobs: 9\n"
+
+
+@pytest.fixture(autouse=True)
+def groups(cluster: Cluster) -> Iterator[None]:
+    """Groups as each test expects them."""
+    with cluster.client() as client:
+        client.apply_groups(TEXT)
+        yield
+
+
+# --- texts and drawings ----------------------------------------------------------------------------------------------
+
+
+def test_keywords_of_one_group_are_read_and_changed_in_the_text() -> None:
+    text = TEXT + "\n# a comment\nName: other\nResourceQuota: 1\nPriority: 12\n"
+    assert keywords_of(text, "lab") == {"ResourceQuota": "1", "Users": "*", "MaxJobs": "9"}
+    assert keywords_of(text, "other") == {"ResourceQuota": "1"}
+    assert keywords_of(text, "nowhere") == {}
+    new = changed_text(text, "lab", {"ResourceQuota": "3", "MaxJobs": None, "Weight": "2"})
+    assert keywords_of(new, "lab") == {"ResourceQuota": "3", "Users": "*", "Weight": "2"}
+    assert keywords_of(new, "news") == keywords_of(text, "news")
+
+
+def test_a_timetable_is_a_week() -> None:
+    drawn = timetable_of("2; Mon-Fri 09:00-18:00 = 5; Sat 22:00-02:00 = 1")
+    assert drawn is not None
+    told = [bar.text for bar in drawn.bars]
+    assert "Monday 09:00 to 18:00: 5" in told
+    # A window that crosses midnight lies in the rows of both days.
+    assert {"Saturday 22:00 to 24:00: 1", "Sunday 00:00 to 02:00: 1"} <= set(told)
+    assert {bar.kind for bar in drawn.bars if bar.label == "5"} == {"shade4"}
+    assert timetable_of("2") is None
+    assert timetable_of("2; whenever = 3") is None
+
+
+@pytest.mark.parametrize(
+    ("every", "days"),
+    [
+        ("", [3]),
+        ("day", list(range(3, 14))),
+        ("week", [3, 10]),
+        ("thu-fri", [3, 4, 10, 11]),
+        ("Thu", [3, 10]),
+    ],
+)
+def test_a_reservation_repeats_in_the_calendar(every: str, days: list[int]) -> None:
+    zone, weeks = ZoneInfo("Europe/Berlin"), (date(2026, 11, 23), date(2026, 11, 30), date(2026, 12, 7))
+    start = 1_796_274_000.0  # Thursday 2026-12-03 06:00 in Berlin
+    one = ReservationView(name="exam", group="b", start=start, until=start + 7200, every=every, nodes={"n1": 1})
+    assert [begin.day for monday in weeks for begin, _ in times_of(one, monday, zone)] == days
+    drawn = calendar_of([one], weeks[1], zone)
+    assert "2026-12-03 06:00 to 2026-12-03 08:00" in drawn.bars[0].text
+
+
+# --- a group ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_quota_is_edited_after_a_look_at_what_it_would_do(browser: Browser, portal: Portal, cluster: Cluster) -> None:
+    with opened(browser, portal) as page, cluster.client() as client:
+        page.goto(f"{portal.url}/groups")
+        page.get_by_role("link", name="news", exact=True).click()
+        page.get_by_label("ResourceQuota").fill("much")
+        page.get_by_role("button", name="Look what it would do").click()
+        expect(page.get_by_role("alert")).to_contain_text("much")
+        page.get_by_label("ResourceQuota").fill("1")
+        page.get_by_role("button", name="Look what it would do").click()
+        preview = page.get_by_role("region", name="This change is not made yet")
+        expect(preview).to_contain_text("ResourceQuota: 2 -> 1")
+        expect(preview).to_contain_text("mean wait")
+        assert keywords_of(client.groups().text, "news")["ResourceQuota"] == "2"
+        page.get_by_role("button", name="Make this change").click()
+        expect(page.locator(".told")).to_contain_text("1 change made to group news")
+        assert keywords_of(client.groups().text, "news")["ResourceQuota"] == "1"
+
+
+def test_a_user_sees_no_form_and_an_administrator_of_a_group_its_limits(portal: Portal, cluster: Cluster) -> None:
+    with cluster.client() as client:
+        client.ask(calls.set_user("ann", "user", ["lab"]))
+        secret = client.ask(calls.create_token("t", user="ann")).secret
+    with httpx.Client(base_url=portal.url, trust_env=False, follow_redirects=True) as ann:
+        assert ann.post("/login", data={"token": secret}).status_code == 200
+        assert "MaxJobs" not in ann.get("/groups/news").text
+        shown = ann.get("/groups/lab").text
+        assert 'name="MaxJobs"' in shown
+        assert 'name="ResourceQuota"' not in shown
+        form = {"csrf": csrf_of(ann), "MaxJobs": "5"}
+        assert ann.post("/groups/lab/change", data=form).status_code == 200
+        assert ann.post("/groups/news/change", data=form).status_code == 403
+        # What others may see is refused with a page, not with a failure.
+        assert ann.get("/audit").status_code == 403
+        assert "Make a token" in ann.get("/access").text
+    with cluster.client() as client:
+        assert [keywords_of(client.groups().text, name).get("MaxJobs") for name in ("lab", "news")] == ["5", None]
+
+
+# --- reservations ----------------------------------------------------------------------------------------------------
+
+
+def test_a_reservation_is_looked_at_made_and_removed(owner: httpx.Client, cluster: Cluster) -> None:
+    form = {"csrf": csrf_of(owner), "name": "exam", "group": "lab", "nodes": "n1", "start": "+2h", "length": "1h"}
+    with cluster.client() as client:
+        planned = owner.post("/reservations", data={**form, "preview": "1"})
+        assert "is not made yet" in planned.text
+        assert client.reservations().reservations == ()
+        wrong = owner.post("/reservations", data={**form, "length": "long"})
+        assert wrong.status_code == 422
+        assert "long" in wrong.text
+        assert owner.post("/reservations", data=form).status_code == 303
+        shown = owner.get("/reservations").text
+        assert 'id="reservation-exam"' in shown
+        assert owner.get("/reservations?week=soon").status_code == 422
+        assert owner.post("/reservations/exam/remove", data={"csrf": form["csrf"]}).status_code == 303
+        assert client.reservations().reservations == ()
+
+
+# --- what if, leases, efficiency, names, licences, access ------------------------------------------------------------
+
+
+def test_a_change_is_tried_and_changes_nothing(owner: httpx.Client, cluster: Cluster) -> None:
+    csrf = csrf_of(owner)
+    with cluster.client() as client:
+        found = owner.post("/what-if", data={"csrf": csrf, "jobs": "name: tried\ncommand: sleep 5\ntime_limit: 1min\n"})
+        assert found.status_code == 200, found.text
+        assert "Job tried would start" in found.text
+        assert "mean wait" in found.text
+        assert not [job for job in client.jobs().jobs if job.name == "tried"]
+    refused: list[tuple[dict[str, str], str]] = [
+        ({}, "no change is described"),
+        ({"remove_nodes": "n77"}, "n77"),
+        ({"options": "x"}, "KEY=VALUE"),
+    ]
+    for wrong, says in refused:
+        answer = owner.post("/what-if", data={"csrf": csrf, **wrong})
+        assert answer.status_code == 422
+        assert says in answer.text
+
+
+def test_pages_of_leases_names_licences_and_efficiency(owner: httpx.Client, cluster: Cluster) -> None:
+    with cluster.client() as client:
+        assert "There are no leases" in owner.get("/leases").text
+        assert "has no licences" in owner.get("/licences").text
+        body = {"workload": "spark", "count": 1, "resource": "<1, 64M>", "group": "lab"}
+        lease = client.request_leases(body).leases[0].id
+        wait_until(lambda: [one.state for one in client.leases().leases] == ["held"], "the lease")
+        wait_until(lambda: "Give back" in owner.get("/leases").text, "the page")
+        shown = owner.get("/leases").text
+        number = re.search(r'action="(/leases/[^"]+/release)"', shown)
+        assert number is not None, lease
+        assert owner.post(number[1], data={"csrf": csrf_of(owner)}).status_code == 303
+        job = client.submit([{"name": "found", "command": "sleep 60", "resource": "<1, 64M>"}]).jobs[0].id
+        wait_until(lambda: f"{job}.0" in owner.get("/names?name=found").text, "the place of the task")
+        client.cancel(job)
+        assert owner.get("/efficiency?by=user").status_code == 200
+
+
+def test_a_token_is_made_shown_once_and_revoked(owner: httpx.Client) -> None:
+    csrf = csrf_of(owner)
+    made = owner.post("/access/tokens", data={"csrf": csrf, "name": "ci", "role": "viewer", "expires": "1h"}).text
+    secret = re.search(r"cress_\w+", made)
+    assert secret is not None
+    shown = owner.get("/access").text
+    assert secret[0] not in shown
+    number = re.search(r'action="(/access/tokens/[^"]+/revoke)"', shown)
+    assert number is not None
+    assert owner.post(number[1], data={"csrf": csrf}).status_code == 303
+    assert owner.post("/access/tokens", data={"csrf": csrf, "name": "ci", "expires": "soon"}).status_code == 422
+    assert owner.post("/access/users", data={"csrf": csrf, "name": "bob", "role": "operator"}).status_code == 303
+    assert "bob" in owner.get("/access").text
+    assert "/v1/users/bob" in owner.get("/audit").text
+
+
+# --- OpenID Connect --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_a_user_signs_in_with_the_provider_and_signs_out(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with ProviderProcess(tmp_path_factory.mktemp("provider") / "log") as provider:
+        cluster = Cluster()
+        try:
+            cluster.start_center(
+                "--oidc-issuer", provider.url, "--oidc-client-id", "cress", "--oidc-domain", "example.com"
+            )
+            portal = Portal(cluster)
+            context = browser.new_context()
+            page = context.new_page()
+            page.goto(f"{portal.url}/jobs")
+            page.get_by_role("button", name="Sign in with 127.0.0.1").click()
+            code = page.locator("#code").inner_text()
+            # Another browser cannot take the place of the one that began.
+            with httpx.Client(base_url=portal.url, trust_env=False) as other:
+                assert other.get("/login/provider").status_code == 401
+            claims = {"email": "ann@example.com", "email_verified": True}
+            provider.tell("answer", code=code, approved=True, claims=claims)
+            page.wait_for_url("**/jobs")
+            expect(page.locator("a.user")).to_contain_text("ann user")
+            with cluster.client() as client:
+                assert [token.user for token in client.ask(calls.tokens()).tokens] == ["ann"]
+                page.get_by_role("button", name="Sign out").click()
+                expect(page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
+                assert client.ask(calls.tokens()).tokens == ()
+            # A user who says no.
+            page.get_by_role("button", name="Sign in with 127.0.0.1").click()
+            provider.tell("answer", code=page.locator("#code").inner_text(), approved=False, claims=claims)
+            expect(page.get_by_role("alert")).to_contain_text("denied")
+            context.close()
+            portal.stop()
+        finally:
+            cluster.stop()
+
+
+def test_a_center_without_a_provider_offers_none(portal: Portal) -> None:
+    with closing(httpx.Client(base_url=portal.url, trust_env=False)) as stranger:
+        page = stranger.get("/login")
+        assert (page.status_code, "/login/provider" in page.text) == (200, False)
+        origin = {"Origin": portal.url}
+        assert stranger.post("/login/provider", data={"next": "//evil"}, headers=origin).status_code == 401
