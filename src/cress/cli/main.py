@@ -51,6 +51,7 @@ from cress.cli import (
     tokens,
     top,
     up,
+    update,
     usage,
     users,
     validate,
@@ -71,9 +72,9 @@ class InOrder(TyperGroup):
     """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
-        "submit plan run apply validate schema jobs job explain why story logs exec resolve cancel hold release scale "
-        "resume groups nodes what-if rebalance reserve reservations leases licences status top events usage efficiency "
-        "login logout whoami token secret users audit config slurm up portal center executor join tls store demo "
+        "submit plan run apply validate schema jobs job explain why story logs exec resolve cancel hold release update "
+        "requeue scale resume groups nodes what-if rebalance reserve reservations leases licences status top events "
+        "usage efficiency login logout whoami token secret users audit config slurm up portal center executor join tls store demo "
         "simulate size replay export".split()
     )  # a verb that is missing here comes last
 
@@ -159,6 +160,8 @@ app.command(epilog=resolve.EPILOG)(resolve.resolve)
 app.command(epilog=cancel.EPILOG)(cancel.cancel)
 app.command(epilog=hold.HOLD)(hold.hold)
 app.command(epilog=hold.RELEASE)(hold.release)
+app.command(epilog=update.UPDATE)(update.update)
+app.command(epilog=update.REQUEUE)(update.requeue)
 app.command(epilog=scale.SCALE)(scale.scale)
 app.command(epilog=scale.RESUME)(scale.resume)
 app.add_typer(groups.app, name="groups")

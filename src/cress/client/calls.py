@@ -227,6 +227,16 @@ def release_jobs(ids: Sequence[int]) -> PreparedCall[HeldJobs]:
     return call_of(job_calls.RELEASE_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
+def update_jobs(ids: Sequence[int], values: Mapping[str, object]) -> PreparedCall[HeldJobs]:
+    """Give several jobs new values of keys of job files, all or none; ``None`` is the default of a key."""
+    return call_of(job_calls.UPDATE_JOBS, body={"jobs": list(ids), "values": dict(values)}, wait=CANCEL_SECONDS)
+
+
+def requeue_jobs(ids: Sequence[int], *, hold: bool = False) -> PreparedCall[HeldJobs]:
+    """Stop the running tasks of several jobs, which wait again, all or none; ``hold``: and hold the jobs."""
+    return call_of(job_calls.REQUEUE_JOBS, body={"jobs": list(ids), "hold": hold}, wait=CANCEL_SECONDS)
+
+
 def cancel(id: int) -> PreparedCall[JobView]:
     """Cancel a job and all its tasks."""
     return call_of(job_calls.CANCEL, id)

@@ -24,6 +24,7 @@ from cress.model.events import (
     GroupsApplied,
     JobAfter,
     JobCancelled,
+    JobChanged,
     JobHeld,
     JobSubmitted,
     LeaseUsed,
@@ -71,6 +72,8 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
         match event:
             case JobSubmitted():
                 _check_submit(event.job, core, groups, jobs, asking)
+            case JobChanged():
+                _check_description(event.job, core, groups, asking)
             case TaskEnded():
                 if event.after < 0:
                     raise InputError(f"a backoff of {event.after} µs", hint="0 or more", field="after")
@@ -114,7 +117,15 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
 
 
 def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int], asking: list[Job]) -> None:
-    """Add the job to ``jobs``, and to ``asking`` if it asks for more than amounts."""
+    """Check a submitted job, and add it to ``jobs``."""
+    _check_description(job, core, groups, asking)
+    if job.id in core.jobs or job.id in jobs:
+        raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
+    jobs.add(job.id)
+
+
+def _check_description(job: Job, core: Books, groups: Container[str], asking: list[Job]) -> None:
+    """Check what a job asks for, and add it to ``asking`` if that is more than amounts."""
     if check_job(job, core.dimensions):
         asking.append(job)
     if (job.group or DEFAULT_GROUP) not in groups:
@@ -122,9 +133,6 @@ def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int],
         raise InputError(
             f"there is no group {job.group or DEFAULT_GROUP!r}", hint="a group that was applied", field="group"
         )
-    if job.id in core.jobs or job.id in jobs:
-        raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
-    jobs.add(job.id)
 
 
 def _check_times(event: ZoneSet | AdvanceReserved | AdvanceReservationRemoved, core: Books) -> None:

@@ -41,6 +41,15 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
     grace: int | None = None
 
 
+class NewLimit(msgspec.Struct, frozen=True, gc=False):
+    """This attempt has another time limit in µs; ``None``: none."""
+
+    attempt: int
+    job: int
+    node: str
+    limit: int | None
+
+
 class CordonChanged(msgspec.Struct, frozen=True):
     """The cordon or rest of a node has changed; ``why`` is the new reason."""
 
@@ -179,6 +188,7 @@ class StepResult(msgspec.Struct):
     replies: list[tuple[int, ...] | InputError | None] = []
     launches: list[Launch] = []
     halts: list[Halt] = []
+    limits: list[NewLimit] = []
     attempts: list[AttemptRecord] = []
     jobs: list[JobRecord] = []
     more: bool = False

@@ -102,6 +102,29 @@ class Hold(_Input, frozen=True):
     more: tuple[int, ...] = ()
 
 
+class ChangeJobs(_Input, frozen=True):
+    """Unfinished jobs get the values that ``values`` has for these keys of job files: all of them, or none.
+
+    With ``new_runs`` each job gets a new run, whose id is in the reply. ``what`` is the change as text, ``by`` the
+    user.
+    """
+
+    jobs: tuple[int, ...]
+    values: Job
+    keys: tuple[str, ...]
+    new_runs: bool = False
+    what: str = ""
+    by: str = ""
+
+
+class Requeue(_Input, frozen=True):
+    """The running tasks of these jobs are stopped and wait again; with ``hold`` the jobs are held as well."""
+
+    jobs: tuple[int, ...]
+    hold: bool = False
+    by: str = ""
+
+
 class UseLease(_Input, frozen=True):
     """The holder of a lease, task ``task`` of job ``job``, uses these amounts of it from now on."""
 
@@ -326,6 +349,8 @@ Input: TypeAlias = (
     | Update
     | Scale
     | Hold
+    | ChangeJobs
+    | Requeue
     | UseLease
     | RenewLeases
     | ReleaseLeases

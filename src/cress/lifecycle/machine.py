@@ -23,6 +23,7 @@ from cress.lifecycle.facts import Configured, Facts, Widened, told_of
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
     Cancel,
+    ChangeJobs,
     Configure,
     DataFound,
     Declare,
@@ -36,6 +37,7 @@ from cress.lifecycle.inputs import (
     ReleaseLeases,
     RenewLeases,
     Reported,
+    Requeue,
     Restarted,
     Scale,
     SetGroup,
@@ -55,7 +57,7 @@ from cress.lifecycle.moving import rounds, schedule
 from cress.lifecycle.nodes import cordons, node_observations, ports
 from cress.lifecycle.notices import Noticed
 from cress.lifecycle.slices import Slices, whole
-from cress.lifecycle.submits import dependencies, submits, updates
+from cress.lifecycle.submits import changes, dependencies, submits, updates
 from cress.lifecycle.submits.deadlines import check_met, resolved
 from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
@@ -214,6 +216,8 @@ class Machine(Context):
                 leases.take(self, input_)
             case Cancel() | Hold():
                 yield from families.take(self, input_)
+            case ChangeJobs() | Requeue():
+                return changes.take(self, input_)
             case Update():
                 return updates.update(self, input_)
             case Scale():

@@ -41,6 +41,20 @@ class JobsBody(Body, frozen=True):
     jobs: list[int]
 
 
+class UpdateBody(Body, frozen=True):
+    """The ids of jobs, and new values of keys of job files; null: as if not given."""
+
+    jobs: list[int]
+    values: dict[str, Any]
+
+
+class RequeueBody(Body, frozen=True):
+    """The ids of jobs whose running tasks wait again; with ``hold`` the jobs are held too."""
+
+    jobs: list[int]
+    hold: bool = False
+
+
 class ScaleBody(Body, frozen=True):
     """The wanted number of tasks of a service or database."""
 

@@ -20,11 +20,13 @@ from cress.model.run import Host, Run
 from cress.model.start_material import StartMaterial
 
 # The version (major, minor) of this release, and the oldest major version that it understands; see ``versions``.
-PROTOCOL, OLDEST = (6, 2), 5
+PROTOCOL, OLDEST = (6, 3), 5
 # The first version whose executors request start material; older ones would start a program without it.
 MATERIAL_SINCE = (6, 1)
 # The first version in which runs have parts.
 PARTS_SINCE = (6, 2)
+# The first version whose executors can change the time limit of a running task.
+LIMITS_SINCE = (6, 3)
 # The number that a center of protocol 5 demands of an executor, otherwise unused. Versions are announced since protocol
 # 6.
 VERSION = 5
@@ -301,6 +303,20 @@ class Stops(Struct, frozen=True):
     stops: tuple[Stop, ...]
 
 
+class Limit(msgspec.Struct, frozen=True, array_like=True):
+    """The attempt has this time limit from its start on, in µs; ``None``: none."""
+
+    attempt: Count
+    limit: Amount | None
+
+
+class Limits(Struct, frozen=True):
+    """The time limits of these attempts have changed; unknown attempts are passed over."""
+
+    epoch: Epoch
+    limits: tuple[Limit, ...]
+
+
 class Signal(Struct, frozen=True):
     """Send this signal to the processes of the attempt, and nothing else."""
 
@@ -428,6 +444,7 @@ FromCenter: TypeAlias = (
     | Term
     | Launches
     | Stops
+    | Limits
     | Signal
     | Durable
     | Material
@@ -438,7 +455,7 @@ FromCenter: TypeAlias = (
     | ExecOver
 )
 ToSupervisor: TypeAlias = (
-    Greeting | Welcome | Devices | Term | Launches | Stops | Signal | Durable | Material | Shutdown
+    Greeting | Welcome | Devices | Term | Launches | Stops | Limits | Signal | Durable | Material | Shutdown
 )
 FromSupervisor: TypeAlias = Inventory | Reports | AskMaterial
 

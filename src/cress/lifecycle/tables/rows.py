@@ -26,6 +26,7 @@ class LiveAttempt(Row, kw_only=True):
     devices on the node. ``leader`` is the job with which it was started together after a failure of their node.
     ``ready_at`` (the machine's clock) is the time since which a task of a service or database is ready; ``unwell`` is
     the result of its last failed check. ``chosen`` and ``kept`` are the reasons for its node, as in ``Start``.
+    ``limited``: the time limit of its job has changed since its launch.
     """
 
     id: int
@@ -46,6 +47,7 @@ class LiveAttempt(Row, kw_only=True):
     unwell: str = ""
     chosen: Choice | None = None
     kept: Kept | None = None
+    limited: bool = False
 
 
 class LiveJob(Row, kw_only=True):

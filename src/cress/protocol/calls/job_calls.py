@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.protocol.bodies import ApplyBody, JobsBody, ScaleBody, SignalBody, SubmitBody
+from cress.protocol.bodies import ApplyBody, JobsBody, RequeueBody, ScaleBody, SignalBody, SubmitBody, UpdateBody
 from cress.protocol.calls.row import CallRow
 from cress.protocol.job_views import (
     AppliedJobs,
@@ -155,6 +155,28 @@ RELEASE_JOBS = CallRow(
     shown='{"jobs": [12, 13]}',
     steers=True,
     about="releases up to 10,000 jobs: all or none",
+)
+UPDATE_JOBS = CallRow(
+    "POST",
+    "/v1/jobs/update",
+    HeldJobs,
+    body=UpdateBody,
+    shown='{"jobs": [12], "values": {"time_limit": "2h", "priority": 5}}',
+    steers=True,
+    about=(
+        "gives up to 1,000 jobs new values of some [keys](jobs.md#changing-a-submitted-job): all or none; `null` "
+        "is the default of a key"
+    ),
+)
+REQUEUE_JOBS = CallRow(
+    "POST",
+    "/v1/jobs/requeue",
+    HeldJobs,
+    body=RequeueBody,
+    shown='{"jobs": [12, 13]}',
+    steers=True,
+    again=False,
+    about="stops the running tasks of up to 1,000 jobs, which then wait again; with `hold` the jobs are held",
 )
 CANCEL = CallRow(
     "POST",

@@ -14,6 +14,7 @@ from cress.core.answers.preempted import rule_of
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import (
     Cancel,
+    ChangeJobs,
     Configure,
     Declare,
     Drain,
@@ -24,6 +25,7 @@ from cress.lifecycle.inputs import (
     NodeLeft,
     Rebalance,
     Reported,
+    Requeue,
     Restarted,
     Scale,
     SetGroup,
@@ -172,7 +174,7 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: StepResult) -> Ite
 def _of_input(machine: Machine, input_: Input, ids: tuple[int, ...], groups: _Groups) -> Iterator[EventView]:
     at = machine.utc / SECOND
     match input_:
-        case Submit() | Cancel() | Update() | Scale() | Hold():
+        case Submit() | Cancel() | Update() | Scale() | Hold() | ChangeJobs() | Requeue():
             yield from _of_job(machine, input_, ids, groups)
         case GroupsApplied():
             yield EventView(at=at, kind="groups.applied", user=input_.by)
@@ -222,7 +224,7 @@ def _nodes_of(machine: Machine, name: str) -> list[str]:
 
 
 def _of_job(
-    machine: Machine, input_: Submit | Cancel | Update | Scale | Hold, ids: tuple[int, ...], groups: _Groups
+    machine: Machine, input_: Submit | Cancel | Update | Scale | Hold | ChangeJobs | Requeue, ids: tuple[int, ...], groups: _Groups
 ) -> Iterator[EventView]:
     at = machine.utc / SECOND
     match input_:
@@ -249,6 +251,10 @@ def _of_job(
             kind = "job.held" if input_.held else "job.released"
             for number in (input_.job, *input_.more):
                 yield EventView(at=at, kind=kind, job=number, group=groups(number), user=input_.by)
+        case ChangeJobs() | Requeue():
+            kind, text = ("job.updated", input_.what) if isinstance(input_, ChangeJobs) else ("job.requeued", "")
+            for number in input_.jobs:
+                yield EventView(at=at, kind=kind, job=number, group=groups(number), user=input_.by, text=text)
 
 
 def _of_tasks(machine: Machine, step: StepResult, groups: _Groups) -> Iterator[EventView]:

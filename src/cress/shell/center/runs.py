@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from cress.lifecycle.effects import StepResult
-from cress.lifecycle.inputs import Input, Submit, Update
+from cress.lifecycle.inputs import ChangeJobs, Input, Submit, Update
 from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -40,8 +40,8 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
         tasks = job.tasks
     count = run.tasks if tasks is None else tasks
     family = 0 if isinstance(job, Family) else spec.family
-    # The default of its group, unless the job has its own.
-    limit = spec.time_limit if run.time_limit is None else run.time_limit
+    # An unfinished job knows its limit, which may have changed; else the default of its group, if it has no own one.
+    limit = spec.time_limit if run.time_limit is None or isinstance(job, LiveJob) else run.time_limit
     if (run.job, run.family, run.tasks, run.time_limit) == (spec.id, family, count, limit):
         return run
     return msgspec.structs.replace(run, job=spec.id, family=family, tasks=count, time_limit=limit)
@@ -61,6 +61,9 @@ def new_runs(
         if isinstance(what, Update):
             templates[reply[0]] = what.job
             runs.append(msgspec.structs.replace(message[0], job=reply[0]))
+        elif isinstance(what, ChangeJobs):
+            templates |= dict(zip(reply, what.jobs, strict=True))
+            runs += (msgspec.structs.replace(run, job=new) for new, run in zip(reply, message, strict=True))
         elif isinstance(what, Submit):
             for part in parts(list(zip(reply, message, what.jobs, strict=True))):
                 for number, run, job in part:
