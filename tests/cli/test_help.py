@@ -38,12 +38,16 @@ Commands:
   explain       Explain why a job waits, or a group or node has no more.
   why           Tell why a job waits, in three lines.
   story         Show everything that happened to a job, a node or a group.
+  watch         Follow the state of a job until its end.
   logs          Show the output of the tasks of a job.
   exec          Run a command in a running task.
   resolve       Show where the running tasks of a job are.
   cancel        Cancel jobs.
   hold          Hold jobs: start no tasks of them until they are released.
   release       Release held jobs, so that they may start.
+  update        Change time limit, priority, group and more of submitted jobs.
+  requeue       Stop the running tasks of jobs, which then wait again.
+  retry         Submit an ended job once more, or its failed tasks.
   scale         Change the number of tasks of a service or database.
   resume        Run the unfinished steps of a dag again.
   groups        List groups, or change them.
@@ -74,6 +78,10 @@ VERBS = (
     "cancel",
     "hold",
     "release",
+    "update",
+    "requeue",
+    "retry",
+    "watch",
     "scale",
     "resume",
     "groups",

@@ -45,6 +45,7 @@ def test_every_message_of_the_release_before_is_recorded() -> None:
         m.Material,
         m.Bulk,
         m.OpenBulk,
+        m.TimeLimits,
     }
 
 

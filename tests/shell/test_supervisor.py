@@ -19,8 +19,8 @@ from cress.protocol.messages import (
     Inventory,
     Launch,
     Launches,
-    Limit,
-    Limits,
+    TimeLimit,
+    TimeLimits,
     Material,
     Reports,
     Shutdown,
@@ -352,7 +352,7 @@ def ends(story: Story) -> list[Ended]:
 def test_a_time_limit_that_has_changed_holds_also_for_the_next_supervisor() -> None:
     story = Story()
     story.obey(Launches(epoch=1, runs=(LIMITED,), launches=(Launch(7, 1, 0), Launch(8, 1, 1))))
-    story.obey(Limits(epoch=1, limits=(Limit(7, 60 * SECOND), Limit(99, SECOND))))
+    story.obey(TimeLimits(epoch=1, limits=(TimeLimit(7, 60 * SECOND), TimeLimit(99, SECOND))))
     story.wait(20 * SECOND)
     story.wait(SECOND)
     assert [(end.attempt, end.cause) for end in ends(story)] == [(8, Cause.TIME_LIMIT)]
@@ -368,8 +368,8 @@ def test_a_task_without_a_time_limit_can_get_one_and_lose_it_again() -> None:
     story = Story()
     story.launch(7, 8)
     story.wait(5 * SECOND)
-    story.obey(Limits(epoch=1, limits=(Limit(7, 8 * SECOND), Limit(8, 8 * SECOND))))
-    story.obey(Limits(epoch=1, limits=(Limit(8, None),)))
+    story.obey(TimeLimits(epoch=1, limits=(TimeLimit(7, 8 * SECOND), TimeLimit(8, 8 * SECOND))))
+    story.obey(TimeLimits(epoch=1, limits=(TimeLimit(8, None),)))
     story.wait(2 * SECOND)
     assert not ends(story)
     story.wait(2 * SECOND)
@@ -380,6 +380,6 @@ def test_a_task_without_a_time_limit_can_get_one_and_lose_it_again() -> None:
 def test_limits_of_an_older_epoch_are_passed_over() -> None:
     story = Story()
     story.launch(7)
-    story.obey(Limits(epoch=0, limits=(Limit(7, SECOND),)))
+    story.obey(TimeLimits(epoch=0, limits=(TimeLimit(7, SECOND),)))
     story.wait(5 * SECOND)
     assert not ends(story)

@@ -131,3 +131,31 @@ def test_mistakes_say_what_would_be_right(cluster: Cluster, words: list[str], co
                 said(cluster, "cancel", 1)
                 ended(cluster, 1)
     assert why in said(cluster, "update", *words, code=code)
+
+
+def test_failed_tasks_are_retried_with_their_indices(cluster: Cluster) -> None:
+    command = "echo index $CRESS_TASK_INDEX of $CRESS_TASK_COUNT; test $CRESS_TASK_INDEX -lt 9 -o -e {}/good"
+    job = submit(
+        cluster, name="some", command=command.format(cluster.folder), tasks=[1, 5, "9-10"], resource="<0.5, 100M>"
+    )
+    assert ended(cluster, job).state == "failed"
+    assert [task.listed for task in _tasks(cluster, job).tasks] == [1, 5, 9, 10]
+    (cluster.folder / "good").touch()
+    again = said(cluster, "retry", job, "--failed")
+    number = int(again.split()[1])
+    assert again == f"job {number} (some) submitted: repeats the tasks of job {job} that did not succeed\n"
+    assert ended(cluster, number).state == "succeeded"
+    assert said(cluster, "logs", number) == "[0] index 9 of 2\n[1] index 10 of 2\n"
+    assert f"every task of job {number} has succeeded" in said(cluster, "retry", number, "--failed", code=3)
+    whole = int(said(cluster, "retry", job).split()[1])
+    assert ended(cluster, whole).tasks.total == 4
+
+
+def test_watch_follows_a_job_and_ends_with_its_code(cluster: Cluster) -> None:
+    job = submit(cluster, name="coded", command="sleep 1; exit 7", resource="<1, 100M>")
+    done = cluster.cress("watch", job)
+    assert done.returncode == 7, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1].endswith(f"job {job} (coded) failed: exit code 7")
+    assert any(f"job {job} (coded) running" in line for line in lines)
+    assert "has not ended" in said(cluster, "retry", submit(cluster, name="open", command="sleep 5"), code=3)

@@ -55,6 +55,7 @@ from cress.cli import (
     usage,
     users,
     validate,
+    watch,
     what_if,
 )
 from cress.cli.errors import BAD_INPUT
@@ -72,8 +73,8 @@ class InOrder(TyperGroup):
     """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
-        "submit plan run apply validate schema jobs job explain why story logs exec resolve cancel hold release update "
-        "requeue scale resume groups nodes what-if rebalance reserve reservations leases licences status top events "
+        "submit plan run apply validate schema jobs job explain why story watch logs exec resolve cancel hold release update "
+        "requeue retry scale resume groups nodes what-if rebalance reserve reservations leases licences status top events "
         "usage efficiency login logout whoami token secret users audit config slurm up portal center executor join tls store demo "
         "simulate size replay export".split()
     )  # a verb that is missing here comes last
@@ -154,6 +155,7 @@ app.command(epilog=jobs.EPILOG)(jobs.jobs)
 app.command(epilog=job.EPILOG)(job.job)
 app.command(epilog=explain.EXPLAIN)(explain.explain)
 app.command(epilog=explain.WHY)(explain.why)
+app.command(epilog=watch.EPILOG)(watch.watch)
 app.command(epilog=logs.EPILOG)(logs.logs)
 app.command("exec", epilog=execution.EPILOG)(execution.execute)
 app.command(epilog=resolve.EPILOG)(resolve.resolve)
@@ -162,6 +164,7 @@ app.command(epilog=hold.HOLD)(hold.hold)
 app.command(epilog=hold.RELEASE)(hold.release)
 app.command(epilog=update.UPDATE)(update.update)
 app.command(epilog=update.REQUEUE)(update.requeue)
+app.command(epilog=update.RETRY)(update.retry)
 app.command(epilog=scale.SCALE)(scale.scale)
 app.command(epilog=scale.RESUME)(scale.resume)
 app.add_typer(groups.app, name="groups")

@@ -246,6 +246,14 @@ def _code(task: TaskView, interrupted: bool, several: bool) -> int:
     if last is not None and last.error and not (interrupted and task.state == "cancelled"):
         which = f"task {task.index}: " if several else ""
         typer.echo(f"cress run: {which}{clean(last.error)}", err=True)
+    return code_of(task, interrupted=interrupted)
+
+
+def code_of(task: TaskView, *, interrupted: bool = False) -> int:
+    """Return the exit code for one ended task."""
+    if task.state == "succeeded":
+        return 0
+    last = task.attempts[-1] if task.attempts else None
     if last is not None and last.outcome in ENDS:
         return ENDS[last.outcome]
     if last is None or last.code == 0:

@@ -48,6 +48,17 @@ All of the given jobs are requeued, or none.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as a job that waits), or no center
 reachable.
 """
+RETRY = """\
+\b
+Examples:
+  cress retry 12
+  cress retry 12 --failed     tasks keep the index that they had in CRESS_TASK_INDEX
+
+\b
+The job is submitted as it was submitted or last changed, without its dependencies. It is a new job with an id of its own.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as a job that has not ended), or no center
+reachable.
+"""
 _WORDS = typer.Argument(
     metavar="JOB… KEY=VALUE…", help="Jobs (ids, ranges such as 12-40, names), and new values.", show_default=False
 )
@@ -55,7 +66,7 @@ _WORDS = typer.Argument(
 
 @partial(choosing, words=_WORDS)
 def update(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, data: Data = None) -> None:
-    """Change keys of submitted jobs, such as the time limit or the priority."""
+    """Change time limit, priority, group and more of submitted jobs."""
     with told("update"):
         values = _values([word for word in choice.words if "=" in word])
         choice = replace(choice, words=[word for word in choice.words if "=" not in word])
@@ -83,7 +94,7 @@ def requeue(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Stop the running tasks of jobs; they wait again and start anew."""
+    """Stop the running tasks of jobs, which then wait again."""
     with told("requeue"):
         with connect(data) as client:
             from cress.client import calls
@@ -99,6 +110,29 @@ def requeue(
         for view in requeued.jobs:
             waits = "waits until it is released" if hold else "stops its running tasks, which wait again"
             print(f"job {view.id} ({clean(view.name)}) {waits}")
+
+
+def retry(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Batch job that has ended (id or name).")],
+    failed: Annotated[bool, typer.Option("--failed", help="Only the tasks that did not succeed.")] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Submit an ended job once more, or its failed tasks."""
+    with told("retry"), connect(data) as client:
+        from cress.cli.job_names import job_named
+        from cress.client import calls
+
+        id = job_named(client, job)
+        page = client.ask(calls.retry(id, failed=failed))
+        if as_json:
+            print_json(page)
+            return
+        (made,) = page.jobs
+        note = f"; {clean(made.note)}" if made.note else ""
+        what = "repeats the tasks" if failed else "repeats"
+        which = f" of job {id} that did not succeed" if failed else f" job {id}"
+        print(f"job {made.id} ({clean(made.name)}) submitted: {what}{which}{note}")
 
 
 def _values(words: list[str]) -> dict[str, object]:

@@ -237,6 +237,11 @@ def requeue_jobs(ids: Sequence[int], *, hold: bool = False) -> PreparedCall[Held
     return call_of(job_calls.REQUEUE_JOBS, body={"jobs": list(ids), "hold": hold}, wait=CANCEL_SECONDS)
 
 
+def retry(id: int, *, failed: bool = False) -> PreparedCall[SubmittedPage]:
+    """Submit an ended batch job once more; ``failed``: only its tasks that did not succeed."""
+    return call_of(job_calls.RETRY, id, body={"failed": failed})
+
+
 def cancel(id: int) -> PreparedCall[JobView]:
     """Cancel a job and all its tasks."""
     return call_of(job_calls.CANCEL, id)

@@ -55,6 +55,12 @@ class RequeueBody(Body, frozen=True):
     hold: bool = False
 
 
+class RetryBody(Body, frozen=True):
+    """A retry of an ended job; with ``failed`` only of its tasks that did not succeed."""
+
+    failed: bool = False
+
+
 class ScaleBody(Body, frozen=True):
     """The wanted number of tasks of a service or database."""
 

@@ -234,6 +234,7 @@ class TaskView(View, frozen=True):
 
     In a gang with parts, ``part`` is the name of its part, and ``part_index`` its number there. In a service or
     database, ``job`` is its present member, and ``ready`` whether it is ready; if it is not, ``why`` says the reason.
+    If the job has a list of indices, ``listed`` is the one that the task got.
     """
 
     index: int
@@ -244,6 +245,7 @@ class TaskView(View, frozen=True):
     why: str = ""
     part: str = ""
     part_index: int | None = None
+    listed: int | None = None
 
 
 class Submitted(View, frozen=True):

@@ -303,18 +303,18 @@ class Stops(Struct, frozen=True):
     stops: tuple[Stop, ...]
 
 
-class Limit(msgspec.Struct, frozen=True, array_like=True):
+class TimeLimit(msgspec.Struct, frozen=True, array_like=True):
     """The attempt has this time limit from its start on, in µs; ``None``: none."""
 
     attempt: Count
     limit: Amount | None
 
 
-class Limits(Struct, frozen=True):
+class TimeLimits(Struct, frozen=True):
     """The time limits of these attempts have changed; unknown attempts are passed over."""
 
     epoch: Epoch
-    limits: tuple[Limit, ...]
+    limits: tuple[TimeLimit, ...]
 
 
 class Signal(Struct, frozen=True):
@@ -444,7 +444,7 @@ FromCenter: TypeAlias = (
     | Term
     | Launches
     | Stops
-    | Limits
+    | TimeLimits
     | Signal
     | Durable
     | Material
@@ -455,7 +455,7 @@ FromCenter: TypeAlias = (
     | ExecOver
 )
 ToSupervisor: TypeAlias = (
-    Greeting | Welcome | Devices | Term | Launches | Stops | Limits | Signal | Durable | Material | Shutdown
+    Greeting | Welcome | Devices | Term | Launches | Stops | TimeLimits | Signal | Durable | Material | Shutdown
 )
 FromSupervisor: TypeAlias = Inventory | Reports | AskMaterial
 

@@ -250,6 +250,7 @@ def task_view(task: FoundTask, run: Run | None, member: int | None = None) -> Ta
         why=redacted(why),
         part=part[0].name if part else "",
         part_index=part[1] if part else None,
+        listed=run.index_of(task.index) if run is not None and run.indices else None,
     )
 
 

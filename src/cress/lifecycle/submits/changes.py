@@ -12,8 +12,7 @@ from cress.core.admission import check_job as check_amounts
 from cress.core.facts.jobs import is_placed_anew
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.placement_clauses import relation_of
-from cress.language.clauses import Kind, Requirement
-from cress.language.parser import parse_requirement
+from cress.core.placing.submitted_constraints import replaced
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt, NewLimit
 from cress.lifecycle.inputs import ChangeJobs, Requeue
@@ -30,8 +29,6 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 
 REQUEUED = "requeued"
-# The clause of jobs with ``runtime: container``.
-_CONTAINER = str(parse_requirement("Container = True"))
 
 
 def take(context: Context, word: ChangeJobs | Requeue) -> tuple[int, ...] | None:
@@ -113,7 +110,7 @@ def _changed(context: Context, live: LiveJob, word: ChangeJobs) -> Job:
         )
     new = deadlines.timed(with_values(old, word.values, word.keys), context.utc)
     if "requirement" in word.keys:
-        new = msgspec.structs.replace(new, requirement=_requirement(old.requirement, new.requirement))
+        new = msgspec.structs.replace(new, requirement=replaced(old.requirement, new.requirement))
     check_amounts(new, context.core.dimensions)
     if "deadline" in word.keys:
         owner = context.families.get(live.job.family)
@@ -129,14 +126,6 @@ def _changed(context: Context, live: LiveJob, word: ChangeJobs) -> Job:
     elif {"time_limit", "max_running"}.intersection(word.keys):
         group_limits.check_job(context, new)
     return new
-
-
-def _requirement(before: str, wanted: str) -> str:
-    """Return the wanted requirement with those clauses of the old one that other keys made: of gang and runtime."""
-    kept = [clause for clause in parse_requirement(before, stored=True).clauses
-            if clause.kind is Kind.WHOLE or str(clause) == _CONTAINER] if before else []  # fmt: skip
-    given = parse_requirement(wanted, stored=True).clauses if wanted else ()
-    return str(Requirement(tuple(dict.fromkeys((*given, *kept)))))
 
 
 def _apply(context: Context, live: LiveJob, new: Job) -> None:

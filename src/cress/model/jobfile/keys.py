@@ -157,7 +157,10 @@ TABLE = (
     Key(
         "tasks",
         ARRAY,
-        about="number of copies of the program, 1 to 10,000,000; each has its number in `CRESS_TASK_INDEX`, from 0",
+        about=(
+            "number of copies of the program, 1 to 10,000,000; each has its number in `CRESS_TASK_INDEX`, from 0. Or the "
+            'indices that they have there: `[1, 5, "9-20"]`, `1,5,9-20`'
+        ),
         default="1",
     ),
     Key(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.protocol.bodies import ApplyBody, JobsBody, RequeueBody, ScaleBody, SignalBody, SubmitBody, UpdateBody
+from cress.protocol.bodies import ApplyBody, JobsBody, RequeueBody, RetryBody, ScaleBody, SignalBody, SubmitBody, UpdateBody
 from cress.protocol.calls.row import CallRow
 from cress.protocol.job_views import (
     AppliedJobs,
@@ -117,6 +117,22 @@ RESUME = CallRow(
     keyed=True,
     again=False,
     about="submits the steps of a finished dag that did not succeed as a new dag; 201 with its id",
+)
+RETRY = CallRow(
+    "POST",
+    "/v1/jobs/{id}/retry",
+    SubmittedPage,
+    body=RetryBody,
+    shown='{"failed": true}',
+    needs=Action.SUBMIT,
+    steers=True,
+    makes=True,
+    keyed=True,
+    again=False,
+    about=(
+        "submits an ended batch job once more, as it was submitted or last changed; 201 with the id of the new job. With "
+        "`failed` only the tasks that did not succeed, with their indices"
+    ),
 )
 SCHEMA = CallRow(
     "GET",

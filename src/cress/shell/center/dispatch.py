@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
+
 from cress.lifecycle.effects import Halt, Launch, NewLimit
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.run import Run
@@ -17,8 +19,8 @@ from cress.protocol.messages import (
     PARTS_SINCE,
     Gang,
     Launches,
-    Limit,
-    Limits,
+    TimeLimit,
+    TimeLimits,
     Stop,
     Stops,
 )
@@ -58,13 +60,13 @@ def orders(
             stops.setdefault(halt.node, []).append(Stop(halt.attempt, _grace(halt, run_of)))
     for name, stop in stops.items():
         sends.append(Send(sessions[name], Stops(epoch=epoch, stops=tuple(stop))))
-    changed: dict[str, list[Limit]] = {}
+    changed: dict[str, list[TimeLimit]] = {}
     for limit in limits:
         # An executor of an older release would not know the order; it keeps the limit of the launch.
         if limit.node in sessions and sessions[limit.node].dialect.version >= LIMITS_SINCE:
-            changed.setdefault(limit.node, []).append(Limit(limit.attempt, limit.limit))
+            changed.setdefault(limit.node, []).append(TimeLimit(limit.attempt, limit.limit))
     for name, new in changed.items():
-        sends.append(Send(sessions[name], Limits(epoch=epoch, limits=tuple(new))))
+        sends.append(Send(sessions[name], TimeLimits(epoch=epoch, limits=tuple(new))))
     return sends
 
 
@@ -76,7 +78,10 @@ def _launches(
     gangs = {launch.job: launch.hosts for launch in launches if launch.hosts}
     return Launches(
         epoch=epoch,
-        runs=tuple(run for run in runs.values() if _is_known(run, version)),
+        # Executors do not need the job as it was submitted.
+        runs=tuple(
+            msgspec.structs.replace(run, source="") for run in runs.values() if _is_known(run, version)
+        ),
         # A launch without a run is refused by the executor with a reason; without the launch its task would wait for
         # ever.
         launches=tuple(

@@ -24,7 +24,7 @@ from cress.protocol.messages import (
     Devices,
     Durable,
     Launches,
-    Limits,
+    TimeLimits,
     Material,
     Shutdown,
     Signal,
@@ -261,7 +261,7 @@ class TaskManager:
                 self.durable(order.attempts)
         elif isinstance(order, Material):
             self.supply(order)
-        elif isinstance(order, Limits):
+        elif isinstance(order, TimeLimits):
             self.limits(order)
         elif isinstance(order, Signal):
             self.send(order)
@@ -379,7 +379,7 @@ class TaskManager:
             else:
                 self._end(stop.attempt, Cause.STOPPED, None, 0)
 
-    def limits(self, order: Limits) -> None:
+    def limits(self, order: TimeLimits) -> None:
         """Give attempts under way other time limits."""
         for limit in order.limits if self._accepts(order.epoch) else ():
             task = self.tasks.get(limit.attempt)
