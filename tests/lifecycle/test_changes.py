@@ -168,7 +168,8 @@ def test_several_jobs_are_changed_all_or_none() -> None:
     world = full_world()
     (second, third) = world.submit(job(), job())
     text = world.refuse(changes((second, 1, third), group="default", priority=3))
-    assert "job 1 runs" in text and "none was changed" in text
+    assert "job 1 runs" in text
+    assert "none was changed" in text
     assert world.machine.jobs[second].job.priority == 0
     world.step(changes((1, second, third), priority=3))
     assert {live.job.priority for live in world.machine.jobs.values()} == {3}

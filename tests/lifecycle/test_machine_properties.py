@@ -124,12 +124,11 @@ class Executors:
             return self.submit(world)
         if roll < 0.36:
             return Cancel(job=some_job)
-        if roll < 0.43:
-            return Hold(job=some_job, held=random.random() < 0.4, by="eve")
         if roll < 0.45:
-            return self.change(some_job)
+            held = random.random() < 0.4
+            return Hold(job=some_job, held=held, by="eve") if roll < 0.43 else self.change(some_job)
         if roll < 0.48:
-            return Drain(name=name, deadline=random.choice([0, SECOND, 3 * SECOND]), reason="disk")
+            return Drain(name=name, deadline=random.choice([0, SECOND, 3 * SECOND, None]), reason="disk")
         if roll < 0.53:
             return NodeCordoned(name=name, cordoned=random.random() < 0.2)
         if roll < 0.56 and name in self.connected:

@@ -68,7 +68,8 @@ def test_the_time_limit_of_a_running_task_can_be_lengthened_and_shortened(cluste
     assert ended(cluster, one).state == "succeeded"
     assert ended(cluster, one).time_limit == 3600
     told = said(cluster, "events", "--job", one)
-    assert "job.updated" in told and "time_limit=1h" in told
+    assert "job.updated" in told
+    assert "time_limit=1h" in told
 
 
 def test_a_waiting_job_is_changed_and_the_change_is_in_its_story(cluster: Cluster) -> None:
@@ -87,7 +88,8 @@ def test_a_waiting_job_is_changed_and_the_change_is_in_its_story(cluster: Cluste
     assert said(cluster, "requeue", "--hold", holder) == f"job {holder} (holder) waits until it is released\n"
     assert ended(cluster, waiting).state == "succeeded"
     story = said(cluster, "story", waiting)
-    assert "updated by" in story and "resource=<1, 100M> priority=7" in story
+    assert "updated by" in story
+    assert "resource=<1, 100M> priority=7" in story
     assert "wait again" in said(cluster, "story", holder)
     said(cluster, "cancel", holder)
 
@@ -159,3 +161,21 @@ def test_watch_follows_a_job_and_ends_with_its_code(cluster: Cluster) -> None:
     assert lines[-1].endswith(f"job {job} (coded) failed: exit code 7")
     assert any(f"job {job} (coded) running" in line for line in lines)
     assert "has not ended" in said(cluster, "retry", submit(cluster, name="open", command="sleep 5"), code=3)
+
+
+def test_a_drain_without_a_deadline_waits_for_the_last_task(cluster: Cluster) -> None:
+    mark = f"{cluster.folder}/drained"
+    job = submit(cluster, name="last", command=f"while [ ! -e {mark} ]; do sleep 0.05; done", resource="<1, 100M>")
+    runs(cluster, job)
+    with cluster.running("nodes", "drain", "n*", "--wait", "--reason", "disk") as drain:
+        assert drain.stdout is not None
+        assert drain.stdout.readline() == "node n1 takes no new tasks; its running tasks go on to their end (disk)\n"
+        with cluster.client() as client:
+            assert client.node("n1").state == "draining"
+        open(mark, "w").close()  # noqa: PTH123
+        assert drain.stdout.readline() == "node n1 is drained: nothing runs there\n"
+        assert drain.wait(timeout=30) == 0
+    assert ended(cluster, job).state == "succeeded"
+    wait_until(lambda: "node.drained" in said(cluster, "events"), "the event")
+    assert "drained" in said(cluster, "nodes")
+    said(cluster, "nodes", "uncordon", "n1")

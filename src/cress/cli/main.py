@@ -55,6 +55,7 @@ from cress.cli import (
     usage,
     users,
     validate,
+    versions,
     watch,
     what_if,
 )
@@ -73,10 +74,10 @@ class InOrder(TyperGroup):
     """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
-        "submit plan run apply validate schema jobs job explain why story watch logs exec resolve cancel hold release update "
-        "requeue retry scale resume groups nodes what-if rebalance reserve reservations leases licences status top events "
-        "usage efficiency login logout whoami token secret users audit config slurm up portal center executor join tls store demo "
-        "simulate size replay export".split()
+        "submit plan run apply validate schema jobs job explain why story watch logs exec resolve cancel hold release "
+        "update requeue retry scale versions revert restart promote resume groups nodes what-if rebalance reserve "
+        "reservations leases licences status top events usage efficiency login logout whoami token secret users audit "
+        "config slurm up portal center executor join tls store demo simulate size replay export".split()
     )  # a verb that is missing here comes last
 
     def __init__(self, **given: Any) -> None:
@@ -165,6 +166,10 @@ app.command(epilog=hold.RELEASE)(hold.release)
 app.command(epilog=update.UPDATE)(update.update)
 app.command(epilog=update.REQUEUE)(update.requeue)
 app.command(epilog=update.RETRY)(update.retry)
+app.command(epilog=versions.VERSIONS)(versions.versions)
+app.command(epilog=versions.REVERT)(versions.revert)
+app.command(epilog=versions.RESTART)(versions.restart)
+app.command(epilog=versions.PROMOTE)(versions.promote)
 app.command(epilog=scale.SCALE)(scale.scale)
 app.command(epilog=scale.RESUME)(scale.resume)
 app.add_typer(groups.app, name="groups")

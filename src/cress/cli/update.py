@@ -55,9 +55,10 @@ Examples:
   cress retry 12 --failed     tasks keep the index that they had in CRESS_TASK_INDEX
 
 \b
-The job is submitted as it was submitted or last changed, without its dependencies. It is a new job with an id of its own.
-Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as a job that has not ended), or no center
-reachable.
+The job is submitted as it was submitted or last changed, without its dependencies. It is a new job with an id of its
+own.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as a job that has not ended), or no
+center reachable.
 """
 _WORDS = typer.Argument(
     metavar="JOB… KEY=VALUE…", help="Jobs (ids, ranges such as 12-40, names), and new values.", show_default=False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,7 +54,7 @@ def _follow(client: Client, id: int) -> int:
 
     said, pause = "", 0.0
     while True:
-        view = patiently(lambda: client.job(id, pause), "watch")
+        view = patiently(partial(client.job, id, pause), "watch")
         if view.state in OVER_WORDS:
             break
         text = state_of(view, time.time())

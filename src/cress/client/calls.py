@@ -62,6 +62,7 @@ from cress.protocol.job_views import (
     SubmittedPage,
     TasksPage,
     TaskView,
+    VersionsPage,
 )
 from cress.protocol.lease_views import (
     LeasesPage,
@@ -242,6 +243,26 @@ def retry(id: int, *, failed: bool = False) -> PreparedCall[SubmittedPage]:
     return call_of(job_calls.RETRY, id, body={"failed": failed})
 
 
+def restart(id: int) -> PreparedCall[JobView]:
+    """Replace all tasks of a service or database, as an update does."""
+    return call_of(job_calls.RESTART, id)
+
+
+def versions(id: int) -> PreparedCall[VersionsPage]:
+    """Return the last versions of a service or database."""
+    return call_of(job_calls.VERSIONS, id)
+
+
+def revert(id: int, version: int) -> PreparedCall[JobView]:
+    """Update a service or database to an earlier version."""
+    return call_of(job_calls.REVERT, id, body={"version": version})
+
+
+def promote(id: int) -> PreparedCall[JobView]:
+    """Let an update that waits after its canaries replace all tasks."""
+    return call_of(job_calls.PROMOTE, id)
+
+
 def cancel(id: int) -> PreparedCall[JobView]:
     """Cancel a job and all its tasks."""
     return call_of(job_calls.CANCEL, id)
@@ -385,8 +406,8 @@ def forget(name: str) -> PreparedCall[NodeView]:
     return call_of(cluster_calls.FORGET, name)
 
 
-def drain(name: str, deadline: float, reason: str = "") -> PreparedCall[NodeView]:
-    """Drain a node: no new tasks; tasks still running after ``deadline`` seconds are stopped."""
+def drain(name: str, deadline: float | None = None, reason: str = "") -> PreparedCall[NodeView]:
+    """Drain a node: no new tasks; tasks still running after ``deadline`` seconds (``None``: never) are stopped."""
     return call_of(cluster_calls.DRAIN, name, body={"deadline": deadline, "reason": reason})
 
 

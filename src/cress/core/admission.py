@@ -70,10 +70,8 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
     adopted: dict[int, tuple[int | None, int]] = {}
     for event in events:
         match event:
-            case JobSubmitted():
-                _check_submit(event.job, core, groups, jobs, asking)
-            case JobChanged():
-                _check_description(event.job, core, groups, asking)
+            case JobSubmitted() | JobChanged():
+                _check_described(event, core, groups, jobs, asking)
             case TaskEnded():
                 if event.after < 0:
                     raise InputError(f"a backoff of {event.after} µs", hint="0 or more", field="after")
@@ -116,9 +114,14 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
         core.relations.dependencies.check(relations)
 
 
-def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int], asking: list[Job]) -> None:
-    """Check a submitted job, and add it to ``jobs``."""
+def _check_described(
+    event: JobSubmitted | JobChanged, core: Books, groups: Container[str], jobs: set[int], asking: list[Job]
+) -> None:
+    """Check a submitted or changed job; add a submitted one to ``jobs``."""
+    job = event.job
     _check_description(job, core, groups, asking)
+    if isinstance(event, JobChanged):
+        return
     if job.id in core.jobs or job.id in jobs:
         raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
     jobs.add(job.id)

@@ -42,7 +42,7 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewLimit(msgspec.Struct, frozen=True, gc=False):
-    """This attempt has another time limit in µs; ``None``: none."""
+    """Give this attempt another time limit in µs; ``None``: none."""
 
     attempt: int
     job: int
@@ -56,6 +56,12 @@ class CordonChanged(msgspec.Struct, frozen=True):
     node: str
     cordoned: bool
     why: str
+
+
+class NodeDrained(msgspec.Struct, frozen=True):
+    """A node that an operator drains is empty."""
+
+    node: str
 
 
 class Overloaded(msgspec.Struct, frozen=True):
@@ -164,6 +170,7 @@ Notice: TypeAlias = (
     | LeaseChanged
     | LeaseResized
     | CordonChanged
+    | NodeDrained
     | Overloaded
     | Recovered
     | DataMissing

@@ -75,12 +75,20 @@ class Update(_Input, frozen=True):
     """An update of a service, database or cron job to ``spec``; the reply is the id of its new run.
 
     ``same_as`` is the id of the family's run if its tasks run in the same way; 0: none. Then no task is replaced,
-    unless something else of importance to the tasks changed.
+    unless something else of importance to the tasks changed. ``anew``: all tasks are replaced even so.
     """
 
     job: int
     spec: Job
     same_as: int = 0
+    anew: bool = False
+
+
+class Promote(_Input, frozen=True):
+    """An update that waits after its canaries goes on, by order of the user ``by``."""
+
+    job: int
+    by: str = ""
 
 
 class Scale(_Input, frozen=True):
@@ -249,10 +257,13 @@ class Declare(_Input, frozen=True):
 
 
 class Drain(_Input, frozen=True):
-    """An operator drains a node: it is cordoned, and tasks still running ``deadline`` µs from now run elsewhere."""
+    """An operator drains a node: it is cordoned, and tasks still running ``deadline`` µs from now run elsewhere.
+
+    Without a deadline (``None``) they run to their end.
+    """
 
     name: str
-    deadline: int
+    deadline: int | None
     reason: str = ""
     by: str = ""
 
@@ -351,6 +362,7 @@ Input: TypeAlias = (
     | Hold
     | ChangeJobs
     | Requeue
+    | Promote
     | UseLease
     | RenewLeases
     | ReleaseLeases

@@ -33,6 +33,7 @@ from cress.lifecycle.inputs import (
     NodeDead,
     NodeJoined,
     NodeLeft,
+    Promote,
     Rebalance,
     ReleaseLeases,
     RenewLeases,
@@ -171,7 +172,7 @@ class Machine(Context):
         leases.note_stops(self)
         if self.core.pool.resized:
             leases.note_sizes(self)
-        out.notices = list(self.noticed.notices(self.nodes, self.core))
+        out.notices = list(self.noticed.notices(self.nodes, self.core, self.attempts_on))
         yield
         out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
         return out
@@ -218,10 +219,8 @@ class Machine(Context):
                 yield from families.take(self, input_)
             case ChangeJobs() | Requeue():
                 return changes.take(self, input_)
-            case Update():
-                return updates.update(self, input_)
-            case Scale():
-                updates.scale(self, input_)
+            case Update() | Scale() | Promote():
+                return updates.take(self, input_)
             case NodeJoined() | NodeLeft() | NodeDead() | PortsSeen() | SetNode():
                 node_membership.take(self, input_)
             case LoadSeen() | DataLocated() | DataFound() | LicencesSet() | RacksSet():

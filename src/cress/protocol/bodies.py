@@ -61,6 +61,12 @@ class RetryBody(Body, frozen=True):
     failed: bool = False
 
 
+class RevertBody(Body, frozen=True):
+    """The number of an earlier version of a service or database, which becomes the newest one."""
+
+    version: Whole
+
+
 class ScaleBody(Body, frozen=True):
     """The wanted number of tasks of a service or database."""
 
@@ -270,9 +276,9 @@ class CordonBody(Body, frozen=True):
 
 
 class DrainBody(Body, frozen=True):
-    """The reason for a drain, and its deadline in seconds."""
+    """The reason for a drain, and its deadline in seconds; null: running tasks go on to their end."""
 
-    deadline: Real
+    deadline: Real | None = None
     reason: str = ""
 
 

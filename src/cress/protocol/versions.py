@@ -45,7 +45,8 @@ def _leave_out(_: Fields) -> None:
 # By major version, its changes from the previous one.
 STEPS: Mapping[int, VersionStep] = {
     6: VersionStep(
-        newer={}, older=dict.fromkeys(("Greeting", "AskMaterial", "Material", "TimeLimits", "Bulk", "OpenBulk"), _leave_out)
+        newer={},
+        older=dict.fromkeys(("Greeting", "AskMaterial", "Material", "TimeLimits", "Bulk", "OpenBulk"), _leave_out),
     )
 }
 

@@ -39,6 +39,7 @@ from cress.center.api import (
     schemas,
     secrets,
     usage,
+    versions,
     what_if,
 )
 from cress.center.api import names as name_service
@@ -67,6 +68,7 @@ ROUTES = (
     changes,
     hold,
     families,
+    versions,
     logs,
     execution,
     groups,

@@ -296,11 +296,11 @@ def _whole(text: str) -> int:
 # Fields of ``scontrol update JobId=…``: the key of a job, and what reads the value.
 CHANGES: dict[str, tuple[str, Callable[[str], object]]] = {
     "timelimit": ("time_limit", _limit),
-    "priority": ("priority", lambda text: _whole(text)),
+    "priority": ("priority", _whole),
     "nice": ("priority", lambda text: -_whole(text or "100")),
     "partition": ("group", str),
     "account": ("group", str),
-    "arraytaskthrottle": ("max_running", lambda text: _whole(text)),
+    "arraytaskthrottle": ("max_running", _whole),
     "deadline": ("deadline", lambda text: text.replace("T", " ")),
 }
 

@@ -124,7 +124,8 @@ class LiveNode(Row, kw_only=True):
     the number of its rests meanwhile. ``terms`` and ``local`` as in ``NodeJoined``. ``away_since`` (µs, the machine's
     clock) is the time since which its executor is not connected. ``ports`` are its foreign ports, in order. ``load`` is
     the measured load that the core knows. ``node`` is the effective description: ``reported``, from its executor, with
-    the settings of the last of the ``revisions`` applied. Without settings ``reported`` is ``None``.
+    the settings of the last of the ``revisions`` applied. Without settings ``reported`` is ``None``. ``patient``: its
+    drain has no deadline.
     """
 
     node: Node
@@ -145,6 +146,7 @@ class LiveNode(Row, kw_only=True):
     load: Load | None = None
     reported: Node | None = None
     revisions: tuple[NodeRevision, ...] = ()
+    patient: bool = False
 
     @property
     def barred(self) -> tuple[bool, str]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.protocol.bodies import ApplyBody, JobsBody, RequeueBody, RetryBody, ScaleBody, SignalBody, SubmitBody, UpdateBody
+from cress.protocol.bodies import (
+    ApplyBody,
+    JobsBody,
+    RequeueBody,
+    RetryBody,
+    RevertBody,
+    ScaleBody,
+    SignalBody,
+    SubmitBody,
+    UpdateBody,
+)
 from cress.protocol.calls.row import CallRow
 from cress.protocol.job_views import (
     AppliedJobs,
@@ -16,6 +26,7 @@ from cress.protocol.job_views import (
     SubmittedPage,
     TasksPage,
     TaskView,
+    VersionsPage,
 )
 from cress.protocol.queries import JobQuery, JobsQuery, LogsQuery, SubmitQuery, TasksQuery
 from cress.protocol.rights import Action
@@ -130,9 +141,41 @@ RETRY = CallRow(
     keyed=True,
     again=False,
     about=(
-        "submits an ended batch job once more, as it was submitted or last changed; 201 with the id of the new job. With "
-        "`failed` only the tasks that did not succeed, with their indices"
+        "submits an ended batch job once more, as it was submitted or last changed; 201 with the id of the new job. "
+        "With `failed` only the tasks that did not succeed, with their indices"
     ),
+)
+RESTART = CallRow(
+    "POST",
+    "/v1/jobs/{id}/restart",
+    JobView,
+    steers=True,
+    again=False,
+    about="replaces all tasks of a service or database by new ones of the same kind, as an update does",
+)
+VERSIONS = CallRow(
+    "GET",
+    "/v1/jobs/{id}/versions",
+    VersionsPage,
+    about="the last versions of a service or database, the newest first, with the keys that changed",
+)
+REVERT = CallRow(
+    "POST",
+    "/v1/jobs/{id}/revert",
+    JobView,
+    body=RevertBody,
+    shown='{"version": 3}',
+    needs=Action.SUBMIT,
+    steers=True,
+    again=False,
+    about="updates a service or database to an earlier version; the number of tasks stays",
+)
+PROMOTE = CallRow(
+    "POST",
+    "/v1/jobs/{id}/promote",
+    JobView,
+    steers=True,
+    about="lets an update of a service that waits after its `canary` tasks replace the others",
 )
 SCHEMA = CallRow(
     "GET",

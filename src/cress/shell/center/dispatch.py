@@ -19,10 +19,10 @@ from cress.protocol.messages import (
     PARTS_SINCE,
     Gang,
     Launches,
-    TimeLimit,
-    TimeLimits,
     Stop,
     Stops,
+    TimeLimit,
+    TimeLimits,
 )
 from cress.protocol.versions import Version
 from cress.shell.center.effects import Send, Session
@@ -79,9 +79,7 @@ def _launches(
     return Launches(
         epoch=epoch,
         # Executors do not need the job as it was submitted.
-        runs=tuple(
-            msgspec.structs.replace(run, source="") for run in runs.values() if _is_known(run, version)
-        ),
+        runs=tuple(msgspec.structs.replace(run, source="") for run in runs.values() if _is_known(run, version)),
         # A launch without a run is refused by the executor with a reason; without the launch its task would wait for
         # ever.
         launches=tuple(

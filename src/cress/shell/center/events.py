@@ -23,6 +23,7 @@ from cress.lifecycle.inputs import (
     NodeDead,
     NodeJoined,
     NodeLeft,
+    Promote,
     Rebalance,
     Reported,
     Requeue,
@@ -174,7 +175,7 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: StepResult) -> Ite
 def _of_input(machine: Machine, input_: Input, ids: tuple[int, ...], groups: _Groups) -> Iterator[EventView]:
     at = machine.utc / SECOND
     match input_:
-        case Submit() | Cancel() | Update() | Scale() | Hold() | ChangeJobs() | Requeue():
+        case Submit() | Cancel() | Update() | Scale() | Hold() | ChangeJobs() | Requeue() | Promote():
             yield from _of_job(machine, input_, ids, groups)
         case GroupsApplied():
             yield EventView(at=at, kind="groups.applied", user=input_.by)
@@ -199,11 +200,18 @@ def _of_input(machine: Machine, input_: Input, ids: tuple[int, ...], groups: _Gr
         case NodeDead():
             yield EventView(at=at, kind="node.forgotten" if input_.forget else "node.dead", node=input_.name)
         case Drain():
-            left = f"running tasks are stopped in {lasting(input_.deadline)}"
+            left = _time_left(input_.deadline)
             text = f"{input_.reason}; {left}" if input_.reason else left
             yield EventView(at=at, kind="node.draining", node=input_.name, user=input_.by, text=text)
         case Restarted():
             yield EventView(at=at, kind="center.started", text=f"epoch {input_.epoch}")
+
+
+def _time_left(deadline: int | None) -> str:
+    """Return what a drain means for running tasks."""
+    if deadline is None:
+        return "running tasks go on to their end"
+    return f"running tasks are stopped in {lasting(deadline)}"
 
 
 def _of_reservation(machine: Machine, input_: AdvanceReserved | AdvanceReservationRemoved) -> EventView:
@@ -224,7 +232,10 @@ def _nodes_of(machine: Machine, name: str) -> list[str]:
 
 
 def _of_job(
-    machine: Machine, input_: Submit | Cancel | Update | Scale | Hold | ChangeJobs | Requeue, ids: tuple[int, ...], groups: _Groups
+    machine: Machine,
+    input_: Submit | Cancel | Update | Scale | Hold | ChangeJobs | Requeue | Promote,
+    ids: tuple[int, ...],
+    groups: _Groups,
 ) -> Iterator[EventView]:
     at = machine.utc / SECOND
     match input_:
@@ -251,6 +262,8 @@ def _of_job(
             kind = "job.held" if input_.held else "job.released"
             for number in (input_.job, *input_.more):
                 yield EventView(at=at, kind=kind, job=number, group=groups(number), user=input_.by)
+        case Promote():
+            yield EventView(at=at, kind="job.promoted", job=input_.job, group=groups(input_.job), user=input_.by)
         case ChangeJobs() | Requeue():
             kind, text = ("job.updated", input_.what) if isinstance(input_, ChangeJobs) else ("job.requeued", "")
             for number in input_.jobs:

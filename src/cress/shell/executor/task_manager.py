@@ -24,12 +24,12 @@ from cress.protocol.messages import (
     Devices,
     Durable,
     Launches,
-    TimeLimits,
     Material,
     Shutdown,
     Signal,
     Stops,
     Term,
+    TimeLimits,
     ToSupervisor,
     Welcome,
 )
