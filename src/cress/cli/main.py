@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import cress
 from cress.cli import (
+    alloc,
     apply,
     audit,
     cancel,
@@ -74,10 +75,11 @@ class InOrder(TyperGroup):
     """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
-        "submit plan run apply validate schema jobs job explain why story watch logs exec resolve cancel hold release "
-        "update requeue retry scale versions revert restart promote resume groups nodes what-if rebalance reserve "
-        "reservations leases licences status top events usage efficiency login logout whoami token secret users audit "
-        "config slurm up portal center executor join tls store demo simulate size replay export".split()
+        "submit plan run alloc apply validate schema jobs job explain why story watch logs exec resolve cancel hold "
+        "release update requeue retry scale versions revert restart promote resume trigger groups nodes what-if "
+        "rebalance reserve reservations leases licences status top events usage efficiency login logout whoami token "
+        "secret users audit config slurm up portal center executor join tls store install-service demo simulate size "
+        "replay export man".split()
     )  # a verb that is missing here comes last
 
     def __init__(self, **given: Any) -> None:
@@ -149,6 +151,7 @@ def _cress(
 app.command(epilog=submit.EPILOG, cls=JobCommand)(submit.submit)
 app.command(epilog=plan.EPILOG)(plan.plan)
 app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": False})(run.run)
+app.command(epilog=alloc.EPILOG, context_settings={"allow_interspersed_args": False})(alloc.alloc)
 app.command(epilog=apply.EPILOG)(apply.apply)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.command(epilog=schema.EPILOG)(schema.schema)
@@ -172,6 +175,7 @@ app.command(epilog=versions.RESTART)(versions.restart)
 app.command(epilog=versions.PROMOTE)(versions.promote)
 app.command(epilog=scale.SCALE)(scale.scale)
 app.command(epilog=scale.RESUME)(scale.resume)
+app.command(epilog=scale.TRIGGER)(scale.trigger)
 app.add_typer(groups.app, name="groups")
 app.add_typer(nodes.app, name="nodes")
 app.command("what-if", epilog=what_if.EPILOG)(what_if.what_if)

@@ -26,6 +26,7 @@ from cress.cli.common import (
 from cress.cli.default_verb import WithDefaultOf
 from cress.cli.errors import told
 from cress.cli.node_matching import show_matches
+from cress.cli.outputs import Output, written
 from cress.cli.preview import Yes, ask, is_asked, show_consequences
 from cress.cli.resolve import ports
 from cress.cli.tables import Cell, Selection, TableColumn, clean, facts, show, state
@@ -101,6 +102,7 @@ def nodes(
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,
+    output: Output = "",
     data: Data = None,
 ) -> None:
     """List nodes with their offered and used resources."""
@@ -120,7 +122,11 @@ def nodes(
                 found, notes = page.nodes, page.notes
             else:
                 found = client.nodes()
-        if matching and found and not as_json:
+        if output and not as_json:
+            view = found[0] if name is not None else {"nodes": found}
+            names = [node.name for node in found]
+            written(view, output, lambda: table(sorted(found, key=_as_counted)), names, columns)
+        elif matching and found and not as_json:
             show_matches(found, ranked=bool(rank), selection=selection)
             for note in notes:
                 typer.echo(f"note: {clean(note)}", err=True)

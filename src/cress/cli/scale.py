@@ -1,4 +1,4 @@
-"""``cress scale`` and ``cress resume``: change the task count of a service; resume a failed dag."""
+"""``cress scale``, ``resume`` and ``trigger``: the task count of a service, a failed dag again, a cron job at once."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ Example:
 \b
 The steps that did not succeed are submitted again, as a new dag. `cress job ID` shows them.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (not a dag, or not ended), or no center
+reachable.
+"""
+TRIGGER = """\
+\b
+Examples:
+  cress trigger nightly                         a run now
+  cress trigger nightly --at '2026-11-02 03:00' a run for that time
+  cress trigger nightly --since 7d              a run for each of its times in the last seven days
+
+\b
+Tasks find the time in CRESS_SCHEDULED, and that of the run before in CRESS_SCHEDULED_BEFORE (both in UTC). Unless
+the cron job has `overlap: allow`, each run waits for the end of the one before.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as a job of another type), or no center
 reachable.
 """
 
@@ -70,3 +83,40 @@ def resume(
         (made,) = page.jobs
         note = f"; {clean(made.note)}" if made.note else ""
         print(f"job {made.id} ({clean(made.name)}) submitted: re-runs the unfinished steps of job {id}{note}")
+
+
+def trigger(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Cron job (id or name).")],
+    at: Annotated[str, typer.Option("--at", metavar="TIME", help="Time of the run. Default: now.")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="A run for each time of the cron job from then on, such as 7d.")
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="With --since: until before then. Default: now.")] = "",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Run a cron job at once, or for earlier times."""
+    with told("trigger"):
+        from cress.cli.past_times import moment_of, span_of
+        from cress.model.errors import InputError
+
+        if at and (since or until):
+            raise InputError("cannot be combined with --since and --until", hint="one or the other", field="--at")
+        if until and not since:
+            raise InputError("has no effect without --since", hint="give --since, too", field="--until")
+        first, last = span_of(since, until, "--since") if since else (0, None)
+        with connect(data) as client:
+            from cress.client import calls
+
+            call = calls.trigger(
+                job_named(client, job),
+                moment_of(at, "--at") / 1e6 if at else None,
+                since=first / 1e6 if since else None,
+                until=None if last is None else last / 1e6,
+            )
+            page = client.ask(call)
+        if as_json:
+            print_json(page)
+            return
+        for made in page.jobs:
+            print(f"job {made.id} ({clean(made.name)}) submitted")

@@ -263,6 +263,13 @@ def promote(id: int) -> PreparedCall[JobView]:
     return call_of(job_calls.PROMOTE, id)
 
 
+def trigger(
+    id: int, at: float | None = None, *, since: float | None = None, until: float | None = None
+) -> PreparedCall[SubmittedPage]:
+    """Make a run of a cron job for a moment, or a run for each of its moments in a span of time."""
+    return call_of(job_calls.TRIGGER, id, body={"at": at, "since": since, "until": until})
+
+
 def cancel(id: int) -> PreparedCall[JobView]:
     """Cancel a job and all its tasks."""
     return call_of(job_calls.CANCEL, id)

@@ -110,6 +110,17 @@ class Hold(_Input, frozen=True):
     more: tuple[int, ...] = ()
 
 
+class Trigger(_Input, frozen=True):
+    """Runs of a cron job are made for these moments (wall clock, µs), by order of the user ``by``.
+
+    The reply has the ids of the runs.
+    """
+
+    job: int
+    moments: tuple[int, ...]
+    by: str = ""
+
+
 class ChangeJobs(_Input, frozen=True):
     """Unfinished jobs get the values that ``values`` has for these keys of job files: all of them, or none.
 
@@ -363,6 +374,7 @@ Input: TypeAlias = (
     | ChangeJobs
     | Requeue
     | Promote
+    | Trigger
     | UseLease
     | RenewLeases
     | ReleaseLeases

@@ -45,6 +45,7 @@ from cress.lifecycle.inputs import (
     SetNode,
     StopMoves,
     Submit,
+    Trigger,
     Update,
     UseLease,
 )
@@ -219,7 +220,7 @@ class Machine(Context):
                 yield from families.take(self, input_)
             case ChangeJobs() | Requeue():
                 return changes.take(self, input_)
-            case Update() | Scale() | Promote():
+            case Update() | Scale() | Promote() | Trigger():
                 return updates.take(self, input_)
             case NodeJoined() | NodeLeft() | NodeDead() | PortsSeen() | SetNode():
                 node_membership.take(self, input_)

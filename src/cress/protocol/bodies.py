@@ -67,6 +67,17 @@ class RevertBody(Body, frozen=True):
     version: Whole
 
 
+class TriggerBody(Body, frozen=True):
+    """The moment of a run of a cron job in seconds since the epoch; null: now.
+
+    Or all moments of its expression from ``since`` until before ``until``.
+    """
+
+    at: Real | None = None
+    since: Real | None = None
+    until: Real | None = None
+
+
 class ScaleBody(Body, frozen=True):
     """The wanted number of tasks of a service or database."""
 

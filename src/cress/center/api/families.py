@@ -22,10 +22,11 @@ from cress.center.secrets.checks import check_secrets
 from cress.center.views.families import succeeded_steps
 from cress.center.views.jobs import job_view, run_of
 from cress.lifecycle.families import families
-from cress.lifecycle.inputs import Scale, Submit
+from cress.lifecycle.families.moments import next_after
+from cress.lifecycle.inputs import Scale, Submit, Trigger
 from cress.lifecycle.tables.family_rows import Family
 from cress.model.errors import InputError, NotAccepted
-from cress.model.family import Dag
+from cress.model.family import Cron, Dag
 from cress.model.job import LEASE, Job, JobType
 from cress.model.jobfile.dag import without_done
 from cress.model.jobfile.job import JobSpec
@@ -34,10 +35,14 @@ from cress.model.jobfile.submit import parse_jobs
 from cress.model.jobfile.values import most_tasks
 from cress.model.records import JobRecord
 from cress.model.resources import Dimensions
+from cress.model.times import SECOND
 from cress.model.units import parse_count
-from cress.protocol.bodies import ScaleBody
+from cress.protocol.bodies import ScaleBody, TriggerBody
 from cress.protocol.calls import job_calls
-from cress.protocol.job_views import AppliedJobs
+from cress.protocol.job_views import AppliedJobs, Submitted, SubmittedPage
+
+# Most runs of a cron job that one call makes.
+MOST_RUNS = 1_000
 
 router = Routes()
 
@@ -93,6 +98,44 @@ async def scale(request: Request, id: str) -> Response:
         raise error.at(field="tasks") from None
     await committer.submit(Scale(job=id_of(found), tasks=body.tasks))
     return reply(job_view(committer, await seen_job(request, id)))
+
+
+@router.answers(job_calls.TRIGGER)
+async def trigger(request: Request, id: str) -> Response:
+    """Make a run of a cron job for a moment, or for each of its moments in a span of time."""
+    committer = committer_of(request)
+    body = await read(request, TriggerBody)
+    found = await own_job(request, id)
+    plan = found.job.plan if isinstance(found, Family) else None
+    if not isinstance(found, Family) or not isinstance(plan, Cron):
+        what = f"job {id_of(found)} is no cron job that is alive"
+        raise NotAccepted(what, hint="only cron jobs are triggered; `cress submit` submits a job again")
+    if body.since is None and body.until is None:
+        times = [committer.clock.utc() if body.at is None else round(body.at * SECOND)]
+    elif body.at is not None:
+        raise InputError("cannot be combined with a span of time", hint="one or the other", field="at")
+    else:
+        first = round((body.since or 0) * SECOND)
+        last = committer.clock.utc() if body.until is None else round(body.until * SECOND)
+        times = _moments(plan, first, last)
+    word = Trigger(job=id_of(found), moments=tuple(times), by=user_of(request))
+    ids = await committer.submit(word)
+    return reply(SubmittedPage(jobs=tuple(Submitted(id=number, name=found.job.name) for number in ids)), 201)
+
+
+def _moments(plan: Cron, first: int, last: int) -> list[int]:
+    """Return the moments of a cron job in a span of time. Raises InputError for none or too many."""
+    found: list[int] = []
+    at = next_after(plan.when, plan.zone, first - 1)
+    while at is not None and at < last:
+        found.append(at)
+        if len(found) > MOST_RUNS:
+            hint = f"at most {MOST_RUNS:,} runs; a shorter span of time"
+            raise InputError(f"{plan.when} has too many moments in this span of time", hint=hint, field="since")
+        at = next_after(plan.when, plan.zone, at)
+    if not found:
+        raise InputError(f"{plan.when} has no moment in this span of time", hint="a longer one", field="since")
+    return found
 
 
 @router.answers(job_calls.RESUME)

@@ -162,8 +162,9 @@ def _take_out(context: Context, family: Family, plan: Service, state: ReplicaSta
     room += _ready_surplus(context, family)
     idle = list(lists[ReplicaStatus.IDLE])
     if plan.canary and not state.promoted:
-        left = max(0, plan.canary - _begun(lists, state))
-        idle, room = idle[:left], min(room, left - len(idle[:left]))
+        allowed = max(0, plan.canary - _begun(lists, state))
+        idle = idle[:allowed]
+        room = min(room, allowed - len(idle))
     elif not plan.max_unavailable:
         # Tasks that are not ready have nothing to lose.
         room = max(room, len(lists[ReplicaStatus.OLD]))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.families import replicas, rolling_updates
+from cress.lifecycle.families import crons, replicas, rolling_updates
 from cress.lifecycle.families.families import kind_of
-from cress.lifecycle.inputs import Promote, Scale, Update
+from cress.lifecycle.inputs import Promote, Scale, Trigger, Update
 from cress.lifecycle.jobs import group_limits
 from cress.lifecycle.submits import submits
-from cress.lifecycle.tables.family_rows import Family, ReplicaState
+from cress.lifecycle.tables.family_rows import CronState, Family, ReplicaState
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Cron, Dag, Database, Service
 from cress.model.group import DEFAULT_GROUP
 
 
-def take(context: Context, word: Update | Scale | Promote) -> tuple[int, ...] | None:
-    """Handle an order about a family; return the id of its new run, if it has one."""
+def take(context: Context, word: Update | Scale | Promote | Trigger) -> tuple[int, ...] | None:
+    """Handle an order about a family; return the ids of its new runs, if it has some."""
     match word:
         case Update():
             return update(context, word)
@@ -25,6 +25,8 @@ def take(context: Context, word: Update | Scale | Promote) -> tuple[int, ...] | 
             scale(context, word)
         case Promote():
             promote(context, word)
+        case Trigger():
+            return trigger(context, word)
     return None
 
 
@@ -117,3 +119,14 @@ def promote(context: Context, word: Promote) -> None:
         raise NotAccepted(f"job {word.job} has no update that waits for a promotion", hint=hint)
     state.promoted = True
     context.unsettled.touched[word.job] = None
+
+
+def trigger(context: Context, word: Trigger) -> tuple[int, ...]:
+    """Make runs of a cron job for these moments, all or none; return their ids."""
+    family = _alive(context, word.job)
+    if not isinstance(family.state, CronState):
+        what = f"job {word.job} is a {family.job.type.value}" + " that has not begun" * isinstance(
+            family.job.plan, Cron
+        )
+        raise NotAccepted(what, hint="only cron jobs are triggered; `cress submit` submits a job again")
+    return crons.trigger(context, family, family.state, word.moments)

@@ -59,7 +59,8 @@ class LiveJob(Row, kw_only=True):
     fails as a whole), ``unstarted`` by task since its program last ran, ``start_failures`` until the first program ran.
     ``suspects`` are the nodes with failed starts since one of its programs ran. ``hosts``, for a gang, are the places
     of the tasks that were started together, in order. For a member of a family: ``template`` is the job whose run it
-    shares (0: it has its own), ``index`` its place; ``kept``, in a service or database, is the plan of its version.
+    shares (0: it has its own), ``index`` its place; ``kept``, in a service or database, is the plan of its version;
+    ``scheduled``, in a run of a cron job, are the moment before its own, and its own (wall clock, µs; 0: none).
     """
 
     job: Job
@@ -84,6 +85,7 @@ class LiveJob(Row, kw_only=True):
     template: int = 0
     index: int = 0
     kept: Service | Database | None = None
+    scheduled: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         self.link({})

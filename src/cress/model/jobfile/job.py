@@ -36,6 +36,7 @@ __all__ = ["KEYS", "JobSpec", "below", "default_name", "parse_job", "read_job"]
 _NO_JOBS: tuple[tuple[int | str, Condition], ...] = ()
 _NO_PORTS: Ports = ()
 _NO_PARTS: tuple[PartSpec, ...] = ()
+_ONE_TASK: tuple[int, int, values.Ranges] = (1, 0, ())
 # Defaults of the keys.
 _DEFAULTS = {"job": Job(id=0, group=DEFAULT_GROUP, request=()), "run": Run(job=0, command=())}
 _FAMILIES: dict[JobType, Service | Database | Cron] = {
@@ -248,7 +249,7 @@ def _family(reader: Reader, type_: JobType, *, checked: bool) -> FamilySpec | No
 
 def _tasks(reader: Reader, type_: JobType) -> tuple[int, int, values.Ranges]:
     """Read the number of tasks, the maximum that run at once (0: no limit), and the indices of an array, if given."""
-    tasks, at_once, indices = reader.read("tasks", values.array, (1, 0, ()))
+    tasks, at_once, indices = reader.read("tasks", values.array, _ONE_TASK)
     if indices and type_ in KEPT:
         reader.wrong("tasks", f"the tasks of a {type_.value} have no other indices than 0 and up", "a number")
     if tasks > values.most_tasks(type_):

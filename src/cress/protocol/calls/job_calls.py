@@ -13,6 +13,7 @@ from cress.protocol.bodies import (
     ScaleBody,
     SignalBody,
     SubmitBody,
+    TriggerBody,
     UpdateBody,
 )
 from cress.protocol.calls.row import CallRow
@@ -176,6 +177,20 @@ PROMOTE = CallRow(
     JobView,
     steers=True,
     about="lets an update of a service that waits after its `canary` tasks replace the others",
+)
+TRIGGER = CallRow(
+    "POST",
+    "/v1/jobs/{id}/trigger",
+    SubmittedPage,
+    body=TriggerBody,
+    shown='{"at": SECONDS}',
+    steers=True,
+    makes=True,
+    again=False,
+    about=(
+        "makes a run of a cron job for a moment (default: now), or a run for each of its moments from `since` until "
+        "`until`, at most 1,000; 201 with their ids. Unless runs may overlap, each waits for the end of the one before"
+    ),
 )
 SCHEMA = CallRow(
     "GET",

@@ -31,6 +31,7 @@ from cress.lifecycle.inputs import (
     Scale,
     SetGroup,
     Submit,
+    Trigger,
     Update,
 )
 from cress.lifecycle.jobs.reasons import lasting
@@ -175,7 +176,7 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: StepResult) -> Ite
 def _of_input(machine: Machine, input_: Input, ids: tuple[int, ...], groups: _Groups) -> Iterator[EventView]:
     at = machine.utc / SECOND
     match input_:
-        case Submit() | Cancel() | Update() | Scale() | Hold() | ChangeJobs() | Requeue() | Promote():
+        case Submit() | Cancel() | Update() | Scale() | Hold() | ChangeJobs() | Requeue() | Promote() | Trigger():
             yield from _of_job(machine, input_, ids, groups)
         case GroupsApplied():
             yield EventView(at=at, kind="groups.applied", user=input_.by)
@@ -233,7 +234,7 @@ def _nodes_of(machine: Machine, name: str) -> list[str]:
 
 def _of_job(
     machine: Machine,
-    input_: Submit | Cancel | Update | Scale | Hold | ChangeJobs | Requeue | Promote,
+    input_: Submit | Cancel | Update | Scale | Hold | ChangeJobs | Requeue | Promote | Trigger,
     ids: tuple[int, ...],
     groups: _Groups,
 ) -> Iterator[EventView]:
@@ -262,6 +263,10 @@ def _of_job(
             kind = "job.held" if input_.held else "job.released"
             for number in (input_.job, *input_.more):
                 yield EventView(at=at, kind=kind, job=number, group=groups(number), user=input_.by)
+        case Trigger():
+            group = groups(input_.job)
+            text = f"{len(ids)} run{'s' * (len(ids) != 1)}: {', '.join(map(str, ids[:MOST_NAMED]))}"
+            yield EventView(at=at, kind="job.triggered", job=input_.job, group=group, user=input_.by, text=text)
         case Promote():
             yield EventView(at=at, kind="job.promoted", job=input_.job, group=groups(input_.job), user=input_.by)
         case ChangeJobs() | Requeue():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -16,6 +17,7 @@ from cress.model.errors import InputError
 from cress.model.family import Database, Service
 from cress.model.records import JobRecord
 from cress.model.run import Run
+from cress.model.times import SECOND
 
 encode_run = msgspec.msgpack.Encoder().encode
 decode_run = msgspec.msgpack.Decoder(Run).decode
@@ -42,9 +44,18 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
     family = 0 if isinstance(job, Family) else spec.family
     # An unfinished job knows its limit, which may have changed; else the default of its group, if it has no own one.
     limit = spec.time_limit if run.time_limit is None or isinstance(job, LiveJob) else run.time_limit
+    if isinstance(job, LiveJob) and job.scheduled[1]:
+        run = msgspec.structs.replace(run, environment=(*run.environment, *_times(*job.scheduled)))
     if (run.job, run.family, run.tasks, run.time_limit) == (spec.id, family, count, limit):
         return run
     return msgspec.structs.replace(run, job=spec.id, family=family, tasks=count, time_limit=limit)
+
+
+def _times(before: int, moment: int) -> Iterator[tuple[str, str]]:
+    """Yield the variables of a run of a cron job: its moment, and the one before it."""
+    for name, at in (("CRESS_SCHEDULED", moment), ("CRESS_SCHEDULED_BEFORE", before)):
+        if at:
+            yield name, f"{datetime.fromtimestamp(at / SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def new_runs(
