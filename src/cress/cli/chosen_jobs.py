@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from cress.cli import completion
 from cress.cli.common import duration_of
 from cress.cli.job_names import job_named
 from cress.cli.tables import clean
@@ -100,7 +101,12 @@ FILTERS: dict[str, Any] = {
     ),
 }
 assert {"words", *FILTERS} == {field.name for field in fields(JobChoice)}
-_WORDS = typer.Argument(metavar="JOB", help="Jobs: ids, ranges such as 12-40, or names.", show_default=False)
+_WORDS = typer.Argument(
+    metavar="JOB",
+    help="Jobs: ids, ranges such as 12-40, or names.",
+    show_default=False,
+    autocompletion=completion.jobs,
+)
 
 
 def choosing(verb: Callable[..., None], words: Any = _WORDS) -> Callable[..., None]:

@@ -149,8 +149,8 @@ def jobs(
 
             page = msgspec.structs.replace(page, jobs=tuple(in_order(page.jobs, sort, now)))
         if as_json or output:
-            names = [str(job.id) for job in page.jobs]
-            written(page, "json" if as_json else output, lambda: table(page.jobs, now), names, columns)
+            ids = [str(job.id) for job in page.jobs]
+            written(page, "json" if as_json else output, lambda: table(page.jobs, now), ids, columns)
             return
         if form:
             for job in page.jobs:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cress.cli import completion
 from cress.cli.chosen_lines import ChosenLines, pattern_of
 from cress.cli.common import Data, connect, count
 from cress.cli.errors import Interrupted, told
@@ -39,7 +40,12 @@ Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no output to read, o
 
 
 def logs(
-    job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="Job (id or name), or one of its tasks.")],
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB[.TASK]", help="Job (id or name), or one of its tasks.", autocompletion=completion.jobs
+        ),
+    ],
     stderr: Annotated[bool, typer.Option("--stderr", help="Show standard error instead of standard output.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show new output until the tasks have ended.")] = False,
     previous: Annotated[

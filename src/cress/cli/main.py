@@ -24,6 +24,7 @@ from cress.cli import (
     export,
     groups,
     hold,
+    install_service,
     job,
     jobs,
     join,
@@ -31,6 +32,7 @@ from cress.cli import (
     licences,
     login,
     logs,
+    manual,
     nodes,
     plan,
     portal,
@@ -204,12 +206,14 @@ add_programs(app)
 app.command(epilog=join.EPILOG)(join.join)
 app.add_typer(tls.app, name="tls")
 app.add_typer(store.app, name="store")
+app.command("install-service", epilog=install_service.EPILOG)(install_service.install_service)
 app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG, cls=simulate.Comparing)(simulate.simulate)
 app.command(epilog=size.EPILOG)(size.size)
 app.command(epilog=replay.EPILOG)(replay.replay)
 app.command(epilog=story.EPILOG)(story.story)
 app.command(epilog=export.EPILOG)(export.export)
+app.command(epilog=manual.EPILOG)(manual.man)
 
 _VERBS = taken_from(app)
 

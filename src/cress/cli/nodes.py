@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli import devices, node_settings
+from cress.cli import completion, devices, node_settings
 from cress.cli.common import (
     Columns,
     Data,
@@ -77,8 +77,13 @@ FIRST_LOOK, LONGEST_LOOK = 0.1, 2.0
 # Most tasks of a node that are shown.
 MOST_TASKS = 100
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of nodes, or patterns such as 'gpu-*'.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.", autocompletion=completion.nodes)]
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME", help="Names of nodes, or patterns such as 'gpu-*'.", autocompletion=completion.nodes
+    ),
+]
 
 app = typer.Typer(
     cls=WithDefaultOf,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cress.cli import completion
 from cress.cli.chosen_jobs import HELP, DryRun, JobChoice, choosing, list_only
 from cress.cli.common import Data, Json, connect, print_json
 from cress.cli.errors import told
@@ -114,7 +115,10 @@ def requeue(
 
 
 def retry(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Batch job that has ended (id or name).")],
+    job: Annotated[
+        str,
+        typer.Argument(metavar="JOB", help="Batch job that has ended (id or name).", autocompletion=completion.jobs),
+    ],
     failed: Annotated[bool, typer.Option("--failed", help="Only the tasks that did not succeed.")] = False,
     as_json: Json = False,
     data: Data = None,

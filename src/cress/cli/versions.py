@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cress.cli import completion
 from cress.cli.common import Data, Json, connect, moment, print_json
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
@@ -61,7 +62,9 @@ COLUMNS = (
     TableColumn("CHANGED", gives=True),
 )
 
-Service = Annotated[str, typer.Argument(metavar="JOB", help="Service or database (id or name).")]
+Service = Annotated[
+    str, typer.Argument(metavar="JOB", help="Service or database (id or name).", autocompletion=completion.jobs)
+]
 
 
 def versions(job: Service, as_json: Json = False, data: Data = None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cress.cli import completion
 from cress.cli.common import Data, connect, count, patiently
 from cress.cli.errors import Interrupted, told
 from cress.cli.job_names import job_named
@@ -37,7 +38,10 @@ MOST_TASKS = 1_000
 CANCELLED = 1
 
 
-def watch(job: Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).")], data: Data = None) -> None:
+def watch(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).", autocompletion=completion.jobs)],
+    data: Data = None,
+) -> None:
     """Follow the state of a job until its end."""
     with told("watch"):
         with connect(data) as client:

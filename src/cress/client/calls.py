@@ -291,9 +291,14 @@ def scale(id: int, tasks: int) -> PreparedCall[JobView]:
     return call_of(job_calls.SCALE, id, body={"tasks": tasks})
 
 
-def resume(id: int) -> PreparedCall[SubmittedPage]:
-    """Submit the unsuccessful steps of a dag as a new dag."""
-    return call_of(job_calls.RESUME, id)
+def resume(
+    id: int, steps: Sequence[str] = (), *, only: bool = False, job: Mapping[str, object] | None = None
+) -> PreparedCall[SubmittedPage]:
+    """Submit the unsuccessful steps of a dag as a new dag, and these ``steps`` with all behind them.
+
+    ``only``: nothing but these steps. ``job`` is the dag of a corrected file.
+    """
+    return call_of(job_calls.RESUME, id, body={"steps": list(steps), "only": only, "job": job})
 
 
 def logs(

@@ -78,6 +78,18 @@ class TriggerBody(Body, frozen=True):
     until: Real | None = None
 
 
+class ResumeBody(Body, frozen=True):
+    """The rest of a dag: without ``steps`` those that did not succeed.
+
+    With ``steps``: these run again too, with all steps behind them; or these alone, if ``only``. ``job`` is the dag of
+    a corrected file.
+    """
+
+    steps: list[str] = []
+    only: bool = False
+    job: dict[str, Any] | None = None
+
+
 class ScaleBody(Body, frozen=True):
     """The wanted number of tasks of a service or database."""
 

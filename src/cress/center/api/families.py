@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, id_of, spec_of
 from cress.center.requests import apply as applying
-from cress.center.requests.validation import jobs_of, read_jobs
+from cress.center.requests.validation import jobs_of, placed, read_jobs
 from cress.center.secrets.checks import check_secrets
 from cress.center.views.families import succeeded_steps
 from cress.center.views.jobs import job_view, run_of
@@ -28,19 +29,22 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Cron, Dag
 from cress.model.job import LEASE, Job, JobType
-from cress.model.jobfile.dag import without_done
+from cress.model.jobfile.dag import behind, without_done
 from cress.model.jobfile.job import JobSpec
+from cress.model.jobfile.reader import plain
 from cress.model.jobfile.schema import schema_text
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.jobfile.values import most_tasks
 from cress.model.records import JobRecord
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
-from cress.model.units import parse_count
-from cress.protocol.bodies import ScaleBody, TriggerBody
+from cress.model.units import one_of, parse_count
+from cress.protocol.bodies import ResumeBody, ScaleBody, TriggerBody
 from cress.protocol.calls import job_calls
 from cress.protocol.job_views import AppliedJobs, Submitted, SubmittedPage
 
+# Most bytes of a corrected dag.
+MOST_DAG = 4 * 2**20
 # Most runs of a cron job that one call makes.
 MOST_RUNS = 1_000
 
@@ -142,16 +146,16 @@ def _moments(plan: Cron, first: int, last: int) -> list[int]:
 async def resume(request: Request, id: str) -> Response:
     """Submit the unsuccessful steps of a finished dag as a new dag."""
     committer, user = committer_of(request), user_of(request)
-    key = key_of(request)
+    key, body = key_of(request), await read(request, ResumeBody, MOST_DAG)
     found = await own_job(request, id)
-    specs = await _left_of(committer, found, user)
+    specs = await _left_of(committer, found, user, body)
     check_secrets(committer.machine, specs)
     machine = committer.machine
     jobs = jobs_of(specs, committer.settings.run_as, machine.core.groups.cluster_zone)
     if jobs[0].deadline and jobs[0].deadline <= committer.clock.utc():
         # The deadline was for the first run; with it the rest would be refused as too late.
         jobs = (msgspec.structs.replace(jobs[0], deadline=0), *jobs[1:])
-    digest = digest_of(key, [{"resume": id_of(found)}])
+    digest = digest_of(key, [{"resume": id_of(found), "how": msgspec.to_builtins(body)}])
     what = Submit(jobs=jobs, known=await known_states(request, jobs), key=key and f"{user} {key}", digest=digest)
     return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
@@ -161,8 +165,18 @@ def _type_of(found: AnyJob) -> JobType:
     return JobType.BATCH if word == LEASE else JobType(word)
 
 
-async def _left_of(committer: Committer, found: object, user: str) -> Sequence[JobSpec]:
-    """Return the unfinished rest of a dag as a new dag."""
+def _steps_of(source: str) -> list[str]:
+    """Return the names of the steps of a dag as submitted."""
+    entry = msgspec.json.decode(source, type=dict[str, Any])
+    found: list[str] = []
+    for key, value in entry.items():
+        if plain(key) == "steps":
+            found += value
+    return found
+
+
+async def _left_of(committer: Committer, found: object, user: str, body: ResumeBody) -> Sequence[JobSpec]:
+    """Return the rest of a dag as a new dag."""
     number, type_ = id_of(found), spec_of(found).type  # type: ignore[arg-type]
     if type_ not in (JobType.DAG, JobType.DAG.value):
         word = type_.value if isinstance(type_, JobType) else type_
@@ -172,12 +186,27 @@ async def _left_of(committer: Committer, found: object, user: str) -> Sequence[J
     run = run_of(committer, found)
     if run is None or not run.source:
         raise NotAccepted(f"the submission of job {number} is no longer known", hint="`cress submit` its file")
-    entry = msgspec.json.decode(run.source)
-    specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=user)
+    entry = msgspec.json.decode(run.source) if body.job is None else body.job
+    try:
+        specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=user)
+    except InputError as error:
+        raise placed(error, ()) from None
     plan = specs[0].job.plan
-    assert isinstance(plan, Dag)
+    if not isinstance(plan, Dag):
+        raise InputError(f"the job of the file is a {specs[0].job.type.value}", hint="the dag, corrected", field="type")
+    unknown = [name for name in body.steps if name not in plan.steps]
+    if unknown:
+        raise InputError(f"there is no step {unknown[0]}", hint=one_of(unknown[0], plan.steps), field="steps")
     there, succeeded = await succeeded_steps(committer, found)
-    left = without_done(specs, (set(plan.steps) - there) | succeeded, number)
+    before = set(_steps_of(run.source))
+    done = ((set(plan.steps) & before) - there) | succeeded
+    if body.only:
+        if not body.steps:
+            raise InputError("no step is named", hint="the steps that are to run", field="steps")
+        done = set(plan.steps) - set(body.steps)
+    elif body.steps:
+        done -= behind(specs, body.steps)
+    left = without_done(specs, done, number)
     if not left:
         raise NotAccepted(
             f"job {number} has no unfinished steps that could start", hint="every step that could start has succeeded"

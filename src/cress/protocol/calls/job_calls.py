@@ -8,6 +8,7 @@ from cress.protocol.bodies import (
     ApplyBody,
     JobsBody,
     RequeueBody,
+    ResumeBody,
     RetryBody,
     RevertBody,
     ScaleBody,
@@ -123,12 +124,17 @@ RESUME = CallRow(
     "POST",
     "/v1/jobs/{id}/resume",
     SubmittedPage,
+    body=ResumeBody,
+    shown='{"steps": ["load"]}',
     needs=Action.SUBMIT,
     steers=True,
     makes=True,
     keyed=True,
     again=False,
-    about="submits the steps of a finished dag that did not succeed as a new dag; 201 with its id",
+    about=(
+        "submits the steps of a finished dag that did not succeed as a new dag; 201 with its id. With `steps` these "
+        "and all steps behind them run again; with `only` nothing but these. `job` is the dag of a corrected file"
+    ),
 )
 RETRY = CallRow(
     "POST",
