@@ -50,7 +50,7 @@ def test_values_go_everywhere_and_what_has_none_is_named() -> None:
     (found,) = filled([entry], [{"lr": "1", "seed": "2"}])
     assert found.mapping == {
         "command": ["x", "1"],
-        "env": {"CRESS_PARAM_LR": "1", "CRESS_PARAM_SEED": "2", "A": "1-2"},
+        "env": {"PARAM_LR": "1", "PARAM_SEED": "2", "A": "1-2"},
         "tasks": 3,
     }
     assert filled([entry], [{}]) == [entry]

@@ -90,7 +90,7 @@ def test_a_cron_job_is_triggered_and_its_runs_know_their_moment(cluster: Cluster
     said(cluster, "submit", file)
     with cluster.client() as client:
         (cron,) = client.jobs(name="nightly", type="cron").jobs
-        page = client.ask(calls.trigger(cron.id, since=1_700_000_000.0, until=1_700_200_000.0))
+        page = client.ask(calls.trigger(cron.id, since=1_700_000_000.0, until=1_700_110_000.0))
         assert len(page.jobs) == 2
     runs = [ended(cluster, made.id) for made in page.jobs]
     assert runs[1].started is not None
@@ -145,7 +145,7 @@ def test_a_dag_is_resumed_from_a_step_of_single_steps_and_with_a_corrected_file(
 
 def test_an_allocation_runs_a_program_and_is_given_back(cluster: Cluster) -> None:
     done = cluster.cress(
-        "alloc", "--tasks", 2, "--resource", "<1, 64M>", "--", "sh", "-c", "echo in $CRESS_ALLOC; exit 5"
+        "alloc", "--tasks", 2, "--resource", "<1, 64M>", "--", "sh", "-c", "echo in $CRESS_JOB_ID; exit 5"
     )
     assert done.returncode == 5, done.stderr
     job = int(done.stdout.split()[1])
@@ -154,16 +154,18 @@ def test_an_allocation_runs_a_program_and_is_given_back(cluster: Cluster) -> Non
 
 
 def test_run_detached_takes_any_key_and_prints_the_id_alone(cluster: Cluster) -> None:
-    job = int(said(cluster, "run", "--detach", "--set", "retries=3", "--set", "labels.tier=x", "--", "true"))
-    assert ended(cluster, job).state == "succeeded"
+    words = ["--set", "retries=3", "--set", "labels.tier=x", "--set", "hold=true"]
+    job = int(said(cluster, "run", "--detach", *words, "--", "true"))
     with cluster.client() as client:
         assert (client.job(job).retries, client.job(job).labels) == (3, {"tier": "x"})
+    assert said(cluster, "release", "--label", "tier=x") == f"job {job} (true) is released\n"
+    assert ended(cluster, job).state == "succeeded"
     assert said(cluster, "jobs", "--label", "tier=x", "-o", "name") == f"{job}\n"
     assert "is not KEY=VALUE" in said(cluster, "run", "--set", "retries", "--", "true", code=2)
 
 
 def test_parameters_make_a_job_for_each_combination(cluster: Cluster) -> None:
-    file = cluster.file("train.yaml", "name: t-{{lr}}\nresource: <0.2, 64M>\ncommand: echo {{lr}} $CRESS_PARAM_SEED\n")
+    file = cluster.file("train.yaml", "name: t-{{lr}}\nresource: <0.2, 64M>\ncommand: echo {{lr}} $PARAM_SEED\n")
     table = cluster.file("runs.csv", "seed\n1\n2\n")
     lines = said(cluster, "submit", "-p", "lr=0.1", "-p", "lr=0.2", "--csv", table, file).splitlines()
     jobs = [int(line.split()[1]) for line in lines]
@@ -185,5 +187,5 @@ def test_the_shell_completes_what_is_there(cluster: Cluster) -> None:
     words = {"_CRESS_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
     assert cluster.cress(COMP_WORDS="cress cancel compl", **words).stdout.split() == ["completed"]
     assert str(job) in cluster.cress(COMP_WORDS=f"cress job {job}", **words).stdout.split()
-    assert cluster.cress(COMP_WORDS="cress job x", CRESS_URL="http://127.0.0.1:1", **words).stdout == ""
+    assert cluster.cress(COMP_WORDS="cress job x", CRESS_URL="http://127.0.0.1:1", **words).stdout.split() == []
     said(cluster, "cancel", job)

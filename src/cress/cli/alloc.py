@@ -29,9 +29,9 @@ Examples:
   cress alloc --set group=research -- python3   a program in place of the shell
 
 \b
-The job holds the resources until the shell ends, for at most its time limit; then it is cancelled. CRESS_ALLOC is its
-id: `cress exec $CRESS_ALLOC.1 -- COMMAND` runs a command in another of its tasks.
-Exit codes: that of the shell; 2 bad input, 3 not accepted, the job ended before its start, or no center reachable.
+The job holds the resources until the shell ends, for at most its time limit; then it is cancelled. CRESS_JOB_ID is
+its id: `cress exec $CRESS_JOB_ID.1 -- COMMAND` runs a command in another of its tasks.
+Exit codes: the command's own (of the shell, or of COMMAND); 2 bad input, 3 not accepted, the job ended before its start, or no center reachable.
 """
 
 # What holds the resources: it ends at once when it is told to stop.
@@ -118,6 +118,6 @@ def _use(client: Client, id: int, command: list[str], *, terminal: bool) -> int:
     nodes = ", ".join(dict.fromkeys(task.attempts[-1].node for task in running))
     typer.echo(f"cress alloc: job {id} has {count(len(running), 'task')} on {nodes}", err=True)
     size = os.get_terminal_size(0) if terminal else None
-    environment = {"CRESS_ALLOC": str(id)} | ({"TERM": os.environ.get("TERM", "dumb")} if terminal else {})
+    environment = {"TERM": os.environ.get("TERM", "dumb")} if terminal else {}
     with client.exec(id, command, 0, environment=environment, terminal=size and (size.lines, size.columns)) as shell:
         return attend(shell, terminal=terminal)

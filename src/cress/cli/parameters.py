@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_JOBS = 10_000
 OPTION, CSV_OPTION = "-p", "--csv"
 # The beginning of the variables that tasks get.
-VARIABLE = "CRESS_PARAM_"
+VARIABLE = "PARAM_"
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _PLACE = re.compile(r"\{\{\s*(" + _NAME + r")\s*\}\}")
@@ -81,7 +81,7 @@ def _rows(table: str) -> list[dict[str, str]]:
 def filled(entries: Iterable[JobInFile], values: Sequence[Mapping[str, str]]) -> list[JobInFile]:
     """Return the jobs of files once for each combination, with the values in place of ``{{NAME}}``.
 
-    Tasks find the values in ``CRESS_PARAM_NAME``. Raises InputError for a name without a value.
+    Tasks find the values in ``PARAM_NAME``. Raises InputError for a name without a value.
     """
     return [replace(entry, mapping=_with(entry, chosen)) if chosen else entry for entry in entries for chosen in values]
 

@@ -27,7 +27,7 @@ Examples:
 \b
 A line is printed when the state of the job, the reason why it waits or the expected start changes. Ctrl-C ends the
 command, not the job.
-Exit codes: that of the job (the highest of several tasks; 124 after a time limit, 137 out of memory, 1 if it was
+Exit codes: the task's own (the highest of several tasks; 124 after a time limit, 137 out of memory, 1 if the job was
 cancelled), 2 bad input, 3 no center reachable, 130 interrupted.
 """
 

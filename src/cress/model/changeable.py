@@ -48,7 +48,7 @@ CHANGEABLE: dict[str, Changeable] = {
         Changeable("max_per_rack", "max_per_rack", When.WAITING),
         Changeable("licences", "licences", When.WAITING),
         Changeable("tolerates", "tolerates", When.WAITING),
-        Changeable("labels", "labels", When.WAITING),
+        Changeable("labels", "labels", When.WAITING, in_run=True),
     )
 }
 

@@ -89,7 +89,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     for the API, which is not part of the run either. ``deadline`` and ``within`` are the job's, as submitted; for a
     finished job they show whether it met its deadline. ``parts`` are those of a gang, whose tasks are numbered part by
     part. ``indices`` are ranges (first and last) of the indices that its tasks get in their order; empty: their
-    numbers.
+    numbers. ``labels`` are the job's, for its record.
     """
 
     job: Count
@@ -125,6 +125,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     within: Amount = 0
     parts: tuple[RunPart, ...] = ()
     indices: tuple[tuple[Count, Count], ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
 
     def index_of(self, task: int) -> int:
         """Return the index of a task: its number, unless the job has a list of indices."""

@@ -220,6 +220,7 @@ def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
         requirement=job.requirement,
         rank=job.rank,
         ports={name: number or DYNAMIC for name, number in run.ports} if run else {},
+        labels=dict(run.labels) if run else {},
         parts=_parts_then(run, committer.machine.core.dimensions) if run else (),
         application=job.application,
         family=job.family or None,

@@ -467,7 +467,7 @@ TABLE = (
         "labels",
         LABELS,
         domains.labels,
-        into=JOB,
+        into=JOB_AND_RUN,
         about="labels of the job, by which other jobs select it: `{tier: db}`; in conditions `Job.Labels.tier`",
         default="none",
     ),

@@ -86,7 +86,7 @@ def new_runs(
 
 def same_run(one: Run, other: Run) -> bool:
     """Return whether two runs are equal apart from their jobs and users."""
-    fixed = {"job": 0, "family": 0, "tasks": 1, "source": "", "user": ""}
+    fixed = {"job": 0, "family": 0, "tasks": 1, "source": "", "user": "", "labels": ()}
     return msgspec.structs.replace(one, **fixed) == msgspec.structs.replace(other, **fixed)
 
 
