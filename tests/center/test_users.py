@@ -82,9 +82,17 @@ ABOUT_A_JOB = [
     ("POST", "/{id}/signal", {"signal": "INT"}),
     ("POST", "/{id}/scale", {"tasks": 2}),
     ("POST", "/{id}/resume", {}),
+    ("POST", "/{id}/retry", {}),
+    ("POST", "/{id}/restart", {}),
+    ("GET", "/{id}/versions", None),
+    ("POST", "/{id}/revert", {"version": 1}),
+    ("POST", "/{id}/promote", {}),
+    ("POST", "/{id}/trigger", {}),
     ("POST", "/cancel", {"jobs": ["{id}"]}),
     ("POST", "/hold", {"jobs": ["{id}"]}),
     ("POST", "/release", {"jobs": ["{id}"]}),
+    ("POST", "/update", {"jobs": ["{id}"], "values": {"priority": 1}}),
+    ("POST", "/requeue", {"jobs": ["{id}"]}),
 ]
 
 
@@ -102,7 +110,7 @@ ABOUT_A_LEASE: list[tuple[str, str, Any]] = [
 
 def ask(http: httpx.Client, method: str, path: str, body: Any, number: int) -> httpx.Response:
     if body and "jobs" in body:
-        body = {"jobs": [number]}
+        body = {**body, "jobs": [number]}
     return http.request(method, f"/v1/jobs{path.format(id=number)}", json=body)
 
 

@@ -27,37 +27,47 @@ Options:
   -h, --help            Show this message and exit.
 
 Commands:
-  submit        Submit the jobs of files, or a script or a command as a job.
-  plan          Show where and when jobs would start.
-  run           Run a command on the cluster and show its output.
-  apply         Create or update services, databases and cron jobs.
-  validate      Check job files without a center.
-  schema        Print the JSON Schema of job files.
-  jobs          List jobs, newest first.
-  job           Show everything about one job.
-  explain       Explain why a job waits, or a group or node has no more.
-  why           Tell why a job waits, in three lines.
-  story         Show everything that happened to a job, a node or a group.
-  logs          Show the output of the tasks of a job.
-  exec          Run a command in a running task.
-  resolve       Show where the running tasks of a job are.
-  cancel        Cancel jobs.
-  hold          Hold jobs: start no tasks of them until they are released.
-  release       Release held jobs, so that they may start.
-  scale         Change the number of tasks of a service or database.
-  resume        Run the unfinished steps of a dag again.
-  groups        List groups, or change them.
-  nodes         List nodes, cordon or drain them, or change their settings.
-  what-if       Show what a change would do to the cluster's work.
-  rebalance     Move running tasks to make room.
-  reserve       Reserve nodes in advance, for a group or for maintenance.
-  reservations  List advance reservations and maintenance windows.
-  leases        List leases of workloads, request them, or return them.
-  licences      List the licences of the cluster.
-  status        Show the cluster in a few lines.
-  top           Watch groups, waiting jobs, nodes and events on one screen.
-  events        Show events of the cluster.
-  usage         Show the resources that groups used over time.
+  submit           Submit the jobs of files, or a script or a command as...
+  plan             Show where and when jobs would start.
+  run              Run a command on the cluster and show its output.
+  alloc            Hold resources, and open a shell on them.
+  apply            Create or update services, databases and cron jobs.
+  validate         Check job files without a center.
+  schema           Print the JSON Schema of job files.
+  jobs             List jobs, newest first.
+  job              Show everything about one job.
+  explain          Explain why a job waits, or a group or node has no more.
+  why              Tell why a job waits, in three lines.
+  story            Show everything that happened to a job, a node or a...
+  watch            Follow the state of a job until its end.
+  logs             Show the output of the tasks of a job.
+  exec             Run a command in a running task.
+  resolve          Show where the running tasks of a job are.
+  cancel           Cancel jobs.
+  hold             Hold jobs: start no tasks of them until they are...
+  release          Release held jobs, so that they may start.
+  update           Change time limit, priority, group and more of...
+  requeue          Stop the running tasks of jobs, which then wait again.
+  retry            Submit an ended job once more, or its failed tasks.
+  scale            Change the number of tasks of a service or database.
+  versions         List the versions of a service or database.
+  revert           Bring back an earlier version of a service or database.
+  restart          Replace all tasks of a service or database one by one.
+  promote          Let an update that waits after its canaries go on.
+  resume           Run the unfinished steps of a dag again, or others.
+  trigger          Run a cron job at once, or for earlier times.
+  groups           List groups, or change them.
+  nodes            List nodes, cordon or drain them, or change their...
+  what-if          Show what a change would do to the cluster's work.
+  rebalance        Move running tasks to make room.
+  reserve          Reserve nodes in advance, for a group or for maintenance.
+  reservations     List advance reservations and maintenance windows.
+  leases           List leases of workloads, request them, or return them.
+  licences         List the licences of the cluster.
+  status           Show the cluster in a few lines.
+  top              Watch groups, waiting jobs, nodes and events on one...
+  events           Show events of the cluster.
+  usage            Show the resources that groups used over time.
 """
 VERBS = (
     "submit",
@@ -74,6 +84,18 @@ VERBS = (
     "cancel",
     "hold",
     "release",
+    "update",
+    "requeue",
+    "retry",
+    "watch",
+    "alloc",
+    "versions",
+    "revert",
+    "restart",
+    "promote",
+    "trigger",
+    "install-service",
+    "man",
     "scale",
     "resume",
     "groups",

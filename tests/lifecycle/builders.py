@@ -14,6 +14,7 @@ from cress.lifecycle.effects import (
     Launch,
     LeaseChanged,
     LeaseResized,
+    NodeDrained,
     Notice,
     Overloaded,
     Recovered,
@@ -51,6 +52,7 @@ WITHOUT_NODE = (
     | TaskMoved
     | RoundEnded
     | RunSkipped
+    | NodeDrained
 )
 UTC_AT_START = 1_700_000_000_000_000
 

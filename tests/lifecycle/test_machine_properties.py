@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cress.lifecycle.inputs import (
     Cancel,
+    ChangeJobs,
     Configure,
     Declare,
     Drain,
@@ -21,11 +22,13 @@ from cress.lifecycle.inputs import (
     NodeJoined,
     NodeLeft,
     Reported,
+    Requeue,
     Restarted,
     Submit,
 )
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.replay import replay
+from cress.model.changeable import CHANGEABLE
 from cress.model.events import GroupsApplied, LoadSeen, NodeCordoned, PortsSeen
 from cress.model.job import Condition, Job, JobPart
 from cress.model.node import Load
@@ -121,10 +124,11 @@ class Executors:
             return self.submit(world)
         if roll < 0.36:
             return Cancel(job=some_job)
-        if roll < 0.43:
-            return Hold(job=some_job, held=random.random() < 0.4, by="eve")
-        if roll < 0.47:
-            return Drain(name=name, deadline=random.choice([0, SECOND, 3 * SECOND]), reason="disk")
+        if roll < 0.45:
+            held = random.random() < 0.4
+            return Hold(job=some_job, held=held, by="eve") if roll < 0.43 else self.change(some_job)
+        if roll < 0.48:
+            return Drain(name=name, deadline=random.choice([0, SECOND, 3 * SECOND, None]), reason="disk")
         if roll < 0.53:
             return NodeCordoned(name=name, cordoned=random.random() < 0.2)
         if roll < 0.56 and name in self.connected:
@@ -165,6 +169,25 @@ class Executors:
         self.some_end(name)
         reports = [report for report in self.known[name].values() if random.random() < 0.9]
         return Reported(node=name, reports=tuple(reports))
+
+    def change(self, number: int) -> Input:
+        """A change of a job, or an order to let its tasks wait again; often one that is refused."""
+        random = self.random
+        if random.random() < 0.2:
+            return Requeue(jobs=(number,), hold=random.random() < 0.3, by="eve")
+        values = {
+            "priority": random.randint(-5, 5),
+            "time_limit": random.choice((None, SECOND, 100 * SECOND)),
+            "max_running": random.choice((0, 1, 2)),
+            "retries": random.randint(0, 3),
+            "group": random.choice(("a", "b")),
+            "resource": parse_vector(random.choice(("<1, 1G>", "<2, 1G>")), DIMENSIONS),
+            "requirement": random.choice(("", 'Name = "n1"', 'f(x) = (Waittime > 1s) && Name = "n2"')),
+            "labels": random.choice(((), (("tier", "web"),))),
+        }
+        keys = tuple(random.sample(sorted(values), random.choice((1, 1, 2))))
+        fields = {CHANGEABLE[key].field: values[key] for key in keys}
+        return ChangeJobs(jobs=(number,), values=msgspec.structs.replace(job(), **fields), keys=keys, by="eve")
 
     def look(self, name: str) -> PortsSeen:
         """What can be seen of the strangers on a node."""
@@ -262,7 +285,7 @@ def test_histories() -> None:
 
 
 def test_some_histories_come_by_everything() -> None:
-    for each in (8, 14, 27, 33):
+    for each in (2, 34, 159):
         history(each, 30)
     missing = {"backoff", "hold", "after", "rest", "drain", "answers", "never started", "never", "port"} - seen.keys()
     assert not missing, f"no history came by {missing}"

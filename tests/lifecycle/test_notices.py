@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cress.lifecycle.effects import CordonChanged
+from cress.lifecycle.effects import CordonChanged, NodeDrained
 from cress.lifecycle.inputs import Drain, NodeDead, NodeJoined, NodeLeft
 from cress.model.events import NodeCordoned
 from tests.lifecycle.builders import World, job, node
@@ -16,7 +16,8 @@ def test_a_cordon_is_noticed_when_it_is_another_after_the_step() -> None:
     assert world.step(on).notices == []
     assert world.step(off, on).notices == []
     assert world.step(Drain(name="n1", deadline=0, reason="fan")).notices == [
-        CordonChanged("n1", True, "draining: fan")
+        CordonChanged("n1", True, "draining: fan"),
+        NodeDrained("n1"),
     ]
     assert world.step(off).notices == [CordonChanged("n1", False, "")]
 

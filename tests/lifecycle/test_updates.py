@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from cress.lifecycle.inputs import Scale, Submit, Update
+from cress.lifecycle.families import rolling_updates
+from cress.lifecycle.inputs import Input, Promote, Reported, Scale, Submit, Update
+from cress.lifecycle.tables.family_rows import MOST_VERSIONS
+from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Cause
 from cress.model.times import MINUTE, SECOND
-from tests.lifecycle.builders import job
+from tests.lifecycle.builders import ended, job, started
 from tests.lifecycle.kept import Site, database, service, waits_for_restart
 
 OPTIONS = Options(backoff_most=MINUTE)
@@ -290,3 +294,111 @@ def test_a_database_is_updated_from_the_highest_down() -> None:
     assert ready_one_by_one(site, number, 1) == [[2], [1], [0]]
     assert site.versions(number) == [new] * 3
     assert site.nodes(number) == homes
+
+
+def _least_ready(site: Site, number: int, spec: Job) -> list[int]:
+    """The numbers of ready tasks during an update, step by step, until it is done."""
+    found = []
+    assert not isinstance(site.step(Update(job=number, spec=spec)).replies[0], InputError)
+    for _ in range(100):
+        found.append(len(site.up(number)))
+        words: list[Input] = []
+        for attempt in site.machine.attempts.values():
+            if attempt.halted:
+                words.append(Reported(node=attempt.node, reports=(ended(attempt.id, -15, Cause.STOPPED),)))
+            elif not attempt.started:
+                words.append(Reported(node=attempt.node, reports=(started(attempt.id),)))
+        if not words:
+            break
+        site.step(*words[:1])
+    return found
+
+
+@pytest.mark.parametrize("surge", [1, 2])
+def test_with_surge_no_ready_task_is_missing_during_an_update(surge: int) -> None:
+    site = Site("n1", "n2")
+    spec = service(3, max_unavailable=0, surge=surge)
+    number = site.begin(spec)
+    first = site.versions(number)
+    counts = _least_ready(site, number, msgspec.structs.replace(spec, priority=1))
+    assert min(counts) == 3
+    assert max(counts) <= 3 + surge
+    assert sorted(site.members(number)) == [0, 1, 2]
+    assert set(site.versions(number)).isdisjoint(first)
+
+
+def test_with_surge_a_version_that_is_never_ready_takes_no_task_away() -> None:
+    site = Site("n1", "n2")
+    spec = service(2, max_unavailable=0, surge=1)
+    number = site.begin(spec)
+    first = site.versions(number)
+    site.step(Update(job=number, spec=msgspec.structs.replace(spec, priority=1)))
+    for _ in range(rolling_updates.UNFIT_FAILURES):
+        while 2 not in site.members(number) or not site.members(number)[2].attempts:
+            site.wake()
+        site.die(number, 2)
+    site.obey()
+    assert "was rolled back" in site.machine.families[number].reason
+    assert site.versions(number) == first
+    assert site.up(number) == [0, 1]
+
+
+def test_max_unavailable_0_needs_a_surge() -> None:
+    site = Site("n1")
+    assert "0 needs surge: 1" in site.refuse(Submit(jobs=(service(2, max_unavailable=0),)))
+
+
+def test_an_update_waits_after_its_canaries_until_it_is_promoted() -> None:
+    site = Site("n1", "n2")
+    spec = service(4, max_unavailable=2, canary=1)
+    number = site.begin(spec)
+    first = site.versions(number)
+    new = site.update(number, msgspec.structs.replace(spec, priority=1))
+    site.sleep(10 * MINUTE)
+    assert sorted(site.versions(number)) == sorted([*first[:3], new])
+    why = site.machine.reason(number)
+    assert why == f"1 of 4 tasks have version 2; the others follow after `cress promote {number}`"
+    site.step(Promote(job=number, by="eve"))
+    site.obey()
+    assert site.versions(number) == [new] * 4
+    assert "no update that waits for a promotion" in site.refuse(Promote(job=number))
+
+
+def test_canaries_that_fail_are_rolled_back_and_the_others_never_stop() -> None:
+    site = Site("n1", "n2")
+    spec = service(3, canary=1, checked=True)
+    number = site.begin(spec)
+    site.check(number, 0, 1, 2)
+    first = site.versions(number)
+    site.step(Update(job=number, spec=msgspec.structs.replace(spec, priority=1)))
+    (canary,) = [index for index, member in site.members(number).items() if member.ending]
+    for _ in range(rolling_updates.UNFIT_FAILURES):
+        site.obey()
+        while not site.members(number)[canary].attempts:
+            site.wake()
+        site.die(number, canary)
+    site.sleep(MINUTE)
+    assert site.versions(number) == first
+    assert [entry.number for entry in site.machine.families[number].versions] == [1, 2, 3]
+
+
+def test_a_restart_replaces_equal_tasks_and_each_version_is_listed() -> None:
+    site = Site("n1")
+    spec = service(2)
+    number = site.begin(spec)
+    first = site.versions(number)
+    family = site.machine.families[number]
+    site.step(Update(job=number, spec=family.job, same_as=0, anew=True))
+    site.obey()
+    assert set(site.versions(number)).isdisjoint(first)
+    family = site.machine.families[number]
+    assert [(entry.number, entry.template) for entry in family.versions] == [(1, first[0]), (2, family.template)]
+
+
+def test_only_the_last_versions_are_listed() -> None:
+    site = Site("n1")
+    number = site.begin(service(1))
+    for priority in range(MOST_VERSIONS + 3):
+        site.update(number, service(1, priority=priority + 1))
+    listed = [entry.number for entry in site.machine.families[number].versions]
+    assert listed == list(range(5, MOST_VERSIONS + 5))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from cress.lifecycle.effects import NodeDrained
 from cress.lifecycle.inputs import Drain, Hold, Submit
 from cress.lifecycle.nodes.cordons import why_closed
 from cress.model.events import GroupsApplied, NodeCordoned, Outcome
@@ -206,3 +207,29 @@ def test_a_deadline_in_the_past_is_refused() -> None:
     world.join("n1")
     assert "0 or more" in world.refuse(Drain(name="n1", deadline=-1))
     assert "did you mean n1" in world.refuse(Drain(name="n11", deadline=1))
+
+
+def test_a_drain_without_a_deadline_stops_nothing_and_its_end_is_told() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(2))
+    world.run_all()
+    step = world.step(Drain(name="n1", deadline=None, reason="new disk", by="eve"))
+    assert not step.halts
+    assert _why(world, "n1") == "draining: new disk; running tasks go on to their end"
+    assert NodeDrained("n1") not in world.report("n1", ended(1)).notices
+    assert world.report("n1", ended(2)).notices == [NodeDrained("n1")]
+    assert world.step(Drain(name="n1", deadline=None, reason="new disk")).notices == [NodeDrained("n1")]
+    world.step(NodeCordoned(name="n1", cordoned=False))
+    assert NodeDrained("n1") not in world.step().notices
+
+
+def test_a_deadline_may_be_given_to_a_drain_later_and_taken_away() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job())
+    world.run_all()
+    world.step(Drain(name="n1", deadline=MINUTE))
+    world.step(Drain(name="n1", deadline=None))
+    assert not world.step(after=2 * MINUTE).halts
+    assert ids(world.step(Drain(name="n1", deadline=0)).halts) + ids(world.step().halts) == [1]

@@ -16,6 +16,11 @@ from tools import calls_page
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 # Whoever does not know whether one of these arrived must not send it again.
 ONCE = {
+    "POST /v1/jobs/requeue",
+    "POST /v1/jobs/{id}/retry",
+    "POST /v1/jobs/{id}/restart",
+    "POST /v1/jobs/{id}/revert",
+    "POST /v1/jobs/{id}/trigger",
     "POST /v1/jobs/{id}/resume",
     "POST /v1/jobs/{id}/signal",
     "WEBSOCKET /v1/jobs/{id}/tasks/{task}/exec",
@@ -32,6 +37,7 @@ ONCE = {
 # The center takes one of these once for each key, however often it comes.
 KEYED = {
     "POST /v1/jobs",
+    "POST /v1/jobs/{id}/retry",
     "POST /v1/jobs/{id}/resume",
     "POST /v1/leases",
     "POST /v1/leases/{id}/tasks",
@@ -41,7 +47,7 @@ KEYED = {
 
 def test_a_call_is_one_row() -> None:
     assert [call for call, count in Counter((row.method, row.path) for row in CALLS).items() if count > 1] == []
-    assert len(CALLS) == 85
+    assert len(CALLS) == 92
 
 
 def test_the_page_has_the_table() -> None:

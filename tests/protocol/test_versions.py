@@ -46,6 +46,7 @@ def test_every_message_of_the_release_before_is_recorded() -> None:
         m.Bulk,
         m.OpenBulk,
         m.Strangers,
+        m.TimeLimits,
     }
 
 

@@ -24,6 +24,8 @@ from cress.protocol.messages import (
     Shutdown,
     Stranger,
     Strangers,
+    TimeLimit,
+    TimeLimits,
     ToSupervisor,
     Welcome,
     decode_from_supervisor,
@@ -35,6 +37,7 @@ from cress.shell.executor.supervisor import ALONE, LAST_WORDS, RETRY, Supervisor
 from cress.shell.executor.task_manager import MATERIAL_PATIENCE, NO_MATERIAL, Task
 
 RUN = Run(job=1, command=("x",))
+LIMITED = Run(job=1, command=("x",), tasks=2, time_limit=10 * SECOND)
 
 
 class Paper:
@@ -366,3 +369,44 @@ def test_strangers_are_told_of_when_they_change_and_to_each_new_agent() -> None:
     story.strange = Strangers()
     story.loop.turn()
     assert Strangers() in story.steps
+
+
+def ends(story: Story) -> list[Ended]:
+    """The ends in the journal."""
+    return [record.report for record in story.steps if isinstance(record, End)]
+
+
+def test_a_time_limit_that_has_changed_holds_also_for_the_next_supervisor() -> None:
+    story = Story()
+    story.obey(Launches(epoch=1, runs=(LIMITED,), launches=(Launch(7, 1, 0), Launch(8, 1, 1))))
+    story.obey(TimeLimits(epoch=1, limits=(TimeLimit(7, 60 * SECOND), TimeLimit(99, SECOND))))
+    story.wait(20 * SECOND)
+    story.wait(SECOND)
+    assert [(end.attempt, end.cause) for end in ends(story)] == [(8, Cause.TIME_LIMIT)]
+    after = Story()
+    kept = [record for record in story.journal.known.records() if not isinstance(record, End)]
+    for record in decode_records(encode_records(kept)):
+        after.journal.known.apply(record)
+    assert after.journal.known.running[7].intent.limit == 60 * SECOND
+    assert after.journal.known.running[7].start is not None
+
+
+def test_a_task_without_a_time_limit_can_get_one_and_lose_it_again() -> None:
+    story = Story()
+    story.launch(7, 8)
+    story.wait(5 * SECOND)
+    story.obey(TimeLimits(epoch=1, limits=(TimeLimit(7, 8 * SECOND), TimeLimit(8, 8 * SECOND))))
+    story.obey(TimeLimits(epoch=1, limits=(TimeLimit(8, None),)))
+    story.wait(2 * SECOND)
+    assert not ends(story)
+    story.wait(2 * SECOND)
+    story.wait(2 * SECOND)
+    assert [end.attempt for end in ends(story)] == [7]
+
+
+def test_limits_of_an_older_epoch_are_passed_over() -> None:
+    story = Story()
+    story.launch(7)
+    story.obey(TimeLimits(epoch=0, limits=(TimeLimit(7, SECOND),)))
+    story.wait(5 * SECOND)
+    assert not ends(story)

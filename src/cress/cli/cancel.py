@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from cress.cli.chosen_jobs import (
-    HELP,
-    Before,
-    DryRun,
-    InState,
-    JobChoice,
-    OfGroup,
-    OfUser,
-    WithName,
-    Words,
-    list_only,
-)
+from cress.cli.chosen_jobs import HELP, DryRun, JobChoice, choosing, list_only
 from cress.cli.common import Data, Json, connect, print_json
 from cress.cli.errors import told
 from cress.cli.tables import clean
@@ -33,20 +22,10 @@ Exit codes: 0 done, 2 bad input (an unknown job: none was cancelled), 3 not acce
 """
 
 
-def cancel(
-    jobs: Words = None,
-    user: OfUser = "",
-    group: OfGroup = "",
-    state: InState = "",
-    name: WithName = "",
-    before: Before = "",
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    data: Data = None,
-) -> None:
+@choosing
+def cancel(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, data: Data = None) -> None:
     """Cancel jobs."""
     with told("cancel"), connect(data) as client:
-        choice = JobChoice(words=jobs or [], user=user, group=group, state=state, name=name, before=before)
         ids = choice.ids(client)
         if dry_run:
             list_only(client, ids, "cancelled")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from cress.cli import completion
 from cress.cli.common import duration_of
 from cress.cli.job_names import job_named
 from cress.cli.tables import clean
@@ -26,18 +30,6 @@ PAGE = 1_000
 EVERYBODY = "*"
 
 _RANGE = re.compile(r"([1-9]\d{0,17})-([1-9]\d{0,17})")
-
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="JOB", help="Jobs: ids, ranges such as 12-40, or names.", show_default=False),
-]
-OfUser = Annotated[str, typer.Option("--user", metavar="USER", help="Jobs of this user; '*': of all users.")]
-OfGroup = Annotated[str, typer.Option("--group", metavar="GROUP", help="Jobs of this group.")]
-InState = Annotated[str, typer.Option("--state", metavar="STATE", help="Jobs in this state: waiting or running.")]
-WithName = Annotated[str, typer.Option("--name", metavar="PATTERN", help="Jobs with this name, such as 'train-*'.")]
-Before = Annotated[
-    str, typer.Option("--before", metavar="DURATION", help="Jobs that were submitted longer ago than this, such as 2h.")
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the jobs; change nothing.")]
 
 
@@ -50,12 +42,13 @@ class JobChoice:
     group: str = ""
     state: str = ""
     name: str = ""
+    label: str = ""
     before: str = ""
 
     @property
     def has_filters(self) -> bool:
         """Return whether a filter is given."""
-        return bool(self.user or self.group or self.state or self.name or self.before)
+        return any(getattr(self, name) for name in FILTERS)
 
     def ids(self, client: Client) -> list[int]:
         """Return the chosen jobs, each once, in the order of the words, then by id.
@@ -87,11 +80,61 @@ class JobChoice:
         found = [
             view.id
             for view in _alive(client, [state] if state else states, user=user, group=self.group, name=exact)
-            if (not self.name or fnmatchcase(view.name, self.name)) and (latest is None or view.submitted < latest)
+            if (not self.name or fnmatchcase(view.name, self.name))
+            and (latest is None or view.submitted < latest)
+            and has_label(view, self.label)
         ]
         if not found:
             raise InputError("no job that waits or runs passes the filters", hint="`cress jobs` lists jobs")
         return sorted(found)
+
+
+# The options that choose jobs, besides the words: each is a field of ``JobChoice``.
+FILTERS: dict[str, Any] = {
+    "user": typer.Option("--user", metavar="USER", help="Jobs of this user; '*': of all users."),
+    "group": typer.Option("--group", metavar="GROUP", help="Jobs of this group."),
+    "state": typer.Option("--state", metavar="STATE", help="Jobs in this state: waiting or running."),
+    "name": typer.Option("--name", metavar="PATTERN", help="Jobs with this name, such as 'train-*'."),
+    "label": typer.Option("--label", metavar="NAME[=VALUE]", help="Jobs with this label."),
+    "before": typer.Option(
+        "--before", metavar="DURATION", help="Jobs that were submitted longer ago than this, such as 2h."
+    ),
+}
+assert {"words", *FILTERS} == {field.name for field in fields(JobChoice)}
+_WORDS = typer.Argument(
+    metavar="JOB",
+    help="Jobs: ids, ranges such as 12-40, or names.",
+    show_default=False,
+    autocompletion=completion.jobs,
+)
+
+
+def choosing(verb: Callable[..., None], words: Any = _WORDS) -> Callable[..., None]:
+    """Give a verb the words and the options that choose jobs; it gets them as ``choice``, a ``JobChoice``."""
+    own = inspect.signature(verb).parameters
+    hints = get_type_hints(verb, include_extras=True)
+    given = [_parameter("jobs", Annotated[list[str] | None, words], None)]
+    given += [_parameter(name, Annotated[str, option], "") for name, option in FILTERS.items()]
+    given += [_parameter(name, hints[name], own[name].default) for name in own if name != "choice"]
+
+    @functools.wraps(verb)
+    def chosen(*, jobs: list[str] | None, **options: Any) -> None:
+        filters = {name: options.pop(name) for name in FILTERS}
+        verb(choice=JobChoice(words=jobs or [], **filters), **options)
+
+    chosen.__signature__ = inspect.Signature(given)  # type: ignore[attr-defined]
+    chosen.__annotations__ = {parameter.name: parameter.annotation for parameter in given}
+    return chosen
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def has_label(view: JobView, label: str) -> bool:
+    """Return whether a job has a label, given as ``NAME`` or ``NAME=VALUE``; an empty text: any job."""
+    name, equals, value = label.partition("=")
+    return not label or (view.labels.get(name) == value if equals else name in view.labels)
 
 
 def _own_name(client: Client) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cress.cli import completion
 from cress.cli.common import Data, connect, count
 from cress.cli.errors import Interrupted, told
 from cress.cli.job_names import task_named
@@ -53,7 +54,11 @@ MOST_LOOKED = 100
 def execute(
     task: Annotated[
         str,
-        typer.Argument(metavar="JOB[.TASK]", help="Running task. For a job: one of its running (or ready) tasks."),
+        typer.Argument(
+            metavar="JOB[.TASK]",
+            help="Running task. For a job: one of its running (or ready) tasks.",
+            autocompletion=completion.jobs,
+        ),
     ],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="Program and its arguments.")],
     no_tty: Annotated[bool, typer.Option("--no-tty", "-T", help="Give the command no terminal.")] = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cress.cli import completion
 from cress.cli.common import Data, Json, connect, count, duration, moment, print_json
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
@@ -49,7 +50,7 @@ NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 # The page with a row for each reason: what it means, until when, what to do.
 REASONS = "docs/waiting.md"
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).")]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).", autocompletion=completion.jobs)]
 ENDED = (
     TableColumn("TASK", right=True),
     TableColumn("NODE", gives=True),

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from cress.cli.chosen_jobs import (
-    HELP,
-    Before,
-    DryRun,
-    InState,
-    JobChoice,
-    OfGroup,
-    OfUser,
-    WithName,
-    Words,
-    list_only,
-)
+from cress.cli.chosen_jobs import HELP, DryRun, JobChoice, choosing, list_only
 from cress.cli.common import Data, Json, connect, print_json
 from cress.cli.errors import told
 from cress.cli.tables import clean
@@ -44,35 +33,15 @@ Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such a
 """
 
 
-def hold(
-    jobs: Words = None,
-    user: OfUser = "",
-    group: OfGroup = "",
-    state: InState = "",
-    name: WithName = "",
-    before: Before = "",
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    data: Data = None,
-) -> None:
+@choosing
+def hold(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, data: Data = None) -> None:
     """Hold jobs: start no tasks of them until they are released."""
-    choice = JobChoice(words=jobs or [], user=user, group=group, state=state, name=name, before=before)
     _change("hold", choice, dry_run, as_json, data)
 
 
-def release(
-    jobs: Words = None,
-    user: OfUser = "",
-    group: OfGroup = "",
-    state: InState = "",
-    name: WithName = "",
-    before: Before = "",
-    dry_run: DryRun = False,
-    as_json: Json = False,
-    data: Data = None,
-) -> None:
+@choosing
+def release(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, data: Data = None) -> None:
     """Release held jobs, so that they may start."""
-    choice = JobChoice(words=jobs or [], user=user, group=group, state=state, name=name, before=before)
     _change("release", choice, dry_run, as_json, data)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli import deadlines, devices, families
+from cress.cli import completion, deadlines, devices, families
 from cress.cli.common import Columns, Data, Json, Wide, connect, count, duration, moment, print_json, selection_of
 from cress.cli.errors import told
 from cress.cli.explain import when
@@ -66,7 +66,12 @@ OF_JOBS, KEPT = ("cron", "dag"), ("service", "database")
 
 
 def job(
-    job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="Job (id or name), or one of its tasks.")],
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB[.TASK]", help="Job (id or name), or one of its tasks.", autocompletion=completion.jobs
+        ),
+    ],
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,

@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 
 from cress.cli.errors import told
 from cress.model.errors import InputError
+from cress.model.foreign_words import meant_by
 from cress.slurm.command_line import Given, parse
 from cress.slurm.option_table import Fate, Option, Takes
 
@@ -128,7 +129,9 @@ class JobCommand(TyperCommand):
                 elif word.startswith("--"):
                     end = 1 if "=" in word or _takes(rows, name) is not Takes.VALUE else 2
                     known = [*rows, *(Option(other[2:], "", Takes.NOTHING, Fate.UNDERSTOOD, "") for other in own)]
-                    given, _ = parse([word, *left[: end - 1]], known, hint="`cress submit --help` lists them")
+                    meant = meant_by(name, [f"--{row.name}" for row in known])
+                    hint = f"did you mean {meant}?" if meant else "`cress submit --help` lists them"
+                    given, _ = parse([word, *left[: end - 1]], known, hint=hint)
                     del left[: end - 1]
                     values += values_given(given, by_name)
                 else:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cress.cli.common import Columns, Data, Json, Wide, connect, duration, print_json, selection_of
+from cress.cli.chosen_jobs import has_label
+from cress.cli.common import Columns, Data, Json, Wide, connect, duration, selection_of
 from cress.cli.deadlines import with_deadlines
 from cress.cli.errors import told
 from cress.cli.job_lines import in_order, line_of, parts_of
 from cress.cli.job_names import job_named
+from cress.cli.outputs import Output, written
 from cress.cli.past_times import span_of
 from cress.cli.tables import Cell, TableColumn, show, state
 from cress.model.records import JobState, canonical_state
@@ -31,6 +33,7 @@ Examples:
   cress jobs --since 7d --sort -elapsed
   cress jobs --format '{id} {name} {elapsed}'
   cress jobs --columns id,user,reason
+  cress jobs --label tier=web -o csv
   cress jobs --all --json | jq '.jobs[].name'
 
 \b
@@ -98,6 +101,7 @@ def jobs(
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only jobs of this group.")] = "",
     user: Annotated[str, typer.Option(metavar="USER", help="Only jobs of this user.")] = "",
     name: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this name.")] = "",
+    label: Annotated[str, typer.Option("--label", metavar="NAME[=VALUE]", help="Only jobs with this label.")] = "",
     kind: Annotated[Type | None, typer.Option("--type", help="Only jobs of this type.")] = None,
     family: Annotated[
         str | None, typer.Option(metavar="JOB", help="Only runs, steps or members of this job (id or name).")
@@ -118,6 +122,7 @@ def jobs(
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,
+    output: Output = "",
     data: Data = None,
 ) -> None:
     """List jobs, newest first."""
@@ -135,12 +140,17 @@ def jobs(
                 page = _pages(client, most, {**filters, "state": state})
             else:
                 page = _live(client, filters)
+        if label:
+            import msgspec
+
+            page = msgspec.structs.replace(page, jobs=tuple(job for job in page.jobs if has_label(job, label)))
         if sort:
             import msgspec
 
             page = msgspec.structs.replace(page, jobs=tuple(in_order(page.jobs, sort, now)))
-        if as_json:
-            print_json(page)
+        if as_json or output:
+            ids = [str(job.id) for job in page.jobs]
+            written(page, "json" if as_json else output, lambda: table(page.jobs, now), ids, columns)
             return
         if form:
             for job in page.jobs:

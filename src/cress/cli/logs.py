@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cress.cli import completion
 from cress.cli.chosen_lines import ChosenLines, pattern_of
 from cress.cli.common import Data, connect, count
 from cress.cli.errors import Interrupted, told
@@ -27,6 +28,7 @@ Examples:
   cress logs 12 --follow     new output until the job ends
   cress logs 12 --tail 20    the last 20 lines of each task
   cress logs 12 --grep 'error|warn'
+  cress logs 12.3 --attempt 1   the first attempt of a task that was retried
   cress logs web.0           output of task 0 of the service web
   cress logs web --previous  output of the version that was rolled back; for other tasks, of the last but one attempt
   cress logs nightly         output of the last run of a cron job
@@ -38,12 +40,24 @@ Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no output to read, o
 
 
 def logs(
-    job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="Job (id or name), or one of its tasks.")],
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB[.TASK]", help="Job (id or name), or one of its tasks.", autocompletion=completion.jobs
+        ),
+    ],
     stderr: Annotated[bool, typer.Option("--stderr", help="Show standard error instead of standard output.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show new output until the tasks have ended.")] = False,
     previous: Annotated[
         bool,
         typer.Option("--previous", "-p", help="Show the version that was rolled back, else the last but one attempt."),
+    ] = False,
+    attempt: Annotated[
+        int | None,
+        typer.Option("--attempt", metavar="N", min=1, help="Show the Nth attempt of a task, from 1; not the last one."),
+    ] = None,
+    all_tasks: Annotated[
+        bool, typer.Option("--all-tasks", help="Show all tasks, also of a job with more than 1,000 of them.")
     ] = False,
     tail: Annotated[
         int | None, typer.Option("--tail", metavar="N", min=1, help="Show only the last N lines of each task.")
@@ -55,20 +69,28 @@ def logs(
 ) -> None:
     """Show the output of the tasks of a job."""
     with told("logs"):
-        how = LogReading("stderr" if stderr else "stdout", follow, pattern_of(grep), tail)
+        how = LogReading("stderr" if stderr else "stdout", follow, pattern_of(grep), tail, attempt, all_tasks)
         if tail is not None and follow:
             raise InputError("--tail and --follow exclude each other", hint="the last line is not known yet")
+        if attempt is not None and (follow or previous):
+            other = "--follow" if follow else "--previous"
+            raise InputError(f"--attempt and {other} exclude each other", hint="only one of them")
         _logs(job, how, previous, data)
 
 
 @dataclass(frozen=True)
 class LogReading:
-    """The lines to read: a stream, also new output (``follow``), lines that match, the last ``most`` of them."""
+    """The lines to read: a stream, also new output (``follow``), lines that match, the last ``most`` of them.
+
+    ``attempt`` is the number of the attempt of a task, from 1; ``None``: its last one. ``all_tasks``: of any number.
+    """
 
     stream: str
     follow: bool
     pattern: re.Pattern[bytes] | None
     most: int | None
+    attempt: int | None = None
+    all_tasks: bool = False
 
     def output(self, prefixed: bool) -> TaskOutput:
         """Return the destination of the output; ``prefixed``: with the task at the beginning of each line."""
@@ -105,9 +127,13 @@ def _show(client: Client, view: JobView, task: int | None, how: LogReading) -> N
     from cress.cli.relay import MOST_TASKS, Relay, Waits, copy
 
     total = _checked(view, task)
-    if task is None and total > MOST_TASKS:
-        raise InputError(f"job {view.id} has {count(total, 'task')}", hint=f"name one, such as cress logs {view.id}.0")
+    if task is None and total > MOST_TASKS and not (how.all_tasks and not how.follow):
+        hint = f"name one, such as cress logs {view.id}.0" + "; or --all-tasks" * (not how.follow)
+        raise InputError(f"job {view.id} has {count(total, 'task')}", hint=hint)
     output = how.output(task is None and total > 1)
+    if how.attempt is not None or (task is None and total > MOST_TASKS):
+        _each_task(client, view, task, how, output)
+        return
     relay = Relay(client, view.id, output, (how.stream,), 0 if total == 1 else task, "logs")
     if how.follow:
         relay.follow(Waits(client, view.id, "logs").tell)
@@ -115,6 +141,27 @@ def _show(client: Client, view: JobView, task: int | None, how: LogReading) -> N
     for found in relay.look():
         if found.attempts:
             copy(client, view.id, found.index, how.stream, output, follow=False)
+
+
+def _each_task(client: Client, view: JobView, task: int | None, how: LogReading, output: TaskOutput) -> None:
+    """Write the output of tasks one after the other, of the wanted attempt of each. Raises NotAccepted for none."""
+    from cress.cli.relay import copy
+
+    after, found = None, False
+    while True:
+        page = client.tasks(view.id, after=after) if task is None else None
+        for one in (client.task(view.id, task or 0),) if page is None else page.tasks:
+            place = len(one.attempts) if how.attempt is None else how.attempt
+            if 0 < place <= len(one.attempts):
+                found = True
+                number = one.attempts[place - 1].id
+                copy(client, view.id, one.index, how.stream, output, follow=False, attempt=number)
+        after = None if page is None else page.next
+        if after is None:
+            break
+    if not found and how.attempt is not None:
+        which = f"job {view.id}" if task is None else f"task {task} of job {view.id}"
+        raise NotAccepted(f"{which} has had no attempt {how.attempt}", hint=f"see `cress job {view.id}`")
 
 
 def _checked(view: JobView, task: int | None) -> int:

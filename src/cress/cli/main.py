@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import cress
 from cress.cli import (
+    alloc,
     apply,
     audit,
     cancel,
@@ -23,6 +24,7 @@ from cress.cli import (
     export,
     groups,
     hold,
+    install_service,
     job,
     jobs,
     join,
@@ -30,6 +32,7 @@ from cress.cli import (
     licences,
     login,
     logs,
+    manual,
     nodes,
     plan,
     portal,
@@ -51,9 +54,12 @@ from cress.cli import (
     tokens,
     top,
     up,
+    update,
     usage,
     users,
     validate,
+    versions,
+    watch,
     what_if,
 )
 from cress.cli.errors import BAD_INPUT
@@ -71,10 +77,11 @@ class InOrder(TyperGroup):
     """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
-        "submit plan run apply validate schema jobs job explain why story logs exec resolve cancel hold release scale "
-        "resume groups nodes what-if rebalance reserve reservations leases licences status top events usage efficiency "
-        "login logout whoami token secret users audit config slurm up portal center executor join tls store demo "
-        "simulate size replay export".split()
+        "submit plan run alloc apply validate schema jobs job explain why story watch logs exec resolve cancel hold "
+        "release update requeue retry scale versions revert restart promote resume trigger groups nodes what-if "
+        "rebalance reserve reservations leases licences status top events usage efficiency login logout whoami token "
+        "secret users audit config slurm up portal center executor join tls store install-service demo simulate size "
+        "replay export man".split()
     )  # a verb that is missing here comes last
 
     def __init__(self, **given: Any) -> None:
@@ -146,6 +153,7 @@ def _cress(
 app.command(epilog=submit.EPILOG, cls=JobCommand)(submit.submit)
 app.command(epilog=plan.EPILOG)(plan.plan)
 app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": False})(run.run)
+app.command(epilog=alloc.EPILOG, context_settings={"allow_interspersed_args": False})(alloc.alloc)
 app.command(epilog=apply.EPILOG)(apply.apply)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.command(epilog=schema.EPILOG)(schema.schema)
@@ -153,14 +161,23 @@ app.command(epilog=jobs.EPILOG)(jobs.jobs)
 app.command(epilog=job.EPILOG)(job.job)
 app.command(epilog=explain.EXPLAIN)(explain.explain)
 app.command(epilog=explain.WHY)(explain.why)
+app.command(epilog=watch.EPILOG)(watch.watch)
 app.command(epilog=logs.EPILOG)(logs.logs)
 app.command("exec", epilog=execution.EPILOG)(execution.execute)
 app.command(epilog=resolve.EPILOG)(resolve.resolve)
 app.command(epilog=cancel.EPILOG)(cancel.cancel)
 app.command(epilog=hold.HOLD)(hold.hold)
 app.command(epilog=hold.RELEASE)(hold.release)
+app.command(epilog=update.UPDATE)(update.update)
+app.command(epilog=update.REQUEUE)(update.requeue)
+app.command(epilog=update.RETRY)(update.retry)
+app.command(epilog=versions.VERSIONS)(versions.versions)
+app.command(epilog=versions.REVERT)(versions.revert)
+app.command(epilog=versions.RESTART)(versions.restart)
+app.command(epilog=versions.PROMOTE)(versions.promote)
 app.command(epilog=scale.SCALE)(scale.scale)
 app.command(epilog=scale.RESUME)(scale.resume)
+app.command(epilog=scale.TRIGGER)(scale.trigger)
 app.add_typer(groups.app, name="groups")
 app.add_typer(nodes.app, name="nodes")
 app.command("what-if", epilog=what_if.EPILOG)(what_if.what_if)
@@ -189,12 +206,14 @@ add_programs(app)
 app.command(epilog=join.EPILOG)(join.join)
 app.add_typer(tls.app, name="tls")
 app.add_typer(store.app, name="store")
+app.command("install-service", epilog=install_service.EPILOG)(install_service.install_service)
 app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG, cls=simulate.Comparing)(simulate.simulate)
 app.command(epilog=size.EPILOG)(size.size)
 app.command(epilog=replay.EPILOG)(replay.replay)
 app.command(epilog=story.EPILOG)(story.story)
 app.command(epilog=export.EPILOG)(export.export)
+app.command(epilog=manual.EPILOG)(manual.man)
 
 _VERBS = taken_from(app)
 

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli import devices, node_settings
-from cress.cli.common import Columns, Data, Json, Wide, connect, duration_of, moment, print_json, selection_of
+from cress.cli import completion, devices, node_settings
+from cress.cli.common import (
+    Columns,
+    Data,
+    Json,
+    Wide,
+    connect,
+    duration_of,
+    moment,
+    patiently,
+    print_json,
+    selection_of,
+)
 from cress.cli.default_verb import WithDefaultOf
 from cress.cli.errors import told
 from cress.cli.node_matching import show_matches
+from cress.cli.outputs import Output, written
 from cress.cli.preview import Yes, ask, is_asked, show_consequences
 from cress.cli.resolve import ports
 from cress.cli.tables import Cell, Selection, TableColumn, clean, facts, show, state
-from cress.model.errors import InputError
+from cress.model.errors import InputError, NotAccepted
 from cress.model.resources import BASE_DIMENSIONS
 from cress.model.units import one_of
 
@@ -35,6 +48,7 @@ Examples:
   cress nodes uncordon node1 node2 'gpu-*'      let tasks start again on several nodes
   cress nodes forget node1                      declare it dead; its tasks run elsewhere
   cress nodes drain node1 --deadline 10m        cordon it; tasks that still run in ten minutes run elsewhere
+  cress nodes drain 'gpu-*' --wait              cordon them; return when all their tasks have ended
   cress nodes label node1 zone=eu ssd=true old- set the labels zone and ssd, remove the label old
   cress nodes set node1 rack=r7 reserve='<2, 8G>' note='fan is loud'
                                                 rack-: as the executor reports; judged=false: ignore its load
@@ -58,11 +72,18 @@ TASKS = (
 )
 # Dimensions that stay in the table at any width.
 ALWAYS = ("cpu", "memory")
+# Seconds from one look at a node that is drained to the next.
+FIRST_LOOK, LONGEST_LOOK = 0.1, 2.0
 # Most tasks of a node that are shown.
 MOST_TASKS = 100
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of nodes, or patterns such as 'gpu-*'.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.", autocompletion=completion.nodes)]
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME", help="Names of nodes, or patterns such as 'gpu-*'.", autocompletion=completion.nodes
+    ),
+]
 
 app = typer.Typer(
     cls=WithDefaultOf,
@@ -86,6 +107,7 @@ def nodes(
     columns: Columns = "",
     wide: Wide = False,
     as_json: Json = False,
+    output: Output = "",
     data: Data = None,
 ) -> None:
     """List nodes with their offered and used resources."""
@@ -105,7 +127,11 @@ def nodes(
                 found, notes = page.nodes, page.notes
             else:
                 found = client.nodes()
-        if matching and found and not as_json:
+        if output and not as_json:
+            view = found[0] if name is not None else {"nodes": found}
+            names = [node.name for node in found]
+            written(view, output, lambda: table(sorted(found, key=_as_counted)), names, columns)
+        elif matching and found and not as_json:
             show_matches(found, ranked=bool(rank), selection=selection)
             for note in notes:
                 typer.echo(f"note: {clean(note)}", err=True)
@@ -197,33 +223,57 @@ def forget(name: Name, as_json: Json = False, data: Data = None) -> None:
 
 @app.command()
 def drain(
-    name: Name,
+    names: Names,
     deadline: Annotated[
         str,
         typer.Option(
-            metavar="DURATION", help="Time that running tasks may still go on, such as 10m; 0 = stop them at once."
+            metavar="DURATION",
+            help="Time that running tasks may still go on, such as 10m; 0 = stop them at once. Default: to their end.",
         ),
-    ],
+    ] = "",
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, shown to other users. Default: none.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing runs on the nodes any more.")] = False,
     yes: Yes = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Cordon a node; tasks that still run there at the deadline run elsewhere.
+    """Cordon nodes, and let them become empty; tasks that still run there at the deadline run elsewhere.
 
     On a terminal it first shows what this would do to running and waiting work, and asks.
     """
     with told("nodes drain"):
         from cress.model.units import format_duration
 
-        patience = duration_of(deadline, "--deadline")
+        patience = duration_of(deadline, "--deadline") if deadline else None
+        seconds = None if patience is None else patience / 1e6
         with connect(data) as client:
+            found = nodes_named(client, names)
             if is_asked(yes=yes, as_json=as_json):
-                client.node(name)
-                show_consequences(client, {"drain": {name: patience / 1e6}})
-                ask(f"Drain node {clean(name)}?")
-            node = client.drain(name, patience / 1e6, reason)
-        _told(node, f"takes no new tasks; its running tasks have {format_duration(patience)}", as_json, reason)
+                if seconds is not None:
+                    show_consequences(client, {"drain": dict.fromkeys(found, seconds)})
+                ask(f"Drain {'node' if len(found) == 1 else 'nodes'} {clean(', '.join(found))}?")
+            tasks = "go on to their end" if patience is None else f"have {format_duration(patience)}"
+            for name in found:
+                node = client.drain(name, seconds, reason)
+                if not (wait and as_json):
+                    _told(node, f"takes no new tasks; its running tasks {tasks}", as_json, reason)
+            if wait:
+                for name in found:
+                    _told(_emptied(client, name), "is drained: nothing runs there", as_json, "")
+
+
+def _emptied(client: Client, name: str) -> NodeView:
+    """Wait until nothing runs on a node that is drained. Raises NotAccepted if it is no longer drained."""
+    pause = FIRST_LOOK
+    while True:
+        node = patiently(lambda: client.node(name), "nodes drain")
+        if node.state == "drained" or (node.state == "away" and not node.running):
+            return node
+        if node.state not in ("draining", "away"):
+            what = f"node {clean(name)} is no longer drained: it is {node.state}"
+            raise NotAccepted(what, hint="somebody has uncordoned it")
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_LOOK)
 
 
 def table(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list[Cell]]]:
@@ -323,4 +373,4 @@ def _told(node: NodeView, what: str, as_json: bool, reason: str | None = None) -
         print_json(node)
         return
     why = node.reason if reason is None else reason
-    print(f"node {clean(node.name)} {what}" + (f" ({clean(why)})" if why else ""))
+    print(f"node {clean(node.name)} {what}" + (f" ({clean(why)})" if why else ""), flush=True)

@@ -17,6 +17,7 @@ from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
 
 if TYPE_CHECKING:
+    from cress.cli.job_options import KeyValue
     from cress.cli.relay import Relay
     from cress.cli.standard_input import StandardInput
     from cress.client import Client, Refused, TaskView
@@ -29,6 +30,7 @@ Examples:
   cress run --tasks 4 -- sh -c 'echo I am task $CRESS_TASK_INDEX'
   cress run --require 'GCC >= 4.5 && Memory >= 8G' --rank CPU -- make
   seq 5 | cress run -- wc -l
+  cress run --detach --set retries=2 -- ./train.sh    prints the id; `cress watch ID` waits for the end
   cress run --port http=dynamic -- sh -c 'python3 -m http.server $CRESS_PORT_http'
 
 \b
@@ -99,16 +101,24 @@ def run(
     ] = None,
     licence: Licence = None,
     workload: Workload = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any key of a job, such as --set retries=2. Repeatable."),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Print the id of the job and return; do not wait for it.")
+    ] = False,
     no_stdin: Annotated[bool, typer.Option("--no-stdin", "-n", help="Do not pass standard input to the task.")] = False,
     data: Data = None,
 ) -> None:
     """Run a command on the cluster and show its output."""
     with told("run"):
+        from cress.cli.job_options import with_values
         from cress.cli.relay import MOST_TASKS
         from cress.cli.standard_input import standard_input
         from cress.cli.submit import in_directory
 
-        if tasks > MOST_TASKS:
+        if tasks > MOST_TASKS and not detach:
             raise InputError(
                 f"{tasks} tasks are too many to watch", hint=f"at most {MOST_TASKS}; or cress submit", field="--tasks"
             )
@@ -131,11 +141,39 @@ def run(
             "licences": licence or None,
             "workload": workload,
         }
-        job = in_directory({key: value for key, value in given.items() if value is not None})
-        source = None if no_stdin else standard_input()
+        mapping = {key: value for key, value in given.items() if value is not None}
+        job = in_directory(with_values(mapping, [set_of(text) for text in sets or ()]))
+        source = None if no_stdin or detach else standard_input()
         with connect(data) as client:
+            if detach:
+                _detach(client, job)
+                return
             code = _run(client, job, source)
     raise typer.Exit(code)
+
+
+def set_of(text: str) -> KeyValue:
+    """Return the key and the value of an option ``--set``. Raises InputError."""
+    from cress.cli.job_options import KeyValue
+
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InputError(f"{text!r} is not KEY=VALUE", hint="such as --set retries=2", field="--set")
+    return KeyValue(key, value, "--set")
+
+
+def _detach(client: Client, mapping: dict[str, object]) -> None:
+    """Submit the job, and print its id alone."""
+    from cress.client import Refused
+
+    with delayed_interrupt("the job may have been submitted (see: cress jobs)"):
+        try:
+            (submitted,) = client.submit([mapping]).jobs
+        except Refused as error:
+            raise _by_option(error) from None
+    if submitted.note:
+        typer.echo(f"cress run: note: {clean(submitted.note)}", err=True)
+    print(submitted.id)
 
 
 def _ports(texts: list[str] | None) -> str | dict[str, str] | None:
@@ -192,7 +230,7 @@ def _run(client: Client, mapping: dict[str, object], source: StandardInput | Non
     from cress.cli.standard_input import Feeder, with_input
     from cress.client import Refused
 
-    several = mapping["tasks"] != 1
+    several = str(mapping["tasks"]) != "1"
     if source is not None and several:
         source.refuse()
     elif source is not None:
@@ -246,6 +284,14 @@ def _code(task: TaskView, interrupted: bool, several: bool) -> int:
     if last is not None and last.error and not (interrupted and task.state == "cancelled"):
         which = f"task {task.index}: " if several else ""
         typer.echo(f"cress run: {which}{clean(last.error)}", err=True)
+    return code_of(task, interrupted=interrupted)
+
+
+def code_of(task: TaskView, *, interrupted: bool = False) -> int:
+    """Return the exit code for one ended task."""
+    if task.state == "succeeded":
+        return 0
+    last = task.attempts[-1] if task.attempts else None
     if last is not None and last.outcome in ENDS:
         return ENDS[last.outcome]
     if last is None or last.code == 0:

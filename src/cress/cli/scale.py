@@ -1,4 +1,4 @@
-"""``cress scale`` and ``cress resume``: change the task count of a service; resume a failed dag."""
+"""``cress scale``, ``resume`` and ``trigger``: the task count of a service, a failed dag again, a cron job at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cress.cli import completion
 from cress.cli.common import Data, Json, connect, count, given_as, print_json
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
@@ -24,18 +25,37 @@ center reachable.
 """
 RESUME = """\
 \b
-Example:
+Examples:
   cress resume 12
+  cress resume etl --from load           also load, and all steps behind it
+  cress resume etl --only report         nothing but report
+  cress resume etl --file etl.yaml       the steps as in a corrected file
 
 \b
-The steps that did not succeed are submitted again, as a new dag. `cress job ID` shows them.
+The steps that did not succeed are submitted again, as a new dag. `cress job ID` shows them. A step of a corrected file
+that the dag did not have runs too.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (not a dag, or not ended), or no center
+reachable.
+"""
+TRIGGER = """\
+\b
+Examples:
+  cress trigger nightly                         a run now
+  cress trigger nightly --at '2026-11-02 03:00' a run for that time
+  cress trigger nightly --since 7d              a run for each of its times in the last seven days
+
+\b
+Tasks find the time in CRESS_SCHEDULED, and that of the run before in CRESS_SCHEDULED_BEFORE (both in UTC). Unless
+the cron job has `overlap: allow`, each run waits for the end of the one before.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as a job of another type), or no center
 reachable.
 """
 
 
 def scale(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Service or database (id or name).")],
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="Service or database (id or name).", autocompletion=completion.jobs)
+    ],
     tasks: Annotated[str, typer.Argument(metavar="N", help="New number of tasks.")],
     as_json: Json = False,
     data: Data = None,
@@ -56,17 +76,86 @@ def scale(
 
 
 def resume(
-    job: Annotated[str, typer.Argument(metavar="DAG", help="Dag that has ended (id or name).")],
+    job: Annotated[
+        str,
+        typer.Argument(metavar="DAG", help="Dag that has ended (id or name).", autocompletion=completion.jobs),
+    ],
+    again: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="STEP", help="Run this step again, and all behind it. Repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="STEP", help="Run nothing but this step. Repeatable.")
+    ] = None,
+    file: Annotated[str, typer.Option("--file", metavar="FILE", help="Run the steps as in this corrected file.")] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Run the unfinished steps of a dag again."""
-    with told("resume"), connect(data) as client:
-        id = job_named(client, job)
-        page = client.resume(id)
+    """Run the unfinished steps of a dag again, or others."""
+    with told("resume"):
+        from cress.model.errors import InputError
+
+        if again and only:
+            raise InputError("cannot be combined with --from", hint="one or the other", field="--only")
+        mapping = _dag_in(file) if file else None
+        with connect(data) as client:
+            from cress.client import calls
+
+            id = job_named(client, job)
+            page = client.ask(calls.resume(id, only or again or (), only=bool(only), job=mapping))
         if as_json:
             print_json(page)
             return
         (made,) = page.jobs
         note = f"; {clean(made.note)}" if made.note else ""
-        print(f"job {made.id} ({clean(made.name)}) submitted: re-runs the unfinished steps of job {id}{note}")
+        which = "some" if only or again else "the unfinished"
+        print(f"job {made.id} ({clean(made.name)}) submitted: re-runs {which} steps of job {id}{note}")
+
+
+def _dag_in(file: str) -> dict[str, object]:
+    """Return the only job of a file. Raises InputError."""
+    from cress.cli.jobfile import read_jobs
+    from cress.cli.submit import in_directory_of
+    from cress.model.errors import InputError
+
+    entries = read_jobs([file])
+    if len(entries) != 1:
+        raise InputError(f"has {len(entries)} jobs", hint="one: the corrected dag", file=file)
+    return in_directory_of(entries[0])
+
+
+def trigger(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Cron job (id or name).", autocompletion=completion.jobs)],
+    at: Annotated[str, typer.Option("--at", metavar="TIME", help="Time of the run. Default: now.")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="A run for each time of the cron job from then on, such as 7d.")
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="With --since: until before then. Default: now.")] = "",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Run a cron job at once, or for earlier times."""
+    with told("trigger"):
+        from cress.cli.past_times import moment_of, span_of
+        from cress.model.errors import InputError
+
+        if at and (since or until):
+            raise InputError("cannot be combined with --since and --until", hint="one or the other", field="--at")
+        if until and not since:
+            raise InputError("has no effect without --since", hint="give --since, too", field="--until")
+        first, last = span_of(since, until, "--since") if since else (0, None)
+        with connect(data) as client:
+            from cress.client import calls
+
+            call = calls.trigger(
+                job_named(client, job),
+                moment_of(at, "--at") / 1e6 if at else None,
+                since=first / 1e6 if since else None,
+                until=None if last is None else last / 1e6,
+            )
+            page = client.ask(call)
+        if as_json:
+            print_json(page)
+            return
+        for made in page.jobs:
+            print(f"job {made.id} ({clean(made.name)}) submitted")

@@ -44,6 +44,8 @@ Examples:
   cress submit --name eta --time-limit 1h --env SEED=7 -- ./train --epochs 3
   cress submit --group research train.sh --epochs 3   a script; its #CRESS, #SBATCH or #PBS lines are options
   echo 'command: echo hello' | cress submit -
+  cress submit -p lr=0.1 -p lr=0.2 -p seed=1 -p seed=2 train.yaml   four jobs: {{lr}} and {{seed}} in the file
+  cress submit --csv runs.csv train.yaml        a job for each row; its first line has the names
 
 \b
 Options override keys of files and directives of scripts. A script runs as it is, by the interpreter of its first line;
@@ -74,6 +76,15 @@ def submit(
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs have ended.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the jobs without submitting them.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Submit nothing if a deadline cannot be met.")] = False,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-p", "--param", metavar="NAME=VALUE", help="Value of {{NAME}} in the files; several: a job for each."
+        ),
+    ] = None,
+    table: Annotated[
+        str, typer.Option("--csv", metavar="FILE", help="Values of parameters: a job for each row of this CSV file.")
+    ] = "",
     licence: Licence = None,
     workload: Workload = None,
     deadline: Deadline = None,
@@ -88,6 +99,8 @@ def submit(
         command=ctx.meta.get(COMMAND),
         script=ctx.meta.get(SCRIPT),
         values=values_of(ctx),
+        parameters=parameter or (),
+        table=table,
         wait=wait,
         dry_run=dry_run,
         strict=strict,
@@ -105,6 +118,8 @@ def submit_jobs(
     command: list[str] | None = None,
     script: tuple[str, list[str]] | None = None,
     values: Sequence[KeyValue] = (),
+    parameters: Sequence[str] = (),
+    table: str = "",
     wait: bool = False,
     dry_run: bool = False,
     strict: bool = False,
@@ -122,8 +137,11 @@ def submit_jobs(
         return [with_workload(mapping, workload) for mapping in given]
 
     with told("submit"):
+        from cress.cli.parameters import combinations, filled
+
         _check_source(files, command, script)
-        entries = [] if script else _entries(files, command)
+        combined = combinations(parameters, table)
+        entries = [] if script else filled(_entries(files, command), combined)
         # Mistakes in options are found before a center is asked.
         mappings = with_options(entries)
         with connect(data) as client:
@@ -132,7 +150,7 @@ def submit_jobs(
             if script:
                 from cress.cli.scripts import read_script_job
 
-                entries = [read_script_job(client, *script)]
+                entries = filled([read_script_job(client, *script)], combined)
                 mappings = with_options(entries)
             options = {value.key.partition(".")[0]: value.option for value in values}
             ids: list[int] = []

@@ -63,6 +63,7 @@ from cress.protocol.job_views import (
     SubmittedPage,
     TasksPage,
     TaskView,
+    VersionsPage,
 )
 from cress.protocol.lease_views import (
     LeasesPage,
@@ -237,6 +238,48 @@ def release_jobs(ids: Sequence[int]) -> PreparedCall[HeldJobs]:
     return call_of(job_calls.RELEASE_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
+def update_jobs(ids: Sequence[int], values: Mapping[str, object]) -> PreparedCall[HeldJobs]:
+    """Give several jobs new values of keys of job files, all or none; ``None`` is the default of a key."""
+    return call_of(job_calls.UPDATE_JOBS, body={"jobs": list(ids), "values": dict(values)}, wait=CANCEL_SECONDS)
+
+
+def requeue_jobs(ids: Sequence[int], *, hold: bool = False) -> PreparedCall[HeldJobs]:
+    """Stop the running tasks of several jobs, which wait again, all or none; ``hold``: and hold the jobs."""
+    return call_of(job_calls.REQUEUE_JOBS, body={"jobs": list(ids), "hold": hold}, wait=CANCEL_SECONDS)
+
+
+def retry(id: int, *, failed: bool = False) -> PreparedCall[SubmittedPage]:
+    """Submit an ended batch job once more; ``failed``: only its tasks that did not succeed."""
+    return call_of(job_calls.RETRY, id, body={"failed": failed})
+
+
+def restart(id: int) -> PreparedCall[JobView]:
+    """Replace all tasks of a service or database, as an update does."""
+    return call_of(job_calls.RESTART, id)
+
+
+def versions(id: int) -> PreparedCall[VersionsPage]:
+    """Return the last versions of a service or database."""
+    return call_of(job_calls.VERSIONS, id)
+
+
+def revert(id: int, version: int) -> PreparedCall[JobView]:
+    """Update a service or database to an earlier version."""
+    return call_of(job_calls.REVERT, id, body={"version": version})
+
+
+def promote(id: int) -> PreparedCall[JobView]:
+    """Let an update that waits after its canaries replace all tasks."""
+    return call_of(job_calls.PROMOTE, id)
+
+
+def trigger(
+    id: int, at: float | None = None, *, since: float | None = None, until: float | None = None
+) -> PreparedCall[SubmittedPage]:
+    """Make a run of a cron job for a moment, or a run for each of its moments in a span of time."""
+    return call_of(job_calls.TRIGGER, id, body={"at": at, "since": since, "until": until})
+
+
 def cancel(id: int) -> PreparedCall[JobView]:
     """Cancel a job and all its tasks."""
     return call_of(job_calls.CANCEL, id)
@@ -258,9 +301,14 @@ def scale(id: int, tasks: int) -> PreparedCall[JobView]:
     return call_of(job_calls.SCALE, id, body={"tasks": tasks})
 
 
-def resume(id: int) -> PreparedCall[SubmittedPage]:
-    """Submit the unsuccessful steps of a dag as a new dag."""
-    return call_of(job_calls.RESUME, id)
+def resume(
+    id: int, steps: Sequence[str] = (), *, only: bool = False, job: Mapping[str, object] | None = None
+) -> PreparedCall[SubmittedPage]:
+    """Submit the unsuccessful steps of a dag as a new dag, and these ``steps`` with all behind them.
+
+    ``only``: nothing but these steps. ``job`` is the dag of a corrected file.
+    """
+    return call_of(job_calls.RESUME, id, body={"steps": list(steps), "only": only, "job": job})
 
 
 def logs(
@@ -388,8 +436,8 @@ def forget(name: str) -> PreparedCall[NodeView]:
     return call_of(cluster_calls.FORGET, name)
 
 
-def drain(name: str, deadline: float, reason: str = "") -> PreparedCall[NodeView]:
-    """Drain a node: no new tasks; tasks still running after ``deadline`` seconds are stopped."""
+def drain(name: str, deadline: float | None = None, reason: str = "") -> PreparedCall[NodeView]:
+    """Drain a node: no new tasks; tasks still running after ``deadline`` seconds (``None``: never) are stopped."""
     return call_of(cluster_calls.DRAIN, name, body={"deadline": deadline, "reason": reason})
 
 

@@ -204,8 +204,9 @@ class KeptKeys(CountKeys, total=False):
 class ServiceKeys(KeptKeys, total=False):
     """The keys of a service except its name and command.
 
-    ``minimum`` tasks are never preempted; an update stops ``max_unavailable`` tasks at once; ``timetable``: ``[{"at":
-    "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``; with ``job_failure=False`` a task that is lost with its
+    ``minimum`` tasks are never preempted; an update stops ``max_unavailable`` tasks at once, runs ``surge`` tasks in
+    addition, and waits after ``canary`` tasks; ``timetable``: ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time
+    zone ``zone``; with ``job_failure=False`` a task that is lost with its
     node is not replaced; with ``movable=False`` its tasks are not moved to other nodes.
     """
 
@@ -213,6 +214,8 @@ class ServiceKeys(KeptKeys, total=False):
     movable: bool
     minimum: int
     max_unavailable: int
+    surge: int
+    canary: int
     timetable: Sequence[Mapping[str, Any]]
     zone: str
 

@@ -24,6 +24,7 @@ from cress.model.events import (
     GroupsApplied,
     JobAfter,
     JobCancelled,
+    JobChanged,
     JobHeld,
     JobSubmitted,
     LeaseUsed,
@@ -69,8 +70,8 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
     adopted: dict[int, tuple[int | None, int]] = {}
     for event in events:
         match event:
-            case JobSubmitted():
-                _check_submit(event.job, core, groups, jobs, asking)
+            case JobSubmitted() | JobChanged():
+                _check_described(event, core, groups, jobs, asking)
             case TaskEnded():
                 if event.after < 0:
                     raise InputError(f"a backoff of {event.after} µs", hint="0 or more", field="after")
@@ -113,8 +114,21 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
         core.relations.dependencies.check(relations)
 
 
-def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int], asking: list[Job]) -> None:
-    """Add the job to ``jobs``, and to ``asking`` if it asks for more than amounts."""
+def _check_described(
+    event: JobSubmitted | JobChanged, core: Books, groups: Container[str], jobs: set[int], asking: list[Job]
+) -> None:
+    """Check a submitted or changed job; add a submitted one to ``jobs``."""
+    job = event.job
+    _check_description(job, core, groups, asking)
+    if isinstance(event, JobChanged):
+        return
+    if job.id in core.jobs or job.id in jobs:
+        raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
+    jobs.add(job.id)
+
+
+def _check_description(job: Job, core: Books, groups: Container[str], asking: list[Job]) -> None:
+    """Check what a job asks for, and add it to ``asking`` if that is more than amounts."""
     if check_job(job, core.dimensions):
         asking.append(job)
     if (job.group or DEFAULT_GROUP) not in groups:
@@ -122,9 +136,6 @@ def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int],
         raise InputError(
             f"there is no group {job.group or DEFAULT_GROUP!r}", hint="a group that was applied", field="group"
         )
-    if job.id in core.jobs or job.id in jobs:
-        raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
-    jobs.add(job.id)
 
 
 def _check_times(event: ZoneSet | AdvanceReserved | AdvanceReservationRemoved, core: Books) -> None:

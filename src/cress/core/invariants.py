@@ -267,7 +267,8 @@ def _tasks(core: Books) -> Iterator[str]:
             yield f"job {job.job.id} has not noted since when each of its tasks waits"
         if job.job.gang and job.queued and (running or claimed) and not job.starts_in_part:
             yield f"gang {job.job.id} is offered while some of it runs"
-        if job.most and len(busy) - len(job.again) - len(job.later) > job.most:
+        # A bound that was lowered stops no task: then the job is out of its queue.
+        if job.most and job.queued and len(busy) - len(job.again) - len(job.later) > job.most:
             yield f"job {job.job.id} runs more tasks at once than it may"
         if job.queued != (out_of_queue(job) is None):
             yield f"job {job.job.id} is {'' if job.queued else 'not '}queued"

@@ -116,6 +116,10 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         )  # fmt: skip
 
     def __post_init__(self) -> None:
+        self.describe()
+
+    def describe(self) -> None:
+        """Take over the description of the job, and its constraints and shape."""
         job = self.job
         # A reservation with duration 0 would hold nothing.
         self.limit = NEVER if job.time_limit is None else max(_LEAST_RUN, job.time_limit)
@@ -123,8 +127,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         self.workload = job.workload or _BUILT_IN_OF[job.type]
         self.is_part = bool(job.workload)
         self.key = (self.submitted, job.id)
-        if not isinstance(self.constraints, KindsConstraints):
-            self.cpu_charge = self.shape.cpu_charge
+        self.cpu_charge = () if isinstance(self.constraints, KindsConstraints) else self.shape.cpu_charge
         self.expect(self.estimate)
 
     def find_accounts(self, licences: Account) -> None:

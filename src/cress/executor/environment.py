@@ -42,7 +42,7 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
     """Return the variables of one attempt, without those of its job."""
     context = what.context
     found = {
-        b"CRESS_TASK_INDEX": b"%d" % what.task,
+        b"CRESS_TASK_INDEX": b"%d" % what.run.index_of(what.task),
         b"CRESS_ATTEMPT": b"%d" % what.attempt,
         b"CRESS_DIRECTORY": what.folder,
     }

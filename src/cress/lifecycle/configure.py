@@ -8,7 +8,7 @@ from cress.core.live_options import are_live, take_over
 from cress.core.scheduler import Scheduler
 from cress.core.widening import widened
 from cress.lifecycle.facts import Configured, Widened
-from cress.lifecycle.inputs import Input, NodeJoined, Submit, Update
+from cress.lifecycle.inputs import ChangeJobs, Input, NodeJoined, Submit, Update
 from cress.lifecycle.tables.family_rows import ReplicaState, Version
 from cress.lifecycle.tables.tables import Tables
 from cress.model.job import Job
@@ -46,6 +46,8 @@ def padded(input_: Input, dimensions: Dimensions) -> Input:
             return _replace(input_, jobs=tuple(_job(job, dimensions) for job in input_.jobs))
         case Update() if len(input_.spec.request) < len(dimensions):
             return _replace(input_, spec=_job(input_.spec, dimensions))
+        case ChangeJobs() if len(input_.values.request) < len(dimensions):
+            return _replace(input_, values=_job(input_.values, dimensions))
         case NodeJoined() if len(input_.node.capacity) < len(dimensions):
             return _replace(input_, node=_node(input_.node, dimensions))
     return input_

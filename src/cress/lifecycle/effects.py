@@ -41,12 +41,27 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
     grace: int | None = None
 
 
+class NewLimit(msgspec.Struct, frozen=True, gc=False):
+    """Give this attempt another time limit in µs; ``None``: none."""
+
+    attempt: int
+    job: int
+    node: str
+    limit: int | None
+
+
 class CordonChanged(msgspec.Struct, frozen=True):
     """The cordon or rest of a node has changed; ``why`` is the new reason."""
 
     node: str
     cordoned: bool
     why: str
+
+
+class NodeDrained(msgspec.Struct, frozen=True):
+    """A node that an operator drains is empty."""
+
+    node: str
 
 
 class Overloaded(msgspec.Struct, frozen=True):
@@ -155,6 +170,7 @@ Notice: TypeAlias = (
     | LeaseChanged
     | LeaseResized
     | CordonChanged
+    | NodeDrained
     | Overloaded
     | Recovered
     | DataMissing
@@ -179,6 +195,7 @@ class StepResult(msgspec.Struct):
     replies: list[tuple[int, ...] | InputError | None] = []
     launches: list[Launch] = []
     halts: list[Halt] = []
+    limits: list[NewLimit] = []
     attempts: list[AttemptRecord] = []
     jobs: list[JobRecord] = []
     more: bool = False

@@ -75,12 +75,20 @@ class Update(_Input, frozen=True):
     """An update of a service, database or cron job to ``spec``; the reply is the id of its new run.
 
     ``same_as`` is the id of the family's run if its tasks run in the same way; 0: none. Then no task is replaced,
-    unless something else of importance to the tasks changed.
+    unless something else of importance to the tasks changed. ``anew``: all tasks are replaced even so.
     """
 
     job: int
     spec: Job
     same_as: int = 0
+    anew: bool = False
+
+
+class Promote(_Input, frozen=True):
+    """An update that waits after its canaries goes on, by order of the user ``by``."""
+
+    job: int
+    by: str = ""
 
 
 class Scale(_Input, frozen=True):
@@ -100,6 +108,40 @@ class Hold(_Input, frozen=True):
     held: bool
     by: str = ""
     more: tuple[int, ...] = ()
+
+
+class Trigger(_Input, frozen=True):
+    """Runs of a cron job are made for these moments (wall clock, µs), by order of the user ``by``.
+
+    The reply has the ids of the runs.
+    """
+
+    job: int
+    moments: tuple[int, ...]
+    by: str = ""
+
+
+class ChangeJobs(_Input, frozen=True):
+    """Unfinished jobs get the values that ``values`` has for these keys of job files: all of them, or none.
+
+    With ``new_runs`` each job gets a new run, whose id is in the reply. ``what`` is the change as text, ``by`` the
+    user.
+    """
+
+    jobs: tuple[int, ...]
+    values: Job
+    keys: tuple[str, ...]
+    new_runs: bool = False
+    what: str = ""
+    by: str = ""
+
+
+class Requeue(_Input, frozen=True):
+    """The running tasks of these jobs are stopped and wait again; with ``hold`` the jobs are held as well."""
+
+    jobs: tuple[int, ...]
+    hold: bool = False
+    by: str = ""
 
 
 class UseLease(_Input, frozen=True):
@@ -226,10 +268,13 @@ class Declare(_Input, frozen=True):
 
 
 class Drain(_Input, frozen=True):
-    """An operator drains a node: it is cordoned, and tasks still running ``deadline`` µs from now run elsewhere."""
+    """An operator drains a node: it is cordoned, and tasks still running ``deadline`` µs from now run elsewhere.
+
+    Without a deadline (``None``) they run to their end.
+    """
 
     name: str
-    deadline: int
+    deadline: int | None
     reason: str = ""
     by: str = ""
 
@@ -326,6 +371,10 @@ Input: TypeAlias = (
     | Update
     | Scale
     | Hold
+    | ChangeJobs
+    | Requeue
+    | Promote
+    | Trigger
     | UseLease
     | RenewLeases
     | ReleaseLeases

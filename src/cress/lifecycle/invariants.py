@@ -102,7 +102,12 @@ def _nodes(context: Context) -> Iterator[str]:
         where = context.nodes.get(attempt.node)
         if where is None:
             yield f"nodes: attempt {attempt.id} is on {attempt.node}, which is not a node"
-        elif where.draining and not attempt.halted and context.timers.get(DRAIN, attempt.node) is None:
+        elif (
+            where.draining
+            and not where.patient
+            and not attempt.halted
+            and context.timers.get(DRAIN, attempt.node) is None
+        ):
             yield f"drains: attempt {attempt.id} on {attempt.node} was not told to stop"
 
 

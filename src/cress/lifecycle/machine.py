@@ -23,6 +23,7 @@ from cress.lifecycle.facts import Configured, Facts, Widened, told_of
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
     Cancel,
+    ChangeJobs,
     Configure,
     DataFound,
     Declare,
@@ -32,16 +33,19 @@ from cress.lifecycle.inputs import (
     NodeDead,
     NodeJoined,
     NodeLeft,
+    Promote,
     Rebalance,
     ReleaseLeases,
     RenewLeases,
     Reported,
+    Requeue,
     Restarted,
     Scale,
     SetGroup,
     SetNode,
     StopMoves,
     Submit,
+    Trigger,
     Update,
     UseLease,
 )
@@ -55,7 +59,7 @@ from cress.lifecycle.moving import rounds, schedule
 from cress.lifecycle.nodes import cordons, node_observations, ports
 from cress.lifecycle.notices import Noticed
 from cress.lifecycle.slices import Slices, whole
-from cress.lifecycle.submits import dependencies, submits, updates
+from cress.lifecycle.submits import changes, dependencies, submits, updates
 from cress.lifecycle.submits.deadlines import check_met, resolved
 from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
@@ -172,7 +176,7 @@ class Machine(Context):
         leases.note_stops(self)
         if self.core.pool.resized:
             leases.note_sizes(self)
-        out.notices = list(self.noticed.notices(self.nodes, self.core))
+        out.notices = list(self.noticed.notices(self.nodes, self.core, self.attempts_on))
         yield
         out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
         return out
@@ -217,10 +221,10 @@ class Machine(Context):
                 leases.take(self, input_)
             case Cancel() | Hold():
                 yield from families.take(self, input_)
-            case Update():
-                return updates.update(self, input_)
-            case Scale():
-                updates.scale(self, input_)
+            case ChangeJobs() | Requeue():
+                return changes.take(self, input_)
+            case Update() | Scale() | Promote() | Trigger():
+                return updates.take(self, input_)
             case NodeJoined() | NodeLeft() | NodeDead() | PortsSeen() | SetNode():
                 node_membership.take(self, input_)
             case LoadSeen() | DataLocated() | DataFound() | LicencesSet() | RacksSet():

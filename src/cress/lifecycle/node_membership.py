@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cress.lifecycle.attempts.reports import lost, reported
 from cress.lifecycle.context import Context
-from cress.lifecycle.effects import Halt
+from cress.lifecycle.effects import Halt, NewLimit
 from cress.lifecycle.families import databases
 from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, SetNode
 from cress.lifecycle.nodes import cordons, node_observations, ports, settings
@@ -53,6 +53,7 @@ def joined(context: Context, word: NodeJoined) -> None:
     out = context.out
     out.launches = [launch for launch in out.launches if launch.node != name]
     out.halts = [halt for halt in out.halts if halt.node != name]
+    out.limits = [limit for limit in out.limits if limit.node != name]
     context.terms.joined(name)
     cordons.tell(context, name)
     for report in word.reports:
@@ -74,8 +75,13 @@ def _repair(context: Context, mine: list[LiveAttempt], told: set[int]) -> None:
         elif not attempt.halted:
             context.out.launches.append(ports.launch(context, attempt))
     for attempt in mine:
-        if attempt.halted and attempt.id in context.attempts:
+        if attempt.id not in context.attempts:
+            continue
+        if attempt.halted:
             context.out.halts.append(Halt(attempt.id, attempt.job, attempt.node, attempt.grace))
+        elif attempt.limited:
+            limit = context.jobs[attempt.job].job.time_limit
+            context.out.limits.append(NewLimit(attempt.id, attempt.job, attempt.node, limit))
 
 
 def _change(context: Context, known: LiveNode, node: Node) -> None:

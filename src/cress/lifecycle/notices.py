@@ -12,6 +12,7 @@ from cress.lifecycle.effects import (
     DeadlineMissed,
     LeaseChanged,
     LeaseResized,
+    NodeDrained,
     Notice,
     Overloaded,
     Recovered,
@@ -38,6 +39,7 @@ class Noticed:
         self._leases: list[LeaseChanged | LeaseResized] = []
         self._moves: list[TaskMoved | RoundEnded] = []
         self._skipped: list[RunSkipped] = []
+        self._emptier: dict[str, None] = {}
 
     def cordon(self, node: LiveNode) -> None:
         """Keep the cordon or rest of a node before a change, or before the node is removed."""
@@ -71,8 +73,17 @@ class Noticed:
         """Keep the notice of a move."""
         self._moves.append(notice)
 
-    def notices(self, nodes: Mapping[str, LiveNode], core: Scheduler) -> Iterator[Notice]:
-        """Yield the changed states: cordons in the order of nodes, loads by name, data in the order of the inputs."""
+    def emptier(self, node: str) -> None:
+        """Note that a drain of a node began, or that a task ended on a node that is drained."""
+        self._emptier[node] = None
+
+    def notices(
+        self, nodes: Mapping[str, LiveNode], core: Scheduler, attempts_on: Mapping[str, object]
+    ) -> Iterator[Notice]:
+        """Yield the changed states: cordons in the order of nodes, loads by name, data in the order of the inputs.
+
+        ``attempts_on`` has the nodes with attempts.
+        """
         for name in self._newly_barred_or_free(nodes):
             yield CordonChanged(name, *nodes[name].barred)
         now = {name: _overload(core, name) for name in sorted(self._overloads)}
@@ -93,6 +104,9 @@ class Noticed:
         yield from self._leases
         yield from self._moves
         yield from self._skipped
+        for name in self._emptier:
+            if name in nodes and nodes[name].draining and name not in attempts_on:
+                yield NodeDrained(name)
 
     def _newly_barred_or_free(self, nodes: Mapping[str, LiveNode]) -> list[str]:
         before = self._cordons

@@ -77,6 +77,15 @@ class JobHeld(msgspec.Struct, frozen=True, tag=True):
     held: bool = True
 
 
+class JobChanged(msgspec.Struct, frozen=True, tag=True):
+    """A job has a new description; its id, user, tasks and parts stay.
+
+    A change of its group, its request or its constraints comes only while none of its tasks runs.
+    """
+
+    job: Job
+
+
 class JobAfter(msgspec.Struct, frozen=True, tag=True):
     """A job waits for the end of the job ``behind`` and is not offered; ``None``: it is offered."""
 
@@ -250,6 +259,7 @@ Event: TypeAlias = (
     | RunEstimated
     | JobCancelled
     | JobHeld
+    | JobChanged
     | JobAfter
     | TaskEnded
     | TaskAdopted

@@ -36,9 +36,10 @@ class Service(_Spec, frozen=True):
     """A job that is kept at its task count. Each task is one member.
 
     ``checked``: its runs have a readiness check; otherwise a task is ready ``ready_after`` µs after its start. An
-    update takes at most ``max_unavailable`` tasks out of service at once. If a task of a new version is not ready
-    ``update_timeout`` µs after it was placed and started, the version is rolled back. ``timetable``: cron expressions
-    and the task counts that hold from these moments on, in the time zone ``zone``.
+    update takes at most ``max_unavailable`` tasks out of service at once, and runs ``surge`` tasks more than the count
+    while it goes on. With ``canary`` it replaces only so many tasks until it is promoted (0: all). If a task of a new
+    version is not ready ``update_timeout`` µs after it was placed and started, the version is rolled back.
+    ``timetable``: cron expressions and the task counts that hold from these moments on, in the time zone ``zone``.
     """
 
     checked: bool = False
@@ -47,6 +48,8 @@ class Service(_Spec, frozen=True):
     update_timeout: int = 5 * MINUTE
     timetable: tuple[tuple[str, int], ...] = ()
     zone: str = "UTC"
+    surge: int = 0
+    canary: int = 0
 
 
 class Database(_Spec, frozen=True):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from cress.model.units import closest
+
 # Meaning → the words for it in other systems.
 _WORDS: dict[str, str] = {
     "cpu": "cpus cores core ncpus vcpu vcpus cpuspertask requestcpus numcpus processors millicpu",
@@ -129,6 +131,25 @@ def option_for(word: str, verb: str, options: Collection[str]) -> str:
     if verb in ("submit", "apply", "run") and key_for(plain):
         return f"`{key_for(plain)}` in the job file" if "`" not in key_for(plain) else key_for(plain)
     return ""
+
+
+def meant_by(word: str, options: Collection[str]) -> str:
+    """Return the option that a mistyped one probably stands for, also if it is a mistyped word of another system.
+
+    Empty if none is near.
+    """
+    plain = word.lstrip("-").replace("_", "-")
+    names = {option.lstrip("-"): option for option in options}
+    near = closest(plain, names)
+    if near:
+        return names[near]
+    foreign = {}
+    for other, meaning in _MEANING.items():
+        option = _AS_OPTION.get(meaning, f"--{meaning.replace('_', '-')}")
+        if option in options:
+            foreign[other] = option
+    near = closest(_plain(plain), foreign)
+    return foreign[near] if near else ""
 
 
 def verb_for(word: str) -> str:

@@ -90,7 +90,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a token
     for the API, which is not part of the run either. ``deadline`` and ``within`` are the job's, as submitted; for a
     finished job they show whether it met its deadline. ``parts`` are those of a gang, whose tasks are numbered part by
-    part.
+    part. ``indices`` are ranges (first and last) of the indices that its tasks get in their order; empty: their
+    numbers. ``labels`` are the job's, for its record.
     """
 
     job: Count
@@ -126,6 +127,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline: Amount = 0
     within: Amount = 0
     parts: tuple[RunPart, ...] = ()
+    indices: tuple[tuple[Count, Count], ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def index_of(self, task: int) -> int:
+        """Return the index of a task: its number, unless the job has a list of indices."""
+        left = task
+        for first, last in self.indices:
+            if left <= last - first:
+                return first + left
+            left -= last - first + 1
+        return task
 
     def of_task(self, task: int) -> Run:
         """Return the run of a task: with the program and the limits of its part, if the job has parts."""

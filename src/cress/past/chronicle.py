@@ -13,13 +13,26 @@ import msgspec
 from cress.lifecycle.attempts.end_reasons import without_rule
 from cress.lifecycle.facts import Configured
 from cress.lifecycle.follower import Follower
-from cress.lifecycle.inputs import Cancel, Drain, Hold, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, SetGroup
+from cress.lifecycle.inputs import (
+    Cancel,
+    ChangeJobs,
+    Drain,
+    Hold,
+    NodeDead,
+    NodeJoined,
+    NodeLeft,
+    Reported,
+    Requeue,
+    Restarted,
+    SetGroup,
+)
 from cress.lifecycle.record import Record, has_facts, inputs_of
 from cress.model.decisions import Claim, ClaimDropped, Preempt, Start, Stop
 from cress.model.errors import InputError
 from cress.model.events import (
     GroupsApplied,
     JobCancelled,
+    JobChanged,
     JobHeld,
     JobSubmitted,
     NodeAdded,
@@ -179,6 +192,10 @@ class Chronicle:
             case Drain():
                 text = f"it is drained{_by(input_.by)}{f': {input_.reason}' if input_.reason else ''}"
                 yield Entry(at=at, kind="drain", node=input_.name, text=text)
+            case Requeue():
+                for number in input_.jobs:
+                    text = f"its running tasks are stopped and wait again{_by(input_.by)}"
+                    yield self._job(at, "requeued", number, text)
             case SetGroup():
                 changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in input_.values)
                 yield Entry(at=at, kind="group", group=input_.name, text=f"changed{_by(input_.by)}: {changes}")
@@ -193,6 +210,11 @@ class Chronicle:
         yield self._job(
             at, "submitted", job.id, f"submitted{_by(job.user)} to group {job.group or DEFAULT_GROUP}: {tasks}{held}"
         )
+
+    def _changed(self, at: int, fact: JobChanged, by: Any, reports: Any) -> Iterator[Entry]:
+        job = fact.job
+        self.jobs[job.id] = _KnownJob(job.name, job.group or DEFAULT_GROUP, job.family)
+        yield self._job(at, "updated", job.id, "updated" + by.get(("change", job.id), ""))
 
     def _held(self, at: int, fact: JobHeld, by: Any, reports: Any) -> Iterator[Entry]:
         word = "held" if fact.held else "released"
@@ -289,6 +311,7 @@ class Chronicle:
     # What tells the facts of a kind; others are of no story.
     _TELL: ClassVar[dict[type, Callable[..., Iterator[Entry]]]] = {
         JobSubmitted: _submitted,
+        JobChanged: _changed,
         JobHeld: _held,
         JobCancelled: _cancelled,
         Start: _started,
@@ -377,6 +400,8 @@ def _inputs(inputs: Any) -> tuple[dict[tuple[str, int], str], dict[int, Started 
             by["cancel", input_.job] = input_.by
         elif isinstance(input_, Hold):
             by.update({("hold", job): input_.by for job in (input_.job, *input_.more)})
+        elif isinstance(input_, ChangeJobs):
+            by.update({("change", job): f"{_by(input_.by)}: {input_.what}" for job in input_.jobs})
         elif isinstance(input_, Reported | NodeJoined):
             reports.update({one.attempt: one for one in input_.reports if isinstance(one, Started | Ended)})
     return by, reports

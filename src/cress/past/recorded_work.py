@@ -21,6 +21,7 @@ from cress.model.errors import InputError
 from cress.model.events import (
     GroupsApplied,
     JobCancelled,
+    JobChanged,
     JobHeld,
     JobSubmitted,
     LicencesSet,
@@ -220,6 +221,11 @@ class _Reader:
     def _submitted(self, fact: JobSubmitted, utc: int) -> None:
         self.work.jobs[fact.job.id] = RecordedJob(fact.job, utc, fact.job.tasks, held=fact.job.hold)
 
+    def _changed(self, fact: JobChanged, utc: int) -> None:
+        job = self.work.jobs.get(fact.job.id)
+        if job is not None:
+            job.job = fact.job
+
     def _held(self, fact: JobHeld, utc: int) -> None:
         job = self.work.jobs.get(fact.job)
         if job is not None:
@@ -290,6 +296,7 @@ class _Reader:
 
     _TAKE: ClassVar[dict[type, Callable[..., None]]] = {
         JobSubmitted: _submitted,
+        JobChanged: _changed,
         JobHeld: _held,
         JobCancelled: _cancelled,
         Start: _started,

@@ -41,6 +41,55 @@ class JobsBody(Body, frozen=True):
     jobs: list[int]
 
 
+class UpdateBody(Body, frozen=True):
+    """The ids of jobs, and new values of keys of job files; null: as if not given."""
+
+    jobs: list[int]
+    values: dict[str, Any]
+
+
+class RequeueBody(Body, frozen=True):
+    """The ids of jobs whose running tasks wait again; with ``hold`` the jobs are held too."""
+
+    jobs: list[int]
+    hold: bool = False
+
+
+class RetryBody(Body, frozen=True):
+    """A retry of an ended job; with ``failed`` only of its tasks that did not succeed."""
+
+    failed: bool = False
+
+
+class RevertBody(Body, frozen=True):
+    """The number of an earlier version of a service or database, which becomes the newest one."""
+
+    version: Whole
+
+
+class TriggerBody(Body, frozen=True):
+    """The moment of a run of a cron job in seconds since the epoch; null: now.
+
+    Or all moments of its expression from ``since`` until before ``until``.
+    """
+
+    at: Real | None = None
+    since: Real | None = None
+    until: Real | None = None
+
+
+class ResumeBody(Body, frozen=True):
+    """The rest of a dag: without ``steps`` those that did not succeed.
+
+    With ``steps``: these run again too, with all steps behind them; or these alone, if ``only``. ``job`` is the dag of
+    a corrected file.
+    """
+
+    steps: list[str] = []
+    only: bool = False
+    job: dict[str, Any] | None = None
+
+
 class ScaleBody(Body, frozen=True):
     """The wanted number of tasks of a service or database."""
 
@@ -253,9 +302,9 @@ class CordonBody(Body, frozen=True):
 
 
 class DrainBody(Body, frozen=True):
-    """The reason for a drain, and its deadline in seconds."""
+    """The reason for a drain, and its deadline in seconds; null: running tasks go on to their end."""
 
-    deadline: Real
+    deadline: Real | None = None
     reason: str = ""
 
 

@@ -59,6 +59,14 @@ class PartView(View, frozen=True):
     rank: str = ""
 
 
+class KeyChange(View, frozen=True):
+    """A key of a job file with the value of the running job and that of the file, as written; ``None``: not given."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
 class ServiceView(View, frozen=True):
     """A live service or database.
 
@@ -85,6 +93,28 @@ class ServiceView(View, frozen=True):
     zone: str = "UTC"
     failing: str = ""
     failures: int = 0
+
+
+class VersionView(View, frozen=True):
+    """A version of a service or database: its number, since ``at`` by the user ``by`` (empty: by a rollback).
+
+    ``now``: it is the newest one; ``good``: the last one that was ready as a whole. ``command`` is that of its tasks,
+    ``changes`` are the keys in which it differs from the version before.
+    """
+
+    version: int
+    at: float
+    by: str = ""
+    now: bool = False
+    good: bool = False
+    command: tuple[str, ...] = ()
+    changes: tuple[KeyChange, ...] = ()
+
+
+class VersionsPage(View, frozen=True):
+    """The last versions of a service or database, the newest first."""
+
+    versions: tuple[VersionView, ...]
 
 
 class CronView(View, frozen=True):
@@ -234,6 +264,7 @@ class TaskView(View, frozen=True):
 
     In a gang with parts, ``part`` is the name of its part, and ``part_index`` its number there. In a service or
     database, ``job`` is its present member, and ``ready`` whether it is ready; if it is not, ``why`` says the reason.
+    If the job has a list of indices, ``listed`` is the one that the task got.
     """
 
     index: int
@@ -244,6 +275,7 @@ class TaskView(View, frozen=True):
     why: str = ""
     part: str = ""
     part_index: int | None = None
+    listed: int | None = None
 
 
 class Submitted(View, frozen=True):
@@ -284,14 +316,6 @@ class HeldJobs(View, frozen=True):
     """Answer to a hold or release of several jobs, in the order of the ids without repetitions."""
 
     jobs: tuple[JobView, ...]
-
-
-class KeyChange(View, frozen=True):
-    """A key of a job file with the value of the running job and that of the file, as written; ``None``: not given."""
-
-    key: str
-    before: str | None
-    after: str | None
 
 
 class AppliedJob(View, frozen=True):

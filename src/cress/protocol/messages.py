@@ -27,6 +27,8 @@ MATERIAL_SINCE = (6, 1)
 PARTS_SINCE = (6, 2)
 # The first version in which executors report processes that belong to no attempt.
 STRANGERS_SINCE = (6, 3)
+# The first version whose executors can change the time limit of a running task.
+LIMITS_SINCE = (6, 3)
 # The number that a center of protocol 5 demands of an executor, otherwise unused. Versions are announced since protocol
 # 6.
 VERSION = 5
@@ -324,6 +326,20 @@ class Stops(Struct, frozen=True):
     stops: tuple[Stop, ...]
 
 
+class TimeLimit(msgspec.Struct, frozen=True, array_like=True):
+    """The attempt has this time limit from its start on, in µs; ``None``: none."""
+
+    attempt: Count
+    limit: Amount | None
+
+
+class TimeLimits(Struct, frozen=True):
+    """The time limits of these attempts have changed; unknown attempts are passed over."""
+
+    epoch: Epoch
+    limits: tuple[TimeLimit, ...]
+
+
 class Signal(Struct, frozen=True):
     """Send this signal to the processes of the attempt, and nothing else."""
 
@@ -453,6 +469,7 @@ FromCenter: TypeAlias = (
     | Term
     | Launches
     | Stops
+    | TimeLimits
     | Signal
     | Durable
     | Material
@@ -463,7 +480,7 @@ FromCenter: TypeAlias = (
     | ExecOver
 )
 ToSupervisor: TypeAlias = (
-    Greeting | Welcome | Devices | Term | Launches | Stops | Signal | Durable | Material | Shutdown
+    Greeting | Welcome | Devices | Term | Launches | Stops | TimeLimits | Signal | Durable | Material | Shutdown
 )
 FromSupervisor: TypeAlias = Inventory | Reports | AskMaterial | Strangers
 

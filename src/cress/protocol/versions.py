@@ -46,7 +46,9 @@ def _leave_out(_: Fields) -> None:
 STEPS: Mapping[int, VersionStep] = {
     6: VersionStep(
         newer={},
-        older=dict.fromkeys(("Greeting", "AskMaterial", "Material", "Bulk", "OpenBulk", "Strangers"), _leave_out),
+        older=dict.fromkeys(
+            ("Greeting", "AskMaterial", "Material", "TimeLimits", "Bulk", "OpenBulk", "Strangers"), _leave_out
+        ),
     )
 }
 

@@ -16,6 +16,7 @@ from cress.center.api import (
     attempts,
     cancel,
     centers,
+    changes,
     config,
     docs_page,
     errors,
@@ -39,6 +40,7 @@ from cress.center.api import (
     schemas,
     secrets,
     usage,
+    versions,
     what_if,
 )
 from cress.center.api import names as name_service
@@ -64,8 +66,10 @@ ROUTES = (
     jobs,
     explaining,
     cancel,
+    changes,
     hold,
     families,
+    versions,
     logs,
     execution,
     groups,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -17,27 +18,35 @@ from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, id_of, spec_of
 from cress.center.requests import apply as applying
-from cress.center.requests.validation import jobs_of, read_jobs
+from cress.center.requests.validation import jobs_of, placed, read_jobs
 from cress.center.secrets.checks import check_secrets
 from cress.center.views.families import succeeded_steps
 from cress.center.views.jobs import job_view, run_of
 from cress.lifecycle.families import families
-from cress.lifecycle.inputs import Scale, Submit
+from cress.lifecycle.families.moments import next_after
+from cress.lifecycle.inputs import Scale, Submit, Trigger
 from cress.lifecycle.tables.family_rows import Family
 from cress.model.errors import InputError, NotAccepted
-from cress.model.family import Dag
+from cress.model.family import Cron, Dag
 from cress.model.job import LEASE, Job, JobType
-from cress.model.jobfile.dag import without_done
+from cress.model.jobfile.dag import behind, without_done
 from cress.model.jobfile.job import JobSpec
+from cress.model.jobfile.reader import plain
 from cress.model.jobfile.schema import schema_text
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.jobfile.values import most_tasks
 from cress.model.records import JobRecord
 from cress.model.resources import Dimensions
-from cress.model.units import parse_count
-from cress.protocol.bodies import ScaleBody
+from cress.model.times import SECOND
+from cress.model.units import one_of, parse_count
+from cress.protocol.bodies import ResumeBody, ScaleBody, TriggerBody
 from cress.protocol.calls import job_calls
-from cress.protocol.job_views import AppliedJobs
+from cress.protocol.job_views import AppliedJobs, Submitted, SubmittedPage
+
+# Most bytes of a corrected dag.
+MOST_DAG = 4 * 2**20
+# Most runs of a cron job that one call makes.
+MOST_RUNS = 1_000
 
 router = Routes()
 
@@ -95,20 +104,58 @@ async def scale(request: Request, id: str) -> Response:
     return reply(job_view(committer, await seen_job(request, id)))
 
 
+@router.answers(job_calls.TRIGGER)
+async def trigger(request: Request, id: str) -> Response:
+    """Make a run of a cron job for a moment, or for each of its moments in a span of time."""
+    committer = committer_of(request)
+    body = await read(request, TriggerBody)
+    found = await own_job(request, id)
+    plan = found.job.plan if isinstance(found, Family) else None
+    if not isinstance(found, Family) or not isinstance(plan, Cron):
+        what = f"job {id_of(found)} is no cron job that is alive"
+        raise NotAccepted(what, hint="only cron jobs are triggered; `cress submit` submits a job again")
+    if body.since is None and body.until is None:
+        times = [committer.clock.utc() if body.at is None else round(body.at * SECOND)]
+    elif body.at is not None:
+        raise InputError("cannot be combined with a span of time", hint="one or the other", field="at")
+    else:
+        first = round((body.since or 0) * SECOND)
+        last = committer.clock.utc() if body.until is None else round(body.until * SECOND)
+        times = _moments(plan, first, last)
+    word = Trigger(job=id_of(found), moments=tuple(times), by=user_of(request))
+    ids = await committer.submit(word)
+    return reply(SubmittedPage(jobs=tuple(Submitted(id=number, name=found.job.name) for number in ids)), 201)
+
+
+def _moments(plan: Cron, first: int, last: int) -> list[int]:
+    """Return the moments of a cron job in a span of time. Raises InputError for none or too many."""
+    found: list[int] = []
+    at = next_after(plan.when, plan.zone, first - 1)
+    while at is not None and at < last:
+        found.append(at)
+        if len(found) > MOST_RUNS:
+            hint = f"at most {MOST_RUNS:,} runs; a shorter span of time"
+            raise InputError(f"{plan.when} has too many moments in this span of time", hint=hint, field="since")
+        at = next_after(plan.when, plan.zone, at)
+    if not found:
+        raise InputError(f"{plan.when} has no moment in this span of time", hint="a longer one", field="since")
+    return found
+
+
 @router.answers(job_calls.RESUME)
 async def resume(request: Request, id: str) -> Response:
     """Submit the unsuccessful steps of a finished dag as a new dag."""
     committer, user = committer_of(request), user_of(request)
-    key = key_of(request)
+    key, body = key_of(request), await read(request, ResumeBody, MOST_DAG)
     found = await own_job(request, id)
-    specs = await _left_of(committer, found, user)
+    specs = await _left_of(committer, found, user, body)
     check_secrets(committer.machine, specs)
     machine = committer.machine
     jobs = jobs_of(specs, committer.settings.run_as, machine.core.groups.cluster_zone)
     if jobs[0].deadline and jobs[0].deadline <= committer.clock.utc():
         # The deadline was for the first run; with it the rest would be refused as too late.
         jobs = (msgspec.structs.replace(jobs[0], deadline=0), *jobs[1:])
-    digest = digest_of(key, [{"resume": id_of(found)}])
+    digest = digest_of(key, [{"resume": id_of(found), "how": msgspec.to_builtins(body)}])
     what = Submit(jobs=jobs, known=await known_states(request, jobs), key=key and f"{user} {key}", digest=digest)
     return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
@@ -118,8 +165,18 @@ def _type_of(found: AnyJob) -> JobType:
     return JobType.BATCH if word == LEASE else JobType(word)
 
 
-async def _left_of(committer: Committer, found: object, user: str) -> Sequence[JobSpec]:
-    """Return the unfinished rest of a dag as a new dag."""
+def _steps_of(source: str) -> list[str]:
+    """Return the names of the steps of a dag as submitted."""
+    entry = msgspec.json.decode(source, type=dict[str, Any])
+    found: list[str] = []
+    for key, value in entry.items():
+        if plain(key) == "steps":
+            found += value
+    return found
+
+
+async def _left_of(committer: Committer, found: object, user: str, body: ResumeBody) -> Sequence[JobSpec]:
+    """Return the rest of a dag as a new dag."""
     number, type_ = id_of(found), spec_of(found).type  # type: ignore[arg-type]
     if type_ not in (JobType.DAG, JobType.DAG.value):
         word = type_.value if isinstance(type_, JobType) else type_
@@ -129,12 +186,27 @@ async def _left_of(committer: Committer, found: object, user: str) -> Sequence[J
     run = run_of(committer, found)
     if run is None or not run.source:
         raise NotAccepted(f"the submission of job {number} is no longer known", hint="`cress submit` its file")
-    entry = msgspec.json.decode(run.source)
-    specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=user)
+    entry = msgspec.json.decode(run.source) if body.job is None else body.job
+    try:
+        specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=user)
+    except InputError as error:
+        raise placed(error, ()) from None
     plan = specs[0].job.plan
-    assert isinstance(plan, Dag)
+    if not isinstance(plan, Dag):
+        raise InputError(f"the job of the file is a {specs[0].job.type.value}", hint="the dag, corrected", field="type")
+    unknown = [name for name in body.steps if name not in plan.steps]
+    if unknown:
+        raise InputError(f"there is no step {unknown[0]}", hint=one_of(unknown[0], plan.steps), field="steps")
     there, succeeded = await succeeded_steps(committer, found)
-    left = without_done(specs, (set(plan.steps) - there) | succeeded, number)
+    before = set(_steps_of(run.source))
+    done = ((set(plan.steps) & before) - there) | succeeded
+    if body.only:
+        if not body.steps:
+            raise InputError("no step is named", hint="the steps that are to run", field="steps")
+        done = set(plan.steps) - set(body.steps)
+    elif body.steps:
+        done -= behind(specs, body.steps)
+    left = without_done(specs, done, number)
     if not left:
         raise NotAccepted(
             f"job {number} has no unfinished steps that could start", hint="every step that could start has succeeded"

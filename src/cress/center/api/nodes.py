@@ -90,14 +90,16 @@ async def uncordon(request: Request, name: str) -> Response:
 
 @router.answers(cluster_calls.DRAIN)
 async def drain(request: Request, name: str) -> Response:
-    """Drain a node: it gets no new tasks; tasks that still run at the deadline are stopped and run elsewhere."""
+    """Drain a node: it gets no new tasks; tasks that still run at a deadline are stopped and run elsewhere."""
     committer = committer_of(request)
     body = await read(request, DrainBody)
     known_node(committer, name)
-    if not 0 <= body.deadline <= MOST_DEADLINE:
-        raise InputError(f"{body.deadline:g} is not a deadline", hint=f"0 to {MOST_DEADLINE} seconds", field="deadline")
+    if body.deadline is not None and not 0 <= body.deadline <= MOST_DEADLINE:
+        hint = f"0 to {MOST_DEADLINE} seconds, or null for none"
+        raise InputError(f"{body.deadline:g} is not a deadline", hint=hint, field="deadline")
+    deadline = None if body.deadline is None else seconds(body.deadline)
     reason = body.reason[:MOST_REASON]
-    await committer.submit(Drain(name=name, deadline=seconds(body.deadline), reason=reason, by=user_of(request)))
+    await committer.submit(Drain(name=name, deadline=deadline, reason=reason, by=user_of(request)))
     return reply(node_view(committer, known_node(committer, name)))
 
 

@@ -318,7 +318,7 @@ class Committer:
         and NotStored.
         """
         self._check_open()
-        if isinstance(what, Update) and runs:
+        if isinstance(what, Update) and runs and not what.anew:
             what, runs = self.loop.compared(what, runs[0])
         future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
         self.loop.post(InputCall(what, runs, caller=future))

@@ -39,6 +39,16 @@ def changes_of_keys(before: Job, run: Run | None, job: Job, spec: JobSpec) -> tu
     return tuple(found)
 
 
+def differences_of(one: str, other: str) -> tuple[KeyChange, ...]:
+    """Return the keys whose values differ between two jobs as submitted."""
+    old, new = _mapping(one), _mapping(other)
+    found: list[KeyChange] = []
+    for key in (name for name in BY_NAME if name not in _NOT_COMPARED):
+        if old.get(key) != new.get(key):
+            found += _below(key, old.get(key), new.get(key))
+    return tuple(found)
+
+
 def scaled_back(before: Job, run: Run | None, job: Job) -> bool:
     """Return whether a job was scaled since its version was applied with ``job.tasks`` tasks."""
     written = _mapping(run.source if run is not None else "").get("tasks", 1)

@@ -220,6 +220,7 @@ def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
         requirement=job.requirement,
         rank=job.rank,
         ports={name: number or DYNAMIC for name, number in run.ports} if run else {},
+        labels=dict(run.labels) if run else {},
         parts=_parts_then(run, committer.machine.core.dimensions) if run else (),
         application=job.application,
         family=job.family or None,
@@ -250,6 +251,7 @@ def task_view(task: FoundTask, run: Run | None, member: int | None = None) -> Ta
         why=redacted(why),
         part=part[0].name if part else "",
         part_index=part[1] if part else None,
+        listed=run.index_of(task.index) if run is not None and run.indices else None,
     )
 
 

@@ -16,7 +16,7 @@ from cress.model.units import closest
 from cress.slurm.arrays import job_words, parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.nodelist import compressed, expanded
-from cress.slurm.values import time_text
+from cress.slurm.values import seconds, time_text
 
 if TYPE_CHECKING:
     from cress.client import Client, NodeView
@@ -235,11 +235,19 @@ def _release(words: Sequence[str], _one_line: bool) -> int:
 
 
 def _requeue(words: Sequence[str], _one_line: bool) -> int:
-    del words
-    raise InputError(
-        "a running job cannot be put back into the queue",
-        hint="`retries: N` in a job file runs failed tasks again; what a node or a preemption ended runs again anyway",
-    )
+    with center() as client:
+        from cress.client import calls
+
+        client.ask(calls.requeue_jobs(_each(words)))
+    return 0
+
+
+def _requeue_held(words: Sequence[str], _one_line: bool) -> int:
+    with center() as client:
+        from cress.client import calls
+
+        client.ask(calls.requeue_jobs(_each(words), hold=True))
+    return 0
 
 
 def _update(words: Sequence[str], _one_line: bool) -> int:
@@ -253,14 +261,48 @@ def _update(words: Sequence[str], _one_line: bool) -> int:
         if "nodename" in values:
             return _update_nodes(client, values)
         ids = _each([values.pop("jobid", values.pop("job", ""))])
-        for name, value in values.items():
-            if name == "priority" and value == "0":
-                client.hold_jobs(ids)
-            else:
-                raise InputError(
-                    f"{name} of a submitted job cannot be changed", hint="cancel it, and submit it again", field=name
-                )
+        if values == {"priority": "0"}:
+            client.hold_jobs(ids)
+            return 0
+        from cress.client import calls
+
+        client.ask(calls.update_jobs(ids, dict(_changed(*pair) for pair in values.items())))
     return 0
+
+
+def _changed(name: str, value: str) -> tuple[str, object]:
+    """Return the key of a job and its value for a field of ``scontrol update``. Raises InputError."""
+    row = CHANGES.get(name)
+    if row is None:
+        near = closest(name, CHANGES)
+        what = f"{name} of a submitted job cannot be changed"
+        raise InputError(what, hint=f"did you mean {near}?" if near else ", ".join(CHANGES), field=name)
+    key, read = row
+    return key, read(value)
+
+
+def _limit(text: str) -> str | None:
+    length = seconds(text)
+    return None if length is None else f"{length}s"
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"{text!r} is not a whole number", hint="such as 100") from None
+
+
+# Fields of ``scontrol update JobId=…``: the key of a job, and what reads the value.
+CHANGES: dict[str, tuple[str, Callable[[str], object]]] = {
+    "timelimit": ("time_limit", _limit),
+    "priority": ("priority", _whole),
+    "nice": ("priority", lambda text: -_whole(text or "100")),
+    "partition": ("group", str),
+    "account": ("group", str),
+    "arraytaskthrottle": ("max_running", _whole),
+    "deadline": ("deadline", lambda text: text.replace("T", " ")),
+}
 
 
 def _update_nodes(client: Client, values: dict[str, str]) -> int:
@@ -339,7 +381,7 @@ VERBS: dict[str, Callable[[Sequence[str], bool], int]] = {
     "uhold": _hold,
     "release": _release,
     "requeue": _requeue,
-    "requeuehold": _requeue,
+    "requeuehold": _requeue_held,
     "update": _update,
     "ping": _ping,
     "write": _write,

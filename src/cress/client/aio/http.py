@@ -364,8 +364,8 @@ class AsyncHttp(LeaderClient):
         """Declare a node dead: its tasks are lost and run elsewhere. Return its last view."""
         return await self.ask(calls.forget(name))
 
-    async def drain(self, name: str, deadline: float, reason: str = "") -> NodeView:
-        """Drain a node: no new tasks; tasks still running after ``deadline`` seconds are stopped and run elsewhere."""
+    async def drain(self, name: str, deadline: float | None = None, reason: str = "") -> NodeView:
+        """Drain a node: no new tasks; tasks still running after ``deadline`` seconds, if given, run elsewhere."""
         return await self.ask(calls.drain(name, deadline, reason))
 
     async def node_settings(self, name: str) -> NodeSettingsPage:

@@ -361,8 +361,8 @@ class Http(LeaderClient):
         """Declare a node dead: its tasks are lost and run elsewhere. Return its last view."""
         return self.ask(calls.forget(name))
 
-    def drain(self, name: str, deadline: float, reason: str = "") -> NodeView:
-        """Drain a node: no new tasks; tasks still running after ``deadline`` seconds are stopped and run elsewhere."""
+    def drain(self, name: str, deadline: float | None = None, reason: str = "") -> NodeView:
+        """Drain a node: no new tasks; tasks still running after ``deadline`` seconds, if given, run elsewhere."""
         return self.ask(calls.drain(name, deadline, reason))
 
     def node_settings(self, name: str) -> NodeSettingsPage:

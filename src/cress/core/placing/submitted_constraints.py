@@ -18,6 +18,9 @@ from cress.model.jobfile.clauses import ClauseText
 from cress.model.jobfile.job import JobSpec, below
 from cress.model.resources import Dimensions
 
+# The clause of jobs with ``runtime: container``, in its canonical spelling.
+CONTAINER = "Container = True"
+
 
 def constrained(specs: Sequence[JobSpec], dimensions: Dimensions | None = None) -> list[Job]:
     """Return the jobs of one submit with their requirements and ranks, in the language's canonical spelling.
@@ -107,6 +110,17 @@ def _requirement(texts: Sequence[ClauseText], dimensions: Dimensions | None) -> 
         except InputError as error:  # each text may be short enough, and all of them together too long
             errors.append(error.at(field="requirement"))
     return together, errors
+
+
+def replaced(before: str, wanted: str) -> str:
+    """Return the requirement that replaces the one ``before``, with those of its clauses that gang and runtime made."""
+    kept = [
+        clause
+        for clause in (parse_requirement(before, stored=True).clauses if before else ())
+        if clause.kind is Kind.WHOLE or str(clause) == CONTAINER
+    ]
+    given = parse_requirement(wanted, stored=True).clauses if wanted else ()
+    return str(Requirement(tuple(dict.fromkeys((*given, *kept)))))
 
 
 def _told(text: ClauseText, error: InputError) -> InputError:

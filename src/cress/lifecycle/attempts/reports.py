@@ -75,6 +75,9 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
         )
     assert not (judgement.again and job.ending), f"a task of job {job.job.id}, which ends, is tried again"
     context.remove(attempt)
+    node = context.nodes.get(attempt.node)
+    if node is not None and node.draining:
+        context.noticed.emptier(attempt.node)
     _count(job, attempt, judgement, report)
     if job.kept is not None:
         replica_ends.ended(context, attempt, job, judgement, report, stopping=stopping)

@@ -8,6 +8,8 @@ before, and its new time counts, as in Debian's cron.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from cress.lifecycle.context import Context
@@ -19,7 +21,7 @@ from cress.lifecycle.jobs.deadlines import timed
 from cress.lifecycle.tables.family_rows import CronState, Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import MOMENT
-from cress.model.errors import InputError
+from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Cron, Missed, Overlap
 from cress.model.group import DEFAULT_GROUP
 from cress.model.groups.timetable import local_time
@@ -161,9 +163,7 @@ def _run(context: Context, family: Family, clock: CronState, moment: int) -> Non
     if alive and overlap is Overlap.FORBID:
         clock.skipped += 1
         return
-    spec = timed(msgspec.structs.replace(family.job, type=JobType.BATCH, plan=None), context.utc)
-    # The group may have got a time limit after the cron job was submitted.
-    (spec,) = group_limits.with_limit(context, [spec])
+    spec = _spec(context, family)
     replaces = overlap is Overlap.REPLACE
     clock.refused = group_limits.problem(context, spec, len(alive) if replaces else 0)
     if clock.refused:
@@ -179,6 +179,44 @@ def _run(context: Context, family: Family, clock: CronState, moment: int) -> Non
         alive = [number for number in alive if number in context.jobs]
     else:
         alive = []
-    run = members.make(context, family, spec, clock.runs, behind=alive)
+    _make(context, family, clock, spec, moment, alive)
+
+
+def _spec(context: Context, family: Family) -> Job:
+    """Return the job of a run that is made now."""
+    spec = timed(msgspec.structs.replace(family.job, type=JobType.BATCH, plan=None), context.utc)
+    # The group may have got a time limit after the cron job was submitted.
+    return group_limits.with_limit(context, [spec])[0]
+
+
+def _make(
+    context: Context, family: Family, clock: CronState, spec: Job, moment: int, behind: Sequence[int]
+) -> LiveJob | None:
+    """Make a run for a moment; its interval begins at the moment before."""
+    run = members.make(context, family, spec, clock.runs, behind=behind)
     if run is not None:
+        plan = _plan(family.job)
+        run.scheduled = last_before(plan.when, plan.zone, moment) or 0, moment
         clock.runs, clock.last, clock.last_job = clock.runs + 1, moment, run.job.id
+    return run
+
+
+def trigger(context: Context, family: Family, clock: CronState, moments: Sequence[int]) -> tuple[int, ...]:
+    """Make a run for each of these moments, in their order, all or none; return their ids.
+
+    Unless runs may overlap, each waits for the end of the one before. Raises ``NotAccepted`` at a limit of the group.
+    """
+    specs = [_spec(context, family) for _ in moments]
+    group_limits.check_new(context, specs[:1] if len(specs) == 1 else specs)
+    for spec in specs[:1]:
+        group_limits.check_job(context, spec)
+    alive = [number for number in family.members.values() if number in context.jobs]
+    found: list[int] = []
+    overlaps = _plan(family.job).overlap is Overlap.ALLOW
+    for spec, moment in zip(specs, moments, strict=True):
+        run = _make(context, family, clock, spec, moment, () if overlaps else alive[-1:])
+        if run is None:
+            raise NotAccepted(family.reason, hint=f"see `cress job {family.job.id}`")
+        found.append(run.job.id)
+        alive.append(run.job.id)
+    return tuple(found)

@@ -58,7 +58,7 @@ def _kept(context: Context, family: Family) -> Iterator[str]:
     for index, member in lives.items():
         if member.job.tasks != 1 or member.kept is None:
             yield f"services: member {index} of {number} is not a task of it"
-        if index >= wanted and not member.ending and isinstance(family.job.plan, Service):
+        if index >= wanted + family.state.surging and not member.ending and isinstance(family.job.plan, Service):
             yield f"services: member {index} of {number} is too many"
         if member.held != family.held and not member.ending:
             yield f"services: {number} is held, or its member {index}, not both"

@@ -1,6 +1,8 @@
 """Rolling updates: a new version replaces the old one member by member, or is rolled back.
 
-In a service at most ``max_unavailable`` members are out of service at once. Members that are not ready go first.
+In a service at most ``max_unavailable`` members are out of service at once. With ``surge``, members beyond the count
+run while the update goes on, and each that is ready allows one more to be out. With ``canary`` only so many are
+replaced until the update is promoted. Members that are not ready go first.
 Members that only wait for a node are all replaced at once, since they have nothing to lose. In a database it is one
 member at a time, from the highest index down. A member of a new version that never gets ready is evidence against it:
 the last version that was ready as a whole comes back, in the same way.
@@ -8,7 +10,7 @@ the last version that was ready as a whole comes back, in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -26,6 +28,7 @@ from cress.model.job import Job
 UNFIT_FAILURES = 3
 
 _REPLACED = "replaced by a new version"
+_SURPLUS = "the update for which it ran is over"
 _OLD = (ReplicaStatus.IDLE, ReplicaStatus.OLD, ReplicaStatus.OLD_READY)
 
 
@@ -34,6 +37,13 @@ def begin(family: Family) -> None:
     state = replicas.state_of(family)
     family.reason, state.failed, state.updating, state.gained = "", 0, True, ()
     state.failed_version, state.failed_member = 0, 0
+    state.promoted = False
+    _surge(family, state)
+
+
+def _surge(family: Family, state: ReplicaState) -> None:
+    plan = family.job.plan
+    state.surging = plan.surge if isinstance(plan, Service) and family.job.tasks else 0
 
 
 def is_alike(one: Job, other: Job) -> bool:
@@ -53,6 +63,7 @@ def relabel(context: Context, family: Family, before: int) -> None:
     """Give a new run id to an unchanged version, which had the id ``before``: its members keep running."""
     state, now = replicas.state_of(family), family.template
     family.version -= 1
+    state.surging = 0
     for member in members.of(context, family):
         if member.template == before:
             member.template = now
@@ -76,11 +87,15 @@ def unfit(context: Context, family: Family, member: LiveJob, why: str) -> None:
     family.reason = f"version {family.version} was rolled back: task {member.index} {why}"
     state.failed, state.updating, state.gained = family.template, True, ()
     state.failed_version, state.failed_member = family.version, member.job.id
+    state.promoted = True
     context.noticed.rolled_back(family.job.id, family.reason)
     # The task count and the readiness rules do not belong to a version.
     plan = msgspec.structs.replace(plan, checked=good.job.plan.checked, ready_after=good.job.plan.ready_after)
     family.job = msgspec.structs.replace(good.job, tasks=family.job.tasks, plan=plan, group=family.job.group)
     family.template, family.version = good.template, family.version + 1
+    family.publish(context.utc, "")
+    _end_surge(context, family)
+    _surge(family, state)
     context.unsettled.touched[family.job.id] = None
 
 
@@ -104,6 +119,8 @@ def advance(context: Context, family: Family, changed: Iterable[int]) -> None:
     if len(there.lists[ReplicaStatus.DONE]) == wanted:
         if wanted:
             state.good, state.updating, state.gained = Version(family.template, family.job), False, ()
+        state.surging = 0
+        _end_surge(context, family)
         return
     if family.held:
         return
@@ -114,6 +131,14 @@ def advance(context: Context, family: Family, changed: Iterable[int]) -> None:
         _take_out(context, family, family.job.plan, state)
     elif not state.out:
         _take_highest(context, family, state)
+
+
+def _end_surge(context: Context, family: Family) -> None:
+    """Stop the members beyond the count."""
+    for index in [index for index in family.members if index >= family.job.tasks]:
+        member = context.jobs.get(family.members[index])
+        if member is not None and not member.ending:
+            jobs.cancel(context, member.job.id, _SURPLUS)
 
 
 def _not_done(indices: tuple[int, ...], there: ReplicaIndex, wanted: int) -> tuple[int, ...]:
@@ -135,7 +160,15 @@ def _take_out(context: Context, family: Family, plan: Service, state: ReplicaSta
     room = plan.max_unavailable - len(state.out) - len(_stumbling(context, family, state))
     room += min(waiting, len(state.gained))
     lists = replica_index_of(context, family).lists
+    room += _ready_surplus(context, family)
     idle = list(lists[ReplicaStatus.IDLE])
+    if plan.canary and not state.promoted:
+        allowed = max(0, plan.canary - _begun(lists, state))
+        idle = idle[:allowed]
+        room = min(room, allowed - len(idle))
+    elif not plan.max_unavailable:
+        # Tasks that are not ready have nothing to lose.
+        room = max(room, len(lists[ReplicaStatus.OLD]))
     taken: list[int] = []
     for index in idle:
         # It must not get the room that the update makes for the new version.
@@ -148,6 +181,18 @@ def _take_out(context: Context, family: Family, plan: Service, state: ReplicaSta
         state.parked = (*state.parked, *idle)
     if taken:
         state.out = (*state.out, *taken)
+
+
+def _ready_surplus(context: Context, family: Family) -> int:
+    """Return the number of ready members of the new version beyond the count."""
+    surplus = (context.jobs.get(number) for index, number in family.members.items() if index >= family.job.tasks)
+    return sum(_is_done(family, member) for member in surplus)
+
+
+def _begun(lists: Mapping[ReplicaStatus, Sequence[int]], state: ReplicaState) -> int:
+    """Return the number of indices that have the new version, or will have it."""
+    new = (ReplicaStatus.DONE, ReplicaStatus.NEW, ReplicaStatus.STUMBLING)
+    return len({*state.out, *state.parked, *(index for status in new for index in lists[status])})
 
 
 def _is_idle(state: ReplicaState, member: LiveJob) -> bool:
@@ -190,6 +235,14 @@ def why(context: Context, family: Family) -> str:
         return ""
     if family.held:
         return f"{left} tasks of the previous version are not replaced while the job is held"
+    plan = family.job.plan
+    if isinstance(plan, Service) and plan.canary and not (state.promoted or state.out or state.parked):
+        new = family.job.tasks - left
+        if new >= plan.canary:
+            return (
+                f"{new} of {family.job.tasks} tasks have version {family.version}; the others follow after "
+                f"`cress promote {family.job.id}`"
+            )
     first = min((*state.out, *state.parked, *_stumbling(context, family, state)), default=None)
     waits = f", waiting for task {first} to be ready" if first is not None else ""
     return f"update in progress: {left} of {family.job.tasks} tasks left{waits}"

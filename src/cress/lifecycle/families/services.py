@@ -33,8 +33,9 @@ def check(context: Context, job: Job) -> None:
     replicas.check(job)
     plan = job.plan
     assert isinstance(plan, Service)
-    if plan.max_unavailable < 1:
-        raise InputError(f"max_unavailable {plan.max_unavailable}", hint="1 or more", field="max_unavailable")
+    if plan.max_unavailable < (0 if plan.surge else 1):
+        hint = "1 or more; 0 needs surge: 1, so that a new task can start before an old one ends"
+        raise InputError(f"max_unavailable {plan.max_unavailable}", hint=hint, field="max_unavailable")
     for place, (expression, tasks) in enumerate(plan.timetable):
         try:
             check_moments(expression, plan.zone)
@@ -64,8 +65,9 @@ def tend(context: Context, family: Family) -> None:
     begun = len(changed) if context.as_version_5 else MOST_AT_ONCE - context.unsettled.members
     room = begun
     left: set[int] = set()
+    wanted = family.job.tasks + replicas.state_of(family).surging
     for index in reversed(changed):
-        if index >= family.job.tasks and index in family.members:
+        if index >= wanted and index in family.members:
             if context.jobs[family.members[index]].ending:
                 continue
             if room <= 0:
@@ -75,7 +77,7 @@ def tend(context: Context, family: Family) -> None:
             jobs.cancel(context, family.members[index], _TOO_MANY)
     lost = replicas.state_of(family).lost
     for index in changed:
-        if index < family.job.tasks and index not in family.members and index not in lost:
+        if index < wanted and index not in family.members and index not in lost:
             # Tasks that start together must wait together from the first decision on.
             if room <= 0 and not family.job.gang:
                 left.add(index)

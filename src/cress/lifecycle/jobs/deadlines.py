@@ -13,7 +13,7 @@ from cress.core.outlook import Behind, TimeLeft
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import DeadlineAtRisk, DeadlineMissed
 from cress.lifecycle.tables.family_rows import Family
-from cress.lifecycle.tables.timers import LATE, LOST, RISK
+from cress.lifecycle.tables.timers import LATE, LOST, OF_DEADLINES, RISK
 from cress.model.critical_path import longest_chains
 from cress.model.family import Cron
 from cress.model.group import DEFAULT_GROUP
@@ -44,6 +44,12 @@ def watch(context: Context, job: Job) -> None:
         context.timers.set(RISK, str(job.id), context.now + FIRST)
         if _gives_up(context, job):
             context.timers.set(LOST, str(job.id), context.now + FIRST)
+
+
+def forget(context: Context, number: int) -> None:
+    """Forget the deadline of a job, which has another one or none."""
+    for kind in OF_DEADLINES:
+        context.timers.drop(kind, str(number))
 
 
 def due(context: Context, kind: str, number: int) -> str:

@@ -24,7 +24,7 @@ MOST_FORGOTTEN = 500
 
 def cancel(context: Context, number: int, reason: str = "") -> None:
     """Cancel a job; an ended one stays unchanged."""
-    job = _job(context, number)
+    job = find(context, number)
     if job is None or job.cancelling:
         return
     if job.failing:
@@ -74,7 +74,7 @@ def end_inside(context: Context, lease: int, why: str, task: int | None = None) 
 
 def check_hold(context: Context, number: int) -> None:
     """Raise ``InputError`` if there never was such a job, ``NotAccepted`` if it has ended or is ending."""
-    job = _job(context, number)
+    job = find(context, number)
     if job is None:
         raise NotAccepted(f"job {number} has ended", hint="only waiting or running jobs can be held or released")
     if job.ending:
@@ -83,11 +83,16 @@ def check_hold(context: Context, number: int) -> None:
 
 def hold(context: Context, job: LiveJob, word: Hold) -> None:
     """Hold or release a job."""
-    job.held, job.held_by = word.held, word.by if word.held else ""
-    context.observe(JobHeld(job.job.id, word.held))
+    hold_one(context, job, held=word.held, by=word.by)
 
 
-def _job(context: Context, number: int) -> LiveJob | None:
+def hold_one(context: Context, job: LiveJob, *, held: bool, by: str) -> None:
+    """Hold or release a job by order of a user."""
+    job.held, job.held_by = held, by if held else ""
+    context.observe(JobHeld(job.job.id, held))
+
+
+def find(context: Context, number: int) -> LiveJob | None:
     """Return the job, or ``None`` if it has ended. Raises ``InputError`` if there never was one."""
     job = context.jobs.get(number)
     if job is None and not 0 < number < context.next_job:

@@ -48,20 +48,25 @@ def cordon(context: Context, word: NodeCordoned) -> None:
     context.noticed.cordon(node)
     node.cordoned, node.reason = word.cordoned, word.reason if word.cordoned else ""
     if not word.cordoned:
-        node.draining, node.drained_by = False, ""
+        node.draining, node.drained_by, node.patient = False, "", False
         context.timers.drop(DRAIN, word.name)
         forgive(context, node)
     tell(context, word.name)
 
 
 def drain(context: Context, word: Drain) -> None:
-    """Drain a node by a time."""
+    """Drain a node, by a time if one is given."""
     node = node_of(context, word.name)
-    if word.deadline < 0:
+    if word.deadline is not None and word.deadline < 0:
         raise InputError(f"a deadline {word.deadline} µs from now", hint="0 or more", field="deadline")
     context.noticed.cordon(node)
     node.cordoned, node.draining, node.reason, node.drained_by = True, True, word.reason, word.by
-    context.timers.set(DRAIN, word.name, context.now + word.deadline)
+    context.noticed.emptier(word.name)
+    node.patient = word.deadline is None
+    if word.deadline is None:
+        context.timers.drop(DRAIN, word.name)
+    else:
+        context.timers.set(DRAIN, word.name, context.now + word.deadline)
     tell(context, word.name)
 
 
@@ -72,8 +77,9 @@ def why_closed(context: Context, node: LiveNode, now: int) -> str:
         return node.why
     if until is not None:
         return f"{node.why}; running tasks are stopped in {lasting(until - now)}"
-    stopping = "; running tasks are being stopped" if context.on_node(node.node.name) else ""
-    return node.why + stopping
+    if not context.on_node(node.node.name):
+        return node.why
+    return node.why + ("; running tasks go on to their end" if node.patient else "; running tasks are being stopped")
 
 
 def forgive(context: Context, node: LiveNode) -> None:

@@ -34,7 +34,7 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.devices import WHOLE
 from cress.model.errors import InputError, NotAccepted
-from cress.model.family import Dag
+from cress.model.family import Dag, Database, Service
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job, JobType
 from cress.model.jobfile.job import below
@@ -107,6 +107,8 @@ def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState
     by = job.user if job.hold else ""
     if job.plan is not None:
         entered = Family(job=job, submitted=context.utc, template=number, held=job.hold, held_by=by)
+        if isinstance(job.plan, Service | Database):
+            entered.publish(context.utc, job.user)
         dependencies.enter(context, entered, states)
         families.enter(context, entered)
         watch(context, job)

@@ -5,15 +5,29 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.families import replicas, rolling_updates
+from cress.lifecycle.families import crons, replicas, rolling_updates
 from cress.lifecycle.families.families import kind_of
-from cress.lifecycle.inputs import Scale, Update
+from cress.lifecycle.inputs import Promote, Scale, Trigger, Update
 from cress.lifecycle.jobs import group_limits
 from cress.lifecycle.submits import submits
-from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.family_rows import CronState, Family, ReplicaState
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Cron, Dag, Database, Service
 from cress.model.group import DEFAULT_GROUP
+
+
+def take(context: Context, word: Update | Scale | Promote | Trigger) -> tuple[int, ...] | None:
+    """Handle an order about a family; return the ids of its new runs, if it has some."""
+    match word:
+        case Update():
+            return update(context, word)
+        case Scale():
+            scale(context, word)
+        case Promote():
+            promote(context, word)
+        case Trigger():
+            return trigger(context, word)
+    return None
 
 
 def scale(context: Context, word: Scale) -> None:
@@ -73,6 +87,8 @@ def update(context: Context, word: Update) -> tuple[int, ...]:
     kind_of(family).updated(context, family, before)
     if word.same_as == old and isinstance(spec.plan, (Service, Database)) and rolling_updates.is_alike(before, spec):
         rolling_updates.relabel(context, family, old)
+    if isinstance(spec.plan, (Service, Database)):
+        family.publish(context.utc, word.spec.user)
     context.unsettled.touched[word.job] = None
     return (number,)
 
@@ -91,3 +107,26 @@ def _alive(context: Context, number: int) -> Family:
     if family.cancelling:
         raise NotAccepted(f"job {number} is ending", hint="only waiting or running jobs can be changed")
     return family
+
+
+def promote(context: Context, word: Promote) -> None:
+    """Let an update that waits after its canaries replace all tasks."""
+    family = _alive(context, word.job)
+    plan, state = family.job.plan, family.state
+    waits = isinstance(plan, Service) and isinstance(state, ReplicaState) and state.updating and not state.promoted
+    if not isinstance(plan, Service) or not isinstance(state, ReplicaState) or not (waits and plan.canary):
+        hint = "an update of a service with `canary` waits for it" if isinstance(plan, Service) else "a service"
+        raise NotAccepted(f"job {word.job} has no update that waits for a promotion", hint=hint)
+    state.promoted = True
+    context.unsettled.touched[word.job] = None
+
+
+def trigger(context: Context, word: Trigger) -> tuple[int, ...]:
+    """Make runs of a cron job for these moments, all or none; return their ids."""
+    family = _alive(context, word.job)
+    if not isinstance(family.state, CronState):
+        what = f"job {word.job} is a {family.job.type.value}" + " that has not begun" * isinstance(
+            family.job.plan, Cron
+        )
+        raise NotAccepted(what, hint="only cron jobs are triggered; `cress submit` submits a job again")
+    return crons.trigger(context, family, family.state, word.moments)

@@ -12,12 +12,24 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job
 from cress.model.records import JobState
 
+# Most versions of a service or database that are listed, and can come back.
+MOST_VERSIONS = 20
+
 
 class Version(msgspec.Struct, frozen=True, array_like=True):
     """One version of a service or database: the id of its run, and the scheduler's part."""
 
     template: int
     job: Job
+
+
+class Published(msgspec.Struct, frozen=True, array_like=True):
+    """A version in the list of versions: its number, the id of its run, its time (wall clock, µs), and its user."""
+
+    number: int
+    template: int
+    at: int
+    by: str = ""
 
 
 class ReplicaState(Row, tag="Kept", kw_only=True):
@@ -27,9 +39,10 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
     back, ``failed_version`` its number, and ``failed_member`` the job that was the evidence against it. ``updating``:
     the newest version was not ready as a whole yet. ``out`` are the indices that an update took out while they had an
     attempt, ``parked`` those that it took while they waited for a node, both until they are ready; ``gained`` are the
-    parked ones that are ready now. ``failures`` are counted in a row, ``proven`` is the template of the last version
-    that was ready there; ``ends`` describes the last failure of a task. ``moment`` (wall clock, µs) is the next one of
-    the timetable; 0: none.
+    parked ones that are ready now. ``surging`` is the number of tasks beyond the count while an update goes on;
+    ``promoted``: an update with canaries may replace all tasks. ``failures`` are counted in a row, ``proven`` is the
+    template of the last version that was ready there; ``ends`` describes the last failure of a task. ``moment`` (wall
+    clock, µs) is the next one of the timetable; 0: none.
 
     For a service with ``job_failure: false``: ``lost`` are the tasks that were lost with a node and are not replaced.
     For one that starts as a whole: ``alone`` are the tasks without a member that ran, and start again by themselves.
@@ -45,6 +58,8 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
     out: tuple[int, ...] = ()
     parked: tuple[int, ...] = ()
     gained: tuple[int, ...] = ()
+    surging: int = 0
+    promoted: bool = False
     failures: dict[int, int] = msgspec.field(default_factory=dict)
     ends: dict[int, str] = msgspec.field(default_factory=dict)
     proven: dict[int, int] = msgspec.field(default_factory=dict)
@@ -91,7 +106,8 @@ class Family(Row, kw_only=True):
 
     ``job`` is the wanted job, with its id; ``template`` the id of its run, ``version`` the number of its changes, from
     1. Times are wall clock in µs; ``started`` is 0 until some member has run. The counts are of ended members.
-    ``unmet`` are the jobs that must end before it begins, with the conditions.
+    ``unmet`` are the jobs that must end before it begins, with the conditions. ``versions`` are the last ones of a
+    service or database, the newest one last.
     """
 
     job: Job
@@ -109,6 +125,12 @@ class Family(Row, kw_only=True):
     held_by: str = ""
     unmet: tuple[tuple[int, Condition], ...] = ()
     state: State | None = None
+    versions: tuple[Published, ...] = ()
+
+    def publish(self, at: int, by: str) -> None:
+        """Add the present version to the list of versions, in place of an earlier entry with its number."""
+        kept = tuple(entry for entry in self.versions if entry.number < self.version)
+        self.versions = (*kept[-MOST_VERSIONS + 1 :], Published(self.version, self.template, at, by))
 
 
 def needs_name(job: Job) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from enum import Enum
 
-from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.family_rows import Family, ReplicaState
 
 
 class ReplicaStatus(Enum):
@@ -36,7 +36,8 @@ class ReplicaIndex:
         self.template, self.tasks = family.template, family.job.tasks
         self.of: dict[int, ReplicaStatus] = {}
         self.lists: dict[ReplicaStatus, list[int]] = {status: [] for status in ReplicaStatus}
-        self.changed: set[int] = {*range(self.tasks), *family.members}
+        surging = family.state.surging if isinstance(family.state, ReplicaState) else 0
+        self.changed: set[int] = {*range(self.tasks + surging), *family.members}
 
     def set(self, index: int, status: ReplicaStatus) -> None:
         """Note the status of an index below ``tasks``."""

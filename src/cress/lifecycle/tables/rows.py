@@ -26,6 +26,7 @@ class LiveAttempt(Row, kw_only=True):
     devices on the node. ``leader`` is the job with which it was started together after a failure of their node.
     ``ready_at`` (the machine's clock) is the time since which a task of a service or database is ready; ``unwell`` is
     the result of its last failed check. ``chosen`` and ``kept`` are the reasons for its node, as in ``Start``.
+    ``limited``: the time limit of its job has changed since its launch.
     """
 
     id: int
@@ -46,6 +47,7 @@ class LiveAttempt(Row, kw_only=True):
     unwell: str = ""
     chosen: Choice | None = None
     kept: Kept | None = None
+    limited: bool = False
 
 
 class LiveJob(Row, kw_only=True):
@@ -57,7 +59,8 @@ class LiveJob(Row, kw_only=True):
     fails as a whole), ``unstarted`` by task since its program last ran, ``start_failures`` until the first program ran.
     ``suspects`` are the nodes with failed starts since one of its programs ran. ``hosts``, for a gang, are the places
     of the tasks that were started together, in order. For a member of a family: ``template`` is the job whose run it
-    shares (0: it has its own), ``index`` its place; ``kept``, in a service or database, is the plan of its version.
+    shares (0: it has its own), ``index`` its place; ``kept``, in a service or database, is the plan of its version;
+    ``scheduled``, in a run of a cron job, are the moment before its own, and its own (wall clock, µs; 0: none).
     """
 
     job: Job
@@ -82,6 +85,7 @@ class LiveJob(Row, kw_only=True):
     template: int = 0
     index: int = 0
     kept: Service | Database | None = None
+    scheduled: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         self.link({})
@@ -122,7 +126,8 @@ class LiveNode(Row, kw_only=True):
     the number of its rests meanwhile. ``terms`` and ``local`` as in ``NodeJoined``. ``away_since`` (µs, the machine's
     clock) is the time since which its executor is not connected. ``ports`` are its foreign ports, in order. ``load`` is
     the measured load that the core knows. ``node`` is the effective description: ``reported``, from its executor, with
-    the settings of the last of the ``revisions`` applied. Without settings ``reported`` is ``None``.
+    the settings of the last of the ``revisions`` applied. Without settings ``reported`` is ``None``. ``patient``: its
+    drain has no deadline.
     """
 
     node: Node
@@ -143,6 +148,7 @@ class LiveNode(Row, kw_only=True):
     load: Load | None = None
     reported: Node | None = None
     revisions: tuple[NodeRevision, ...] = ()
+    patient: bool = False
 
     @property
     def barred(self) -> tuple[bool, str]:

@@ -230,6 +230,25 @@ def without_done(specs: Sequence[JobSpec], done: Iterable[str], resumed: int) ->
     return made
 
 
+def behind(specs: Sequence[JobSpec], steps: Iterable[str]) -> set[str]:
+    """Return these steps of a dag with all steps behind them, under whatever conditions."""
+    whole, *members = specs
+    assert isinstance(whole.job.plan, Dag)
+    names = dict(enumerate(whole.job.plan.steps, 2))
+    followers: dict[str, list[str]] = {}
+    for place, spec in enumerate(members, 2):
+        for number, _ in spec.job.after:
+            followers.setdefault(names.get(-number, ""), []).append(names[place])
+    found: dict[str, None] = {}
+    left = list(steps)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found[name] = None
+            left += followers.get(name, ())
+    return set(found)
+
+
 def _cannot(place: int, condition: Condition, over: set[int], never: set[int]) -> bool:
     if place in never:
         return condition is not Condition.ANY

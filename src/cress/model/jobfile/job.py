@@ -36,6 +36,7 @@ __all__ = ["KEYS", "JobSpec", "below", "default_name", "parse_job", "read_job"]
 _NO_JOBS: tuple[tuple[int | str, Condition], ...] = ()
 _NO_PORTS: Ports = ()
 _NO_PARTS: tuple[PartSpec, ...] = ()
+_ONE_TASK: tuple[int, int, values.Ranges] = (1, 0, ())
 # Defaults of the keys.
 _DEFAULTS = {"job": Job(id=0, group=DEFAULT_GROUP, request=()), "run": Run(job=0, command=())}
 _FAMILIES: dict[JobType, Service | Database | Cron] = {
@@ -86,7 +87,7 @@ def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str
     reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_))
     reader.read("type", values.job_type, JobType.BATCH)
     spec = read_spec(reader, type_, dimensions=dimensions, user=user)
-    if type_ is not JobType.BATCH and not reader.errors:
+    if not reader.errors:
         spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(spec.run, source=source_of(mapping, reader)))
     return spec, reader.errors
 
@@ -104,7 +105,7 @@ def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
 def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: str) -> JobSpec:
     """Read the keys of a job from a reader, which collects the mistakes."""
     # In the order of the guide, tasks and resource first: mistakes are reported in this order.
-    tasks, max_running = _tasks(reader, type_)
+    tasks, max_running, indices = _tasks(reader, type_)
     default = parse_vector(DEFAULT_RESOURCE, dimensions)
     request = reader.read("resource", lambda value: values.resource(value, dimensions), default)
     read = _read_table(reader)
@@ -182,6 +183,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         deadline=due.moment,
         within=due.within,
         parts=tuple(part.run for part in given_parts),
+        indices=indices,
         **_fields(read, "run"),
     )
     whole = _whole(reader, tasks) if read["gang"] else ()
@@ -245,9 +247,11 @@ def _family(reader: Reader, type_: JobType, *, checked: bool) -> FamilySpec | No
     return msgspec.structs.replace(base, **read)
 
 
-def _tasks(reader: Reader, type_: JobType) -> tuple[int, int]:
-    """Read the number of tasks and the maximum that run at once (0: no limit)."""
-    tasks, at_once = reader.read("tasks", values.array, (1, 0))
+def _tasks(reader: Reader, type_: JobType) -> tuple[int, int, values.Ranges]:
+    """Read the number of tasks, the maximum that run at once (0: no limit), and the indices of an array, if given."""
+    tasks, at_once, indices = reader.read("tasks", values.array, _ONE_TASK)
+    if indices and type_ in KEPT:
+        reader.wrong("tasks", f"the tasks of a {type_.value} have no other indices than 0 and up", "a number")
     if tasks > values.most_tasks(type_):
         most = values.most_tasks(type_)
         reader.wrong("tasks", f"{tasks:,} tasks are too many for a {type_.value}", f"at most {most:,}")
@@ -255,7 +259,7 @@ def _tasks(reader: Reader, type_: JobType) -> tuple[int, int]:
         reader.wrong("tasks", f"all tasks of a {type_.value} run at once", "a number without %")
     elif at_once and "max_running" in reader.given:
         reader.wrong("max_running", "cannot be combined with a % in tasks", "only one of them")
-    return tasks, reader.read("max_running", values.tasks, at_once)
+    return tasks, reader.read("max_running", values.tasks, at_once), indices
 
 
 def _ports(reader: Reader) -> Ports:

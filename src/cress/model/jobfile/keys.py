@@ -158,7 +158,10 @@ TABLE = (
     Key(
         "tasks",
         ARRAY,
-        about="number of copies of the program, 1 to 10,000,000; each has its number in `CRESS_TASK_INDEX`, from 0",
+        about=(
+            "number of copies of the program, 1 to 10,000,000; each has its number in `CRESS_TASK_INDEX`, from 0. Or "
+            'the indices that they have there: `[1, 5, "9-20"]`, `1,5,9-20`'
+        ),
         default="1",
     ),
     Key(
@@ -466,7 +469,7 @@ TABLE = (
         "labels",
         LABELS,
         domains.labels,
-        into=JOB,
+        into=JOB_AND_RUN,
         about="labels of the job, by which other jobs select it: `{tier: db}`; in conditions `Job.Labels.tier`",
         default="none",
     ),
@@ -659,12 +662,30 @@ TABLE = (
     ),
     Key(
         "max_unavailable",
-        count(1, MAX_TASKS),
-        values.tasks,
+        count(0, MAX_TASKS),
+        minimum,
         into=FAMILY,
         types=frozenset({SERVICE}),
         step=False,
-        about="the maximum number of tasks that are unavailable because of an update",
+        about="the maximum number of tasks that are unavailable because of an update; 0 needs `surge`",
+    ),
+    Key(
+        "surge",
+        count(0, MAX_TASKS),
+        minimum,
+        into=FAMILY,
+        types=frozenset({SERVICE}),
+        step=False,
+        about="the number of tasks that run in addition during an update",
+    ),
+    Key(
+        "canary",
+        count(0, MAX_TASKS),
+        minimum,
+        into=FAMILY,
+        types=frozenset({SERVICE}),
+        step=False,
+        about="the number of tasks that an update replaces before it waits for `cress promote`; 0: all",
     ),
     Key(
         "update_timeout",

@@ -52,7 +52,11 @@ def count(least: int, most: int) -> Schema:
 
 
 _ARRAY: Schema = {"type": "string", "pattern": "^\\s*[0-9]{1,20}\\s*%\\s*[0-9]{1,20}\\s*$"}
-ARRAY: Schema = {"anyOf": [*count(1, MAX_TASKS)["anyOf"], _ARRAY]}
+_RANGE = "\\s*[0-9]{1,9}\\s*(-\\s*[0-9]{1,9}\\s*)?"
+_INDICES: Schema = {"type": "string", "pattern": f"^{_RANGE}(,{_RANGE})*(%\\s*[0-9]{{1,20}}\\s*)?$"}
+_INDEX: Schema = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^{_RANGE}$"}]}
+_LIST: Schema = {"type": "array", "items": _INDEX, "minItems": 1}
+ARRAY: Schema = {"anyOf": [*count(1, MAX_TASKS)["anyOf"], _ARRAY, _INDICES, _LIST]}
 
 
 def words(*known: str) -> Schema:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from cress.model.attributes import check_tolerances
 from cress.model.errors import MAX_ERRORS, InputError, InputErrors
@@ -127,6 +127,12 @@ def group(value: object) -> str:
     return found
 
 
+# Ranges of indices of an array, first and last.
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+# Most indices and ranges of an array in a job file.
+MAX_RANGES = 10_000
+
+
 def tasks(value: object) -> int:
     """Parse a number of tasks."""
     return parse_count(as_number(value), least=1, most=MAX_TASKS)
@@ -137,12 +143,50 @@ def most_tasks(type_: JobType) -> int:
     return {JobType.SERVICE: MAX_REPLICAS, JobType.DATABASE: MAX_DATABASE}.get(type_, MAX_TASKS)
 
 
-def array(value: object) -> tuple[int, int]:
-    """Parse a number of tasks, and the number that may run at once: ``100%10``; 0: any number."""
-    if not isinstance(value, str) or "%" not in value:
-        return tasks(value), 0
-    number, _, most = value.partition("%")
-    return tasks(number), tasks(most)
+def array(value: object) -> tuple[int, int, Ranges]:
+    """Parse the tasks of a job: a number, or the indices of an array such as ``[1, 5, "9-20"]`` or ``1,5,9-20``.
+
+    Return the number of tasks, the number that may run at once (``100%10``; 0: any number), and the indices as ranges,
+    ascending and none twice; empty: 0 and up.
+    """
+    at_once = 0
+    if isinstance(value, str) and "%" in value:
+        value, _, most = value.partition("%")
+        at_once = tasks(most)
+    if isinstance(value, list | tuple):
+        found = _ranges([str(as_text(part)) if isinstance(part, str | int) else shown(part) for part in value])
+    elif isinstance(value, str) and re.search(r"\d\s*[,-]", value):
+        found = _ranges(value.split(","))
+    else:
+        return tasks(value), at_once, ()
+    count = sum(last - first + 1 for first, last in found)
+    if count > MAX_TASKS:
+        raise InputError(f"{count:,} tasks are too many", hint=f"at most {MAX_TASKS:,}")
+    return count, at_once, found
+
+
+def _ranges(parts: Sequence[str]) -> Ranges:
+    """Return ranges of indices in ascending order, merged. Raises InputError."""
+    hint = 'indices and ranges, each index once, such as [1, 5, "9-20"]'
+    if not 0 < len(parts) <= MAX_RANGES:
+        raise InputError(f"{len(parts)} indices and ranges", hint=f"1 to {MAX_RANGES:,}; {hint}")
+    found: list[tuple[int, int]] = []
+    for part in parts:
+        between = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part)
+        first, last = (int(between[1]), int(between[2] or between[1])) if between else (1, 0)
+        if last < first:
+            raise InputError(f"{shown(part)} is neither an index nor a range", hint=hint)
+        found.append((first, last))
+    found.sort()
+    merged = found[:1]
+    for first, last in found[1:]:
+        if first <= merged[-1][1]:
+            raise InputError(f"index {first} is given twice", hint=hint)
+        if first == merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], last
+        else:
+            merged.append((first, last))
+    return tuple(merged)
 
 
 def resource(value: object, dimensions: Dimensions) -> ResourceVector:

@@ -244,7 +244,10 @@ DRAIN = CallRow(
     body=DrainBody,
     shown='{"deadline": SECONDS, "reason": …}',
     needs=Action.STEER_NODES,
-    about="cordons a node; tasks that still run there at the deadline are stopped and run elsewhere",
+    about=(
+        "cordons a node; tasks that still run there at the deadline are stopped and run elsewhere. Without a deadline "
+        "they run to their end. `node.drained` is the event when the node is empty"
+    ),
 )
 FORGET = CallRow(
     "POST",

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.protocol.bodies import ApplyBody, JobsBody, ScaleBody, SignalBody, SubmitBody
+from cress.protocol.bodies import (
+    ApplyBody,
+    JobsBody,
+    RequeueBody,
+    ResumeBody,
+    RetryBody,
+    RevertBody,
+    ScaleBody,
+    SignalBody,
+    SubmitBody,
+    TriggerBody,
+    UpdateBody,
+)
 from cress.protocol.calls.row import CallRow
 from cress.protocol.job_views import (
     AppliedJobs,
@@ -16,6 +28,7 @@ from cress.protocol.job_views import (
     SubmittedPage,
     TasksPage,
     TaskView,
+    VersionsPage,
 )
 from cress.protocol.queries import JobQuery, JobsQuery, LogsQuery, SubmitQuery, TasksQuery
 from cress.protocol.rights import Action
@@ -112,12 +125,79 @@ RESUME = CallRow(
     "POST",
     "/v1/jobs/{id}/resume",
     SubmittedPage,
+    body=ResumeBody,
+    shown='{"steps": ["load"]}',
     needs=Action.SUBMIT,
     steers=True,
     makes=True,
     keyed=True,
     again=False,
-    about="submits the steps of a finished dag that did not succeed as a new dag; 201 with its id",
+    about=(
+        "submits the steps of a finished dag that did not succeed as a new dag; 201 with its id. With `steps` these "
+        "and all steps behind them run again; with `only` nothing but these. `job` is the dag of a corrected file"
+    ),
+)
+RETRY = CallRow(
+    "POST",
+    "/v1/jobs/{id}/retry",
+    SubmittedPage,
+    body=RetryBody,
+    shown='{"failed": true}',
+    needs=Action.SUBMIT,
+    steers=True,
+    makes=True,
+    keyed=True,
+    again=False,
+    about=(
+        "submits an ended batch job once more, as it was submitted or last changed; 201 with the id of the new job. "
+        "With `failed` only the tasks that did not succeed, with their indices"
+    ),
+)
+RESTART = CallRow(
+    "POST",
+    "/v1/jobs/{id}/restart",
+    JobView,
+    steers=True,
+    again=False,
+    about="replaces all tasks of a service or database by new ones of the same kind, as an update does",
+)
+VERSIONS = CallRow(
+    "GET",
+    "/v1/jobs/{id}/versions",
+    VersionsPage,
+    about="the last versions of a service or database, the newest first, with the keys that changed",
+)
+REVERT = CallRow(
+    "POST",
+    "/v1/jobs/{id}/revert",
+    JobView,
+    body=RevertBody,
+    shown='{"version": 3}',
+    needs=Action.SUBMIT,
+    steers=True,
+    again=False,
+    about="updates a service or database to an earlier version; the number of tasks stays",
+)
+PROMOTE = CallRow(
+    "POST",
+    "/v1/jobs/{id}/promote",
+    JobView,
+    steers=True,
+    about="lets an update of a service that waits after its `canary` tasks replace the others",
+)
+TRIGGER = CallRow(
+    "POST",
+    "/v1/jobs/{id}/trigger",
+    SubmittedPage,
+    body=TriggerBody,
+    shown='{"at": SECONDS}',
+    steers=True,
+    makes=True,
+    again=False,
+    about=(
+        "makes a run of a cron job for a moment (default: now), or a run for each of its moments from `since` until "
+        "`until`, at most 1,000; 201 with their ids. Unless runs may overlap, each waits for the end of the one before"
+    ),
 )
 SCHEMA = CallRow(
     "GET",
@@ -156,6 +236,28 @@ RELEASE_JOBS = CallRow(
     shown='{"jobs": [12, 13]}',
     steers=True,
     about="releases up to 10,000 jobs: all or none",
+)
+UPDATE_JOBS = CallRow(
+    "POST",
+    "/v1/jobs/update",
+    HeldJobs,
+    body=UpdateBody,
+    shown='{"jobs": [12], "values": {"time_limit": "2h", "priority": 5}}',
+    steers=True,
+    about=(
+        "gives up to 1,000 jobs new values of some [keys](jobs.md#changing-a-submitted-job): all or none; `null` "
+        "is the default of a key"
+    ),
+)
+REQUEUE_JOBS = CallRow(
+    "POST",
+    "/v1/jobs/requeue",
+    HeldJobs,
+    body=RequeueBody,
+    shown='{"jobs": [12, 13]}',
+    steers=True,
+    again=False,
+    about="stops the running tasks of up to 1,000 jobs, which then wait again; with `hold` the jobs are held",
 )
 CANCEL = CallRow(
     "POST",

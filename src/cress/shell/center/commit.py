@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cress.lifecycle.effects import StepResult
-from cress.lifecycle.inputs import Hold, Input, NodeJoined, Reported, Submit, Update
+from cress.lifecycle.inputs import ChangeJobs, Hold, Input, NodeJoined, Reported, Requeue, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import encoding, record_of
 from cress.lifecycle.slices import Slices, parts, whole
@@ -74,6 +74,8 @@ def work_of(what: Input) -> int:
             return max(1, len(what.reports))
         case Hold():
             return 1 + len(what.more)
+        case ChangeJobs() | Requeue():
+            return len(what.jobs)
     return 1
 
 
@@ -420,7 +422,7 @@ class CommitLoop:
         return effects
 
     def _orders(self, step: StepResult) -> list[Send]:
-        if not (step.launches or step.halts):
+        if not (step.launches or step.halts or step.limits):
             return []
         # Executors would take the order for one of another center.
         assert self.epoch == self.machine.epoch, f"an order of epoch {self.epoch} follows from {self.machine.epoch}"
@@ -428,6 +430,7 @@ class CommitLoop:
             self.epoch,
             step.launches,
             step.halts,
+            step.limits,
             sessions=self.joined,
             nodes=self.machine.nodes,
             run_of=self.run_of,

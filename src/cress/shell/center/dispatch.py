@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from cress.lifecycle.effects import Halt, Launch
+import msgspec
+
+from cress.lifecycle.effects import Halt, Launch, NewLimit
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.run import Run
 from cress.protocol import messages
-from cress.protocol.messages import MATERIAL_SINCE, PARTS_SINCE, Gang, Launches, Stop, Stops
+from cress.protocol.messages import (
+    LIMITS_SINCE,
+    MATERIAL_SINCE,
+    PARTS_SINCE,
+    Gang,
+    Launches,
+    Stop,
+    Stops,
+    TimeLimit,
+    TimeLimits,
+)
 from cress.protocol.versions import Version
 from cress.shell.center.effects import Send, Session
 
@@ -22,13 +34,14 @@ def orders(
     epoch: int,
     launches: Iterable[Launch],
     halts: Iterable[Halt],
+    limits: Iterable[NewLimit] = (),
     *,
     sessions: Mapping[str, Session],
     nodes: Mapping[str, LiveNode],
     run_of: RunOf,
     witness: bytes = b"",
 ) -> list[Send]:
-    """Return the messages for the connected nodes: launches first, then stops.
+    """Return the messages for the connected nodes: launches first, then stops, then new time limits.
 
     ``witness`` is the center's signed position.
     """
@@ -47,6 +60,13 @@ def orders(
             stops.setdefault(halt.node, []).append(Stop(halt.attempt, _grace(halt, run_of)))
     for name, stop in stops.items():
         sends.append(Send(sessions[name], Stops(epoch=epoch, stops=tuple(stop))))
+    changed: dict[str, list[TimeLimit]] = {}
+    for limit in limits:
+        # An executor of an older release would not know the order; it keeps the limit of the launch.
+        if limit.node in sessions and sessions[limit.node].dialect.version >= LIMITS_SINCE:
+            changed.setdefault(limit.node, []).append(TimeLimit(limit.attempt, limit.limit))
+    for name, new in changed.items():
+        sends.append(Send(sessions[name], TimeLimits(epoch=epoch, limits=tuple(new))))
     return sends
 
 
@@ -58,7 +78,8 @@ def _launches(
     gangs = {launch.job: launch.hosts for launch in launches if launch.hosts}
     return Launches(
         epoch=epoch,
-        runs=tuple(run for run in runs.values() if _is_known(run, version)),
+        # Executors do not need the job as it was submitted.
+        runs=tuple(msgspec.structs.replace(run, source="") for run in runs.values() if _is_known(run, version)),
         # A launch without a run is refused by the executor with a reason; without the launch its task would wait for
         # ever.
         launches=tuple(

@@ -14,6 +14,7 @@ from cress.lifecycle.attempts.end_reasons import without_rule
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import (
     Cancel,
+    ChangeJobs,
     Configure,
     Declare,
     Drain,
@@ -22,12 +23,15 @@ from cress.lifecycle.inputs import (
     NodeDead,
     NodeJoined,
     NodeLeft,
+    Promote,
     Rebalance,
     Reported,
+    Requeue,
     Restarted,
     Scale,
     SetGroup,
     Submit,
+    Trigger,
     Update,
 )
 from cress.lifecycle.jobs.reasons import lasting
@@ -172,7 +176,7 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: StepResult) -> Ite
 def _of_input(machine: Machine, input_: Input, ids: tuple[int, ...], groups: _Groups) -> Iterator[EventView]:
     at = machine.utc / SECOND
     match input_:
-        case Submit() | Cancel() | Update() | Scale() | Hold():
+        case Submit() | Cancel() | Update() | Scale() | Hold() | ChangeJobs() | Requeue() | Promote() | Trigger():
             yield from _of_job(machine, input_, ids, groups)
         case GroupsApplied():
             yield EventView(at=at, kind="groups.applied", user=input_.by)
@@ -197,11 +201,18 @@ def _of_input(machine: Machine, input_: Input, ids: tuple[int, ...], groups: _Gr
         case NodeDead():
             yield EventView(at=at, kind="node.forgotten" if input_.forget else "node.dead", node=input_.name)
         case Drain():
-            left = f"running tasks are stopped in {lasting(input_.deadline)}"
+            left = _time_left(input_.deadline)
             text = f"{input_.reason}; {left}" if input_.reason else left
             yield EventView(at=at, kind="node.draining", node=input_.name, user=input_.by, text=text)
         case Restarted():
             yield EventView(at=at, kind="center.started", text=f"epoch {input_.epoch}")
+
+
+def _time_left(deadline: int | None) -> str:
+    """Return what a drain means for running tasks."""
+    if deadline is None:
+        return "running tasks go on to their end"
+    return f"running tasks are stopped in {lasting(deadline)}"
 
 
 def _of_reservation(machine: Machine, input_: AdvanceReserved | AdvanceReservationRemoved) -> EventView:
@@ -222,7 +233,10 @@ def _nodes_of(machine: Machine, name: str) -> list[str]:
 
 
 def _of_job(
-    machine: Machine, input_: Submit | Cancel | Update | Scale | Hold, ids: tuple[int, ...], groups: _Groups
+    machine: Machine,
+    input_: Submit | Cancel | Update | Scale | Hold | ChangeJobs | Requeue | Promote | Trigger,
+    ids: tuple[int, ...],
+    groups: _Groups,
 ) -> Iterator[EventView]:
     at = machine.utc / SECOND
     match input_:
@@ -249,6 +263,16 @@ def _of_job(
             kind = "job.held" if input_.held else "job.released"
             for number in (input_.job, *input_.more):
                 yield EventView(at=at, kind=kind, job=number, group=groups(number), user=input_.by)
+        case Trigger():
+            group = groups(input_.job)
+            text = f"{len(ids)} run{'s' * (len(ids) != 1)}: {', '.join(map(str, ids[:MOST_NAMED]))}"
+            yield EventView(at=at, kind="job.triggered", job=input_.job, group=group, user=input_.by, text=text)
+        case Promote():
+            yield EventView(at=at, kind="job.promoted", job=input_.job, group=groups(input_.job), user=input_.by)
+        case ChangeJobs() | Requeue():
+            kind, text = ("job.updated", input_.what) if isinstance(input_, ChangeJobs) else ("job.requeued", "")
+            for number in input_.jobs:
+                yield EventView(at=at, kind=kind, job=number, group=groups(number), user=input_.by, text=text)
 
 
 def _of_tasks(machine: Machine, step: StepResult, groups: _Groups) -> Iterator[EventView]:

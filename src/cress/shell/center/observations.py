@@ -11,6 +11,7 @@ from cress.lifecycle.effects import (
     DeadlineMissed,
     LeaseChanged,
     LeaseResized,
+    NodeDrained,
     Notice,
     Overloaded,
     Recovered,
@@ -31,6 +32,8 @@ def of_notice(machine: Machine, at: float, notice: Notice) -> EventView:
         case CordonChanged():
             kind = "node.cordoned" if notice.cordoned else "node.uncordoned"
             return EventView(at=at, kind=kind, node=notice.node, text=notice.why)
+        case NodeDrained():
+            return EventView(at=at, kind="node.drained", node=notice.node)
         case Overloaded():
             return EventView(at=at, kind="node.overloaded", node=notice.node, text=notice.what)
         case Recovered():

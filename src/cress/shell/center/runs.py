@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
 from cress.lifecycle.effects import StepResult
-from cress.lifecycle.inputs import Input, Submit, Update
+from cress.lifecycle.inputs import ChangeJobs, Input, Submit, Update
 from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -16,6 +17,7 @@ from cress.model.errors import InputError
 from cress.model.family import Database, Service
 from cress.model.records import JobRecord
 from cress.model.run import Run
+from cress.model.times import SECOND
 
 encode_run = msgspec.msgpack.Encoder().encode
 decode_run = msgspec.msgpack.Decoder(Run).decode
@@ -40,11 +42,20 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
         tasks = job.tasks
     count = run.tasks if tasks is None else tasks
     family = 0 if isinstance(job, Family) else spec.family
-    # The default of its group, unless the job has its own.
-    limit = spec.time_limit if run.time_limit is None else run.time_limit
+    # An unfinished job knows its limit, which may have changed; else the default of its group, if it has no own one.
+    limit = spec.time_limit if run.time_limit is None or isinstance(job, LiveJob) else run.time_limit
+    if isinstance(job, LiveJob) and job.scheduled[1]:
+        run = msgspec.structs.replace(run, environment=(*run.environment, *_times(*job.scheduled)))
     if (run.job, run.family, run.tasks, run.time_limit) == (spec.id, family, count, limit):
         return run
     return msgspec.structs.replace(run, job=spec.id, family=family, tasks=count, time_limit=limit)
+
+
+def _times(before: int, moment: int) -> Iterator[tuple[str, str]]:
+    """Yield the variables of a run of a cron job: its moment, and the one before it."""
+    for name, at in (("CRESS_SCHEDULED", moment), ("CRESS_SCHEDULED_BEFORE", before)):
+        if at:
+            yield name, f"{datetime.fromtimestamp(at / SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def new_runs(
@@ -61,6 +72,9 @@ def new_runs(
         if isinstance(what, Update):
             templates[reply[0]] = what.job
             runs.append(msgspec.structs.replace(message[0], job=reply[0]))
+        elif isinstance(what, ChangeJobs):
+            templates |= dict(zip(reply, what.jobs, strict=True))
+            runs += (msgspec.structs.replace(run, job=new) for new, run in zip(reply, message, strict=True))
         elif isinstance(what, Submit):
             for part in parts(list(zip(reply, message, what.jobs, strict=True))):
                 for number, run, job in part:
@@ -72,7 +86,7 @@ def new_runs(
 
 def same_run(one: Run, other: Run) -> bool:
     """Return whether two runs are equal apart from their jobs and users."""
-    fixed = {"job": 0, "family": 0, "tasks": 1, "source": "", "user": ""}
+    fixed = {"job": 0, "family": 0, "tasks": 1, "source": "", "user": "", "labels": ()}
     return msgspec.structs.replace(one, **fixed) == msgspec.structs.replace(other, **fixed)
 
 

@@ -153,7 +153,11 @@ class Known:
     def apply(self, record: Record) -> None:
         """Apply one more record. Records may be repeated; a record about an ended attempt changes nothing."""
         if isinstance(record, Intent):
-            if not self.knows(record.launch.attempt):
+            known = self.running.get(record.launch.attempt)
+            if known is not None:
+                # Its time limit has changed.
+                known.intent = record
+            elif not self.knows(record.launch.attempt):
                 self.running[record.launch.attempt] = OpenAttempt(record, self.boot)
         elif isinstance(record, Start):
             entry = self.running.get(record.attempt)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
+import msgspec
+
 from cress.model.job import OnPartition
 from cress.model.node import Allocated, Device
 from cress.model.reports import Cause, Ended, Report, Started, Usage
@@ -27,6 +29,7 @@ from cress.protocol.messages import (
     Signal,
     Stops,
     Term,
+    TimeLimits,
     ToSupervisor,
     Welcome,
 )
@@ -261,6 +264,8 @@ class TaskManager:
                 self.durable(order.attempts)
         elif isinstance(order, Material):
             self.supply(order)
+        elif isinstance(order, TimeLimits):
+            self.limits(order)
         elif isinstance(order, Signal):
             self.send(order)
         elif isinstance(order, Welcome):
@@ -376,6 +381,23 @@ class TaskManager:
                 self.driver.report(self.known.ends[stop.attempt])
             else:
                 self._end(stop.attempt, Cause.STOPPED, None, 0)
+
+    def limits(self, order: TimeLimits) -> None:
+        """Give attempts under way other time limits."""
+        for limit in order.limits if self._accepts(order.epoch) else ():
+            task = self.tasks.get(limit.attempt)
+            if task is None or task.intent.limit == limit.limit:
+                continue
+            # The time from which the limit counts: the start of the program, or of the fetching of its files.
+            began = task.since or None
+            if task.ends_at is not None and task.intent.limit is not None:
+                began = task.ends_at - task.intent.limit
+            task.intent = msgspec.structs.replace(task.intent, limit=limit.limit)
+            self.driver.note(task.intent)
+            task.ends_at = None
+            if limit.limit is not None and began is not None:
+                task.ends_at = began + limit.limit
+                self._at(task.ends_at, task)
 
     def send(self, order: Signal) -> None:
         """Send a signal to an attempt."""
