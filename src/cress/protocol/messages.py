@@ -20,11 +20,13 @@ from cress.model.run import Host, Run
 from cress.model.start_material import StartMaterial
 
 # The version (major, minor) of this release, and the oldest major version that it understands; see ``versions``.
-PROTOCOL, OLDEST = (6, 2), 5
+PROTOCOL, OLDEST = (6, 3), 5
 # The first version whose executors request start material; older ones would start a program without it.
 MATERIAL_SINCE = (6, 1)
 # The first version in which runs have parts.
 PARTS_SINCE = (6, 2)
+# The first version whose executors know that tasks use other jobs, and request their addresses.
+USES_SINCE = (6, 3)
 # The number that a center of protocol 5 demands of an executor, otherwise unused. Versions are announced since protocol
 # 6.
 VERSION = 5

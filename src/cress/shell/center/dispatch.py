@@ -11,7 +11,7 @@ from cress.lifecycle.effects import Halt, Launch
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.run import Run
 from cress.protocol import messages
-from cress.protocol.messages import MATERIAL_SINCE, PARTS_SINCE, Gang, Launches, Stop, Stops
+from cress.protocol.messages import MATERIAL_SINCE, PARTS_SINCE, USES_SINCE, Gang, Launches, Stop, Stops
 from cress.protocol.versions import Version
 from cress.shell.center.effects import Send, Session
 
@@ -74,7 +74,13 @@ def _launches(
 
 def _is_known(run: Run, version: Version) -> bool:
     """Return whether an executor can run this job: an older one would ignore its secrets or its parts."""
-    return (not run.needs_material or version >= MATERIAL_SINCE) and (not run.parts or version >= PARTS_SINCE)
+    return all(
+        (
+            not run.needs_material or version >= MATERIAL_SINCE,
+            not run.parts or version >= PARTS_SINCE,
+            not run.uses or version >= USES_SINCE,
+        )
+    )
 
 
 def _grace(halt: Halt, run_of: RunOf) -> int:
