@@ -70,6 +70,10 @@ def test_a_task_steers_its_own_job_and_nothing_else(cluster: Cluster) -> None:
         for verb in ("cancel", "hold", "release"):
             answer = http.post(f"/v1/jobs/{verb}", json={"jobs": [job, other]})
             assert (answer.status_code, f"there is no job {other}" in answer.text) == (404, True), answer.text
+        # Names of its own group are what DNS shows to everybody.
+        assert http.get("/v1/names/nobody").json()["places"] == []
+        answer = http.get("/v1/names/nobody", params={"group": "other"})
+        assert (answer.status_code, "finds names of group default only" in answer.text) == (403, True), answer.text
         # It is in the task and its log alone, with the attempt alone.
         text = token.encode()
         found = [path for path in cluster.folder.rglob("*") if path.is_file() and text in path.read_bytes()]

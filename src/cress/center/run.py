@@ -31,6 +31,7 @@ from cress.center.committing.anchors import Anchors
 from cress.center.committing.committer import Committer
 from cress.center.committing.leader_election import LeaderElection
 from cress.center.committing.memory import Memory
+from cress.center.connections.used_jobs import UsedJobs
 from cress.center.data_locations.namenodes import Namenodes
 from cress.center.dns.server import DnsServer, check_dns
 from cress.center.executors.listener import Listener
@@ -172,7 +173,11 @@ async def _run(
     job_tokens = JobTokens(committer, token, own, _own_authority(settings, tls), others)
     callers = Callers(committer, owner(directory.path), settings.visibility, job_tokens)
     vault = Vault(committer, partial(_key_file, settings, committer))
-    committer.materials.providers += (job_tokens.provide, SecretDelivery(committer, vault))
+    committer.materials.providers += (
+        job_tokens.provide,
+        SecretDelivery(committer, vault),
+        UsedJobs(committer.names).provide,
+    )
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
     if standby is not None:
         names = (*names, urlsplit(place).hostname or "")

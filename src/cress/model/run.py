@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from cress.model.bounds import Amount, Count, Port, Small
@@ -69,6 +71,11 @@ class RunPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rank: str = ""
 
 
+def used_variable(name: str) -> str:
+    """Return the environment variable with the address of the job ``name``."""
+    return "CRESS_SERVICE_" + re.sub("[^A-Z0-9]", "_", name.upper())
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a job that the scheduler does not need; common to all its tasks.
 
@@ -86,7 +93,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``files`` are fetched before the program starts, ``outputs`` are saved after its success. The last ``log_size``
     bytes of stdout and of stderr are kept (0: the executor's default); both are copied to the folder ``log_copy`` at
     the end. ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as submitted (JSON).
-    ``notify`` are the addresses that are told what becomes of the job.
+    ``notify`` are the addresses that are told what becomes of the job, ``uses`` the jobs whose addresses its
+    tasks get.
     ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a token
     for the API, which is not part of the run either. ``deadline`` and ``within`` are the job's, as submitted; for a
     finished job they show whether it met its deadline. ``parts`` are those of a gang, whose tasks are numbered part by
@@ -122,6 +130,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     alive: Check | None = None
     source: str = ""
     notify: tuple[Notify, ...] = ()
+    uses: tuple[str, ...] = ()
     secrets: tuple[SecretUse, ...] = ()
     job_token: bool = False
     deadline: Amount = 0
@@ -150,7 +159,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def needs_material(self) -> bool:
         """Return whether an attempt waits for its start material before it starts."""
-        return bool(self.secrets) or self.job_token
+        return bool(self.secrets or self.uses) or self.job_token
 
     @property
     def staged(self) -> bool:

@@ -29,6 +29,8 @@ PARTS_SINCE = (6, 2)
 STRANGERS_SINCE = (6, 3)
 # The first version whose executors can change the time limit of a running task.
 LIMITS_SINCE = (6, 3)
+# The first version whose executors know that tasks use other jobs, and request their addresses.
+USES_SINCE = (6, 3)
 # The number that a center of protocol 5 demands of an executor, otherwise unused. Versions are announced since protocol
 # 6.
 VERSION = 5

@@ -34,6 +34,8 @@ class Caller(NamedTuple):
 _OF_A_JOB = re.compile(r"|/tasks|/tasks/[0-9]+|/logs|/cancel|/hold|/release|/scale|/signal")
 # Path after the job's id in calls about leases: a program in a lease reports its use and ends it.
 _OF_A_LEASE = re.compile(r"(\.[0-9]+)?(|/use|/renew)")
+# Calls about names check themselves that a job token asks about its own group.
+_NAMES = re.compile(r"/v1/names/[^/]+(/watch)?")
 # Calls with a list of jobs check themselves that the caller sees each job.
 _OTHERS_OF_JOBS = frozenset({"/v1/whoami", "/v1/jobs/cancel", "/v1/jobs/hold", "/v1/jobs/release"})
 
@@ -44,13 +46,15 @@ def may(caller: Caller, action: Action) -> bool:
 
 
 def may_call(caller: Caller, path: str) -> bool:
-    """Return whether the caller may make a call at all: a job token permits only calls about its job."""
+    """Return whether the caller may make a call at all: a job token is for its job, and for names of its group."""
     if not caller.attempt:
         return True
     own, lease = f"/v1/jobs/{caller.job}", f"/v1/leases/{caller.job}"
     if path.startswith(lease) and _OF_A_LEASE.fullmatch(path[len(lease) :]):
         return True
-    return path in _OTHERS_OF_JOBS or (path.startswith(own) and _OF_A_JOB.fullmatch(path[len(own) :]) is not None)
+    if path in _OTHERS_OF_JOBS or _NAMES.fullmatch(path):
+        return True
+    return path.startswith(own) and _OF_A_JOB.fullmatch(path[len(own) :]) is not None
 
 
 def steers(caller: Caller, owner: str, group: str) -> bool:

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cress.center.access.rights import Sight
 from cress.center.api.bodies import reply
-from cress.center.api.context import committer_of, sight_of
+from cress.center.api.context import caller_of, committer_of, sight_of
+from cress.center.api.errors import Forbidden
 from cress.center.api.routes import Routes, query_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.process.turns import in_turns
@@ -18,6 +20,7 @@ from cress.center.views.jobs import place_view
 from cress.lifecycle.name_service import Place
 from cress.lifecycle.name_table import NamesRevision, PlaceChange, parse_revision
 from cress.model.errors import InputError
+from cress.model.group import DEFAULT_GROUP
 from cress.protocol.calls import cluster_calls
 from cress.protocol.cluster_views import PlacesChange, PlacesPage
 from cress.protocol.queries import PlacesQuery, PlacesStreamQuery
@@ -32,8 +35,8 @@ router = Routes()
 @router.answers(cluster_calls.RESOLVE)
 async def names(request: Request, name: str) -> Response:
     """Return the running tasks of the jobs with a name, in one group or all: node, rack, address, ports."""
-    committer, sight = committer_of(request), sight_of(request)
-    group = query_of(request, PlacesQuery).group or None
+    committer = committer_of(request)
+    group, sight = _asked(request, query_of(request, PlacesQuery).group)
     async with committer.turns.long_answer():
         table, domain = committer.names.table, domain_of(committer.settings)
         revision = str(table.revision)
@@ -55,7 +58,24 @@ async def watch(request: Request, name: str) -> Response:
     revision = parse_revision(last) if last else None
     if last and revision is None:
         raise InputError(f"{last[:40]!r} is not a revision", hint="one that an answer about names had", field="after")
-    return PlacesStream(request, name, query.group or None, revision, follow=query.follow)
+    return PlacesStream(request, name, _asked(request, query.group), revision, follow=query.follow)
+
+
+def _asked(request: Request, group: str) -> tuple[str | None, Sight]:
+    """Return the group whose names are asked for, if it is one, and the jobs that are seen. Raises Forbidden.
+
+    A job token asks about the group of its job, and sees all names there, as DNS shows them.
+    """
+    caller = caller_of(request)
+    if not caller.attempt:
+        return group or None, sight_of(request)
+    machine = committer_of(request).machine
+    attempt = machine.attempts.get(caller.attempt)
+    job = None if attempt is None else machine.jobs.get(attempt.job)
+    own = DEFAULT_GROUP if job is None else job.job.group or DEFAULT_GROUP
+    if group not in ("", own):
+        raise Forbidden(f"the token of job {caller.job} finds names of group {own} only")
+    return own, Sight(everything=False, groups=(own,))
 
 
 def domain_of(settings: CenterSettings) -> str:
@@ -67,14 +87,20 @@ class PlacesStream(Stream):
     """A stream of places; its only state is the last revision sent."""
 
     def __init__(
-        self, request: Request, name: str, group: str | None, after: NamesRevision | None, *, follow: bool
+        self,
+        request: Request,
+        name: str,
+        asked: tuple[str | None, Sight],
+        after: NamesRevision | None,
+        *,
+        follow: bool,
     ) -> None:
+        """``asked`` are the group and the jobs that the reader sees."""
         super().__init__(committer_of(request))
-        self._sight = sight_of(request)
+        self._group, self._sight = asked
         self._domain = domain_of(self.committer.settings)
         self._follow = follow
         self._name = name
-        self._group = group
         self._told = after
         self._next_at = 0.0
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple, TypeAlias
 
 from cress.center.connections.connection_table import Connection, Connections
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -48,15 +48,31 @@ class StartMaterials:
         """Send the material of these attempts to their executor, in the background."""
         connection = self._connections.of(order.session)
         if connection is not None:
-            task = asyncio.create_task(self._supply(connection, order), name="start material")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin(self._supply(connection, order))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="start material")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _waits_for_others(self, number: int) -> bool:
+        attempt = self._loop.machine.attempts.get(number)
+        job = None if attempt is None else self._loop.machine.jobs.get(attempt.job)
+        run = None if job is None else self._loop.resolved(job)
+        return run is not None and bool(run.uses)
+
+    async def _supply_one(self, connection: Connection, number: int) -> None:
+        connection.put(await self._material(number))
 
     async def _supply(self, connection: Connection, order: Supply) -> None:
         for place, number in enumerate(order.attempts, 1):
             if order.session.closed:
                 return
-            connection.put(await self._material(number))
+            if self._waits_for_others(number):
+                # Others of this order may be those for which it waits.
+                self._begin(self._supply_one(connection, number))
+            else:
+                await self._supply_one(connection, number)
             if place % AT_ONCE == 0:
                 await asyncio.sleep(0)
 

@@ -40,6 +40,7 @@ from cress.model.jobfile.schemas import (
     TEXTS,
     TIMETABLE,
     TRUTH,
+    USES,
     WITHIN,
     WORD,
     Schema,
@@ -215,6 +216,17 @@ TABLE = (
         about=(
             "[secrets](secrets.md) of the user or group: `{DB_PASSWORD: db}` as a variable, `{key.pem: {secret: "
             "db, as: file}}` or `[db]` as a file in the folder `CRESS_SECRETS`"
+        ),
+        default="none",
+    ),
+    Key(
+        "uses",
+        USES,
+        values.uses,
+        into=RUN,
+        about=(
+            "jobs of the same group whose addresses the tasks get: `[db]` sets `CRESS_SERVICE_DB` to `HOST:PORT` of a "
+            "[ready](names.md#in-the-environment) task. A task starts once there is one"
         ),
         default="none",
     ),

@@ -11,7 +11,7 @@ from cress.model.job import Condition
 from cress.model.jobfile import checks, domains, families, files, licences, secrets
 from cress.model.jobfile.parts import MAX_PARTS
 from cress.model.jobfile.ports import MAX_PORTS
-from cress.model.jobfile.values import MAX_AFTER, MAX_REPLICAS, MAX_TASKS
+from cress.model.jobfile.values import MAX_AFTER, MAX_REPLICAS, MAX_TASKS, MAX_USES
 from cress.model.notify import MAX_ADDRESS, Occasion
 from cress.model.notify import MOST as MOST_NOTIFIED
 
@@ -161,6 +161,7 @@ LABELS: Schema = {
     ]
 }
 _USE: Schema = mapping({"secret": TEXT, "as": words(*secrets.WAYS)})
+USES: Schema = {"anyOf": [WORD, {"type": "array", "items": WORD, "minItems": 1, "maxItems": MAX_USES}]}
 SECRETS: Schema = {
     "anyOf": [
         {"type": "array", "items": WORD, "maxItems": secrets.MAX_SECRETS},

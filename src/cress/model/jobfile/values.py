@@ -14,6 +14,7 @@ from cress.model.foreign_words import UNLIMITED
 from cress.model.group import MAX_GROUP_NAME_LENGTH
 from cress.model.job import Condition, JobType, OnPartition
 from cress.model.resources import Dimensions, Measure, ResourceVector
+from cress.model.run import used_variable
 from cress.model.times import DAY, HOUR
 from cress.model.units import format_duration, one_of, parse_amount, parse_count, parse_duration
 from cress.model.vectors import parse_vector
@@ -42,6 +43,7 @@ MAX_WORDS = 100_000
 MAX_VARIABLES = 10_000
 SHELL = ("/bin/sh", "-c")
 # Variables that Cress sets for a task.
+MAX_USES = 20
 RESERVED_PREFIX = "CRESS_"
 RUNTIMES = ("process", "container")
 COMMAND_HINT = 'a list such as ["python3", "train.py"], or one text for the shell'
@@ -293,6 +295,19 @@ def variable(name: object) -> str:
     if len(name) > MAX_VARIABLE_LENGTH:
         raise InputError(f"a name of {len(name)} characters is too long", hint=f"at most {MAX_VARIABLE_LENGTH}")
     return name
+
+
+def uses(value: object) -> tuple[str, ...]:
+    """Parse the names of jobs whose addresses the tasks get."""
+    written = list(value) if isinstance(value, (list, tuple)) else [value]
+    if len(written) > MAX_USES:
+        raise InputError(f"{len(written):,} names are too many", hint=f"at most {MAX_USES}")
+    found: dict[str, str] = {}
+    for entry in written:
+        name = job_name(entry)
+        if (first := found.setdefault(used_variable(name), name)) != name:
+            raise InputError(f"{first} and {name} have the same variable {used_variable(name)}", hint="one of them")
+    return tuple(found.values())
 
 
 def directory(value: object) -> str:

@@ -17,6 +17,7 @@ from cress.protocol.messages import (
     LIMITS_SINCE,
     MATERIAL_SINCE,
     PARTS_SINCE,
+    USES_SINCE,
     Gang,
     Launches,
     Stop,
@@ -95,7 +96,13 @@ def _launches(
 
 def _is_known(run: Run, version: Version) -> bool:
     """Return whether an executor can run this job: an older one would ignore its secrets or its parts."""
-    return (not run.needs_material or version >= MATERIAL_SINCE) and (not run.parts or version >= PARTS_SINCE)
+    return all(
+        (
+            not run.needs_material or version >= MATERIAL_SINCE,
+            not run.parts or version >= PARTS_SINCE,
+            not run.uses or version >= USES_SINCE,
+        )
+    )
 
 
 def _grace(halt: Halt, run_of: RunOf) -> int:
