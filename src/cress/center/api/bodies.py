@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from cress.center.api.errors import TooLarge
-from cress.center.process.turns import LongRequests
+from cress.center.process.turns import LongRequests, chunks
 from cress.model.errors import InputError
 from cress.protocol.bodies import Body, JobsBody, WhatIfBody
 from cress.protocol.views import View, to_json
@@ -130,8 +130,18 @@ def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
 
 async def reply_with_jobs(views: AsyncIterable[View]) -> Response:
     """Return views as the ``jobs`` of a response, encoded one by one: thousands at once would block other requests."""
-    parts = [to_json(view) async for view in views]
-    return Response(b'{"jobs":[' + b",".join(parts) + b"]}", media_type="application/json")
+    parts = [b'{"jobs":[']
+    async for view in views:
+        parts += (to_json(view), b",")
+    parts[max(1, len(parts) - 1) :] = [b"]}"]
+
+    async def sent() -> AsyncIterator[bytes]:
+        for part in chunks(parts):
+            yield b"".join(part)
+            await asyncio.sleep(0)
+
+    size = sum(map(len, parts))
+    return StreamingResponse(sent(), media_type="application/json", headers={"Content-Length": str(size)})
 
 
 def reply(view: View, status: int = 200) -> Response:

@@ -244,6 +244,9 @@ class Listener:
         """Decode a message; other work has its turn meanwhile. Raises InputError."""
         if len(data) >= LARGE:
             self._committer.large_bytes += len(data)
+            committer = self._committer
+            message = await all_in_turns(decoding(data, session))
+            return await all_in_turns(committer.sessions.examining(message, committer.clock.now()))
         return await all_in_turns(decoding(data, session))
 
     def _is_revoked(self, wire: Wire) -> bool:

@@ -58,6 +58,8 @@ _TABLE = (
     FileRow(rf"{re.escape(HISTORY)}(-wal|-shm)?|{re.escape(HISTORY_MARK)}", FileKind.CHECKED),
     FileRow(rf"{TOKEN_FILE}|{AUDIT}|{TLS}", FileKind.CHECKED),
     FileRow(rf"\.{TOKEN_FILE}\.\d+", FileKind.FILE),
+    # Those of the portal, which ``cress up`` starts.
+    FileRow(r"portal\.(json|port|new)", FileKind.FILE),
     FileRow(rf"{EVENTS}|{QUARANTINE}|{EXECUTORS}", FileKind.FOLDER),
     FileRow(r"(replaced|moved)-\d+", FileKind.FOLDER),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate
 
 from cress.core.placing.node_choices import check_choice, check_names
 from cress.model.attributes import are_ports, check_attributes, with_labels
@@ -89,14 +88,24 @@ def undeclared(hello: FromAgent | None, dimensions: Dimensions) -> tuple[str, ..
 def data_of(name: str, paths: Sequence[str], warnings: list[str]) -> tuple[str, ...]:
     """Return the accepted paths of data, sorted: absolute ones, the first 1,000."""
     different = set(paths)
-    good = sorted(path for path in different if _is_path(path))
-    fitting = sum(total <= MOST_CHARACTERS for total in accumulate(map(len, good[:MOST_DATA])))
-    if fitting < len(good):
-        bound = "" if fitting == MOST_DATA else f" (at most {MOST_CHARACTERS} characters together)"
-        warnings.append(f"node {name} has {len(good)} paths of data; the first {fitting} count{bound}")
-    if len(good) < len(different):
+    possible = sorted(path for path in different if path.startswith("/") and len(path) <= MOST_PATH)
+    good: list[str] = []
+    room, looked = MOST_CHARACTERS, 0
+    for looked, path in enumerate(possible):
+        # What does not count any more is not looked at: megabytes of it take long.
+        if len(good) == MOST_DATA or len(path) > room:
+            bound = "" if len(good) == MOST_DATA else f" (at most {MOST_CHARACTERS} characters together)"
+            number = len(good) + len(possible) - looked
+            warnings.append(f"node {name} has {number} paths of data; the first {len(good)} count{bound}")
+            break
+        if path.isprintable():
+            good.append(path)
+            room -= len(path)
+    else:
+        looked = len(possible)
+    if len(possible) < len(different) or len(good) < looked:
         warnings.append(f"node {name} names data that is not an absolute path; it does not count")
-    return tuple(good[:fitting])
+    return tuple(good)
 
 
 def _devices(hello: Hello, dimensions: Dimensions, warnings: list[str]) -> tuple[Device, ...]:

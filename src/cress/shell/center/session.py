@@ -37,7 +37,7 @@ from cress.protocol.messages import (
 )
 from cress.protocol.versions import Dialect, VersionError
 from cress.shell.center.commit import CommitLoop, InputCall, SetAsideError
-from cress.shell.center.credible_reports import credible
+from cress.shell.center.credible_reports import credible, examining
 from cress.shell.center.effects import (
     AskEpoch,
     Close,
@@ -388,6 +388,15 @@ class Sessions:
                 effects.append(Warn(f"node {session.name} asked for the secrets of an attempt that is not on it"))
             effects.append(Send(session, Material(epoch=loop.epoch, attempt=number, refused=NOT_TO_START)))
         return [*effects, Supply(session, tuple(supplied))] if supplied else effects
+
+    def examining(self, message: FromAgent | None, now: int) -> Slices[FromAgent | None]:
+        """Examine the reports of a message before it is handled, with pauses if they are many."""
+        if not isinstance(message, (Hello, Reports)) or len(message.reports) <= MOST_REPORTS:
+            return message
+        machine = self.loop.machine
+        utc = machine.utc + max(0, now - machine.now)
+        reports = yield from examining(message.reports, machine.attempts, utc)
+        return msgspec.structs.replace(message, reports=reports)
 
     def _credible(self, reports: tuple[Report, ...], now: int) -> tuple[Report, ...]:
         machine = self.loop.machine
