@@ -44,7 +44,7 @@ def live_cluster(store: str = "") -> Iterator[tuple[Path, Client]]:
     told = subprocess.run([*CRESS, "up", "-h"], capture_output=True, text=True, check=True).stdout
     # As releases before 0.2 call it.
     resource = "--node-resource" if "--node-resource" in told else "--resource"
-    words = ("up", "--data", str(data), "--executors", "2", resource, "<32, 64G>")
+    words = ("up", "--data", str(data), "--executors", "2", resource, "<32, 64G>", "--port", "0")
     environment = {**os.environ, **({"CRESS_STORE": store} if store else {})}
     cluster = subprocess.Popen([*CRESS, *words], stdout=subprocess.DEVNULL, env=environment)
     try:

@@ -35,5 +35,7 @@ class LauncherHook(BuildHookInterface):  # type: ignore[type-arg]
         except OSError as error:
             self.app.display_warning(f"the launcher is not built: {error}")
             return
+        if version == "editable":
+            return  # used where it is
         # Files that git ignores are left out of a wheel unless they are named.
         build_data["force_include"][str(program)] = str(Path(*_MODULE.parts[1:-1], program.name))

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from cress.executor.processes import is_stopped
-from tests.executor.harness import PATIENCE, until
+from cress.model.reports import Cause
+from tests.executor.harness import PATIENCE, Client, shell, supervisor, until
 
 PROGRAM = """
 import os, signal, sys, time
@@ -98,6 +99,60 @@ def test_what_an_agent_ends_with_as_it_should_is_the_end(tmp_path: Path) -> None
     for code in (0, 2, 3):
         kept = Kept(tmp_path, str(code))
         assert kept.ended() == (code, "")
+
+
+ABOVE_A_REAPER = """
+import os, sys, time
+from pathlib import Path
+from cress.executor.ends import ReapedProcess
+from cress.executor.keeper import Keeper
+place = Path(sys.argv[1])
+
+def work():
+    command = [sys.executable, "-m", "cress.executor.supervisor", str(place), "--name", "node1"]
+    with (place / "log").open("ab") as log:
+        (place / "reaper").write_text(str(ReapedProcess(place, command, dict(os.environ), log).reaper.pid))
+    time.sleep(1000)
+
+sys.exit(Keeper(work, [], place / "supervisor.lock").run())
+"""
+
+
+def test_supervisor_and_reaper_are_killed_and_no_end_is_lost(tmp_path: Path) -> None:
+    home = tmp_path / "executor"
+    home.mkdir()
+    keeper = subprocess.Popen([sys.executable, "-c", ABOVE_A_REAPER, str(home)])
+    try:
+        with supervisor(home) as later:
+            first = until(lambda: _client(home), "the supervisor")
+            wait = f"while [ ! -e {home}/go ]; do sleep 0.02; done; "
+            first.launch(shell(wait + "exit 0"), 5)
+            first.launch(shell(wait + "exit 7", job=2), 6)
+            first.launch(shell("exec sleep 1000", job=3), 7)
+            for attempt in (5, 6, 7):
+                first.wait_started(attempt)
+            for file in ("reaper", "supervisor.lock"):
+                os.kill(int((home / file).read_text()), signal.SIGKILL)
+            (home / "go").touch()
+            # Two of them end while nobody but the keeper is there.
+            until(lambda: not any(Path(f"/proc/{first.started[n].pid}").exists() for n in (5, 6)), "their ends")
+            first.close()
+            again = later.start()
+            again.wait_ended(5, 6)
+            found = [(again.ended[n].cause, again.ended[n].code) for n in (5, 6)]
+            assert found == [(Cause.EXITED, 0), (Cause.EXITED, 7)]
+            os.kill(first.started[7].pid, signal.SIGUSR1)
+            assert again.wait_ended(7).code == -signal.SIGUSR1
+    finally:
+        keeper.kill()
+        keeper.wait()
+
+
+def _client(home: Path) -> Client | None:
+    try:
+        return Client(home)
+    except OSError:
+        return None
 
 
 def test_an_agent_dies_with_its_keeper(tmp_path: Path) -> None:

@@ -1,8 +1,13 @@
-"""The keeper: the program ``cress executor``, which restarts its agent when the agent ends unexpectedly."""
+"""The keeper: the program ``cress executor``, which restarts its agent when the agent ends unexpectedly.
+
+It is also the last one to see how tasks end. If a supervisor is killed and its reaper too, the tasks become children of
+the keeper, which notes their ends as a reaper does.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -13,8 +18,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from cress.executor import reaper
+from cress.executor.ends import FOLDER
 from cress.executor.frozen import FrozenSupervisor
-from cress.executor.runtimes.linux import die_with_parent
+from cress.executor.runtimes.linux import be_subreaper, die_with_parent
 
 # Exit codes of an agent that has ended as it should: stopped, bad input, unable to work.
 FINAL = (0, 2, 3)
@@ -43,6 +50,8 @@ class Keeper:
     ) -> None:
         self._begin = begin
         self._supervisor = FrozenSupervisor(lock, self._say)
+        self._ends = lock.parent / FOLDER
+        self._noted = -1  # the file of noted ends, once there is one
         self._again = list(again)
         self._first_pause = first_pause
         self._agent = 0
@@ -52,6 +61,8 @@ class Keeper:
         """Keep an agent running until one ends as it should; return its exit code."""
         for number in SIGNALS:
             signal.signal(number, self._on_signal)
+        be_subreaper()
+        signal.signal(signal.SIGCHLD, self._note_ends)
         pause, work = self._first_pause, self._begin
         while True:
             since = time.monotonic()
@@ -68,8 +79,8 @@ class Keeper:
             pause, work = min(2 * pause, LONGEST_PAUSE), self._execute
 
     def _start(self, work: Callable[[], int]) -> int:
-        # A signal that comes before the agent handles it stays pending.
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        # A signal that comes before the agent handles it stays pending, and its end before its pid is known.
+        signal.pthread_sigmask(signal.SIG_BLOCK, (*SIGNALS, signal.SIGCHLD))
         keeper = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -79,7 +90,7 @@ class Keeper:
         # These signals came while no agent ran.
         for number in self._asked:
             os.kill(self._agent, number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*SIGNALS, signal.SIGCHLD))
         return self._agent
 
     def _wait(self, agent: int) -> int:
@@ -90,7 +101,26 @@ class Keeper:
         os.close(end)
         _, status = os.waitpid(agent, 0)
         self._agent = 0
+        self._note_ends()
         return os.waitstatus_to_exitcode(status)
+
+    def _note_ends(self, *_: object) -> None:
+        """Note the ends of the children but the agent, and reap them: tasks whose supervisor and reaper are gone."""
+        with contextlib.suppress(OSError):
+            while (seen := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                if seen.si_pid == self._agent:
+                    return
+                with contextlib.suppress(OSError):
+                    reaper.note(self._file(), seen)
+                os.waitid(os.P_PID, seen.si_pid, os.WEXITED)
+
+    def _file(self) -> int:
+        if self._noted < 0:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._noted = os.open(self._ends / f"{time.time_ns()}", flags, 0o600)
+            # The file is not removed while it is locked.
+            fcntl.flock(self._noted, fcntl.LOCK_EX)
+        return self._noted
 
     def _rest(self, seconds: float) -> None:
         """Wait before the next start; return early if the keeper must stop, since only an agent can stop its tasks."""
@@ -116,8 +146,9 @@ def _be_agent(keeper: int, work: Callable[[], int]) -> None:
     code = 1
     try:
         os.setpgid(0, 0)
-        for number in SIGNALS:
+        for number in (*SIGNALS, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
         die_with_parent(signal.SIGKILL)
         if os.getppid() == keeper:
             code = work()

@@ -23,7 +23,8 @@ _WAITID = {"x86_64": 247, "aarch64": 95}
 # struct rusage: user and system time in s and µs, the peak of memory in KiB; struct siginfo: signal, …, pid, …, status.
 _USAGE = struct.Struct("=qqqqq")
 _STRUCTS = 256
-_P_ALL, _P_PID = 0, 1
+_P_PID = 1
+_libc = ctypes.CDLL(None, use_errno=True)
 # The command: its words, each followed by the separator.
 COMMAND, SEPARATOR = "CRESS_REAPED", "\x1f"
 
@@ -31,8 +32,7 @@ COMMAND, SEPARATOR = "CRESS_REAPED", "\x1f"
 def main(arguments: list[str]) -> int:
     """Start the command, and note the ends of all children; return the exit code of the command."""
     ends, command = int(arguments[0]), os.environ.pop(COMMAND).split(SEPARATOR)[:-1]
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_SUBREAPER, 1, 0, 0, 0)
+    _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
     first = os.fork()
     if first == 0:
         os.close(ends)
@@ -43,32 +43,41 @@ def main(arguments: list[str]) -> int:
     os.write(ends, b"reaper %d\n" % os.getpid())
     code = 1
     while True:
-        usage = ctypes.create_string_buffer(_STRUCTS)
         try:
             seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
         except ChildProcessError:
             return code
         if seen is None:
             continue
-        pid = seen.si_pid
-        how = seen.si_status if seen.si_code == os.CLD_EXITED else -seen.si_status
-        if pid == first:
+        if seen.si_pid == first:
+            how = how_ended(seen)
             code = how if how >= 0 else 1
             os.write(ends, b"over %d\n" % how)
         else:
-            call = _WAITID.get(os.uname().machine)
-            if call is not None:
-                info = ctypes.create_string_buffer(_STRUCTS)
-                flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-                libc.syscall(ctypes.c_long(call), _P_PID, pid, info, flags, usage)
-            user, user_micro, system, system_micro, memory = _USAGE.unpack_from(usage.raw)
-            cpu = (user + system) * 1_000_000 + user_micro + system_micro
-            ticks, session, mark = _identity(pid)
-            line = b"end %d %d %d %d %d %d %d\n" % (pid, ticks, session, mark, how, cpu, memory * 1024)
-            # On a full disk the end is unknown, as it would be without a reaper.
-            with contextlib.suppress(OSError):
-                os.write(ends, line)
-        os.waitid(os.P_PID, pid, os.WEXITED)
+            note(ends, seen)
+        os.waitid(os.P_PID, seen.si_pid, os.WEXITED)
+
+
+def how_ended(seen: os.waitid_result) -> int:
+    """Return the exit code of a child, or -n after signal n."""
+    return seen.si_status if seen.si_code == os.CLD_EXITED else -seen.si_status
+
+
+def note(ends: int, seen: os.waitid_result) -> None:
+    """Note the end of a child that is not reaped yet in the file of descriptor ``ends``."""
+    pid, usage = seen.si_pid, ctypes.create_string_buffer(_STRUCTS)
+    call = _WAITID.get(os.uname().machine)
+    if call is not None:
+        info = ctypes.create_string_buffer(_STRUCTS)
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        _libc.syscall(ctypes.c_long(call), _P_PID, pid, info, flags, usage)
+    user, user_micro, system, system_micro, memory = _USAGE.unpack_from(usage.raw)
+    cpu = (user + system) * 1_000_000 + user_micro + system_micro
+    ticks, session, mark = _identity(pid)
+    line = b"end %d %d %d %d %d %d %d\n" % (pid, ticks, session, mark, how_ended(seen), cpu, memory * 1024)
+    # On a full disk the end is unknown, as it would be without a reaper.
+    with contextlib.suppress(OSError):
+        os.write(ends, line)
 
 
 def _identity(pid: int) -> tuple[int, int, int]:

@@ -115,6 +115,7 @@ class TaskProcesses:
         self.by_pid: dict[int, Task] = {}  # first processes that are children of this one
         # By pid: the descriptor on which the start is reported, the task, the bytes read so far.
         self.spawning: dict[int, tuple[int, Task, bytearray]] = {}
+        self._heard: set[int] = set()  # those of these descriptors on which the selector waits
         self._asked: list[tuple[int, Task]] = []  # those whose pids the launcher has not told yet
         self.ends = SeenEnds(folder.path)
         self.marks = attempt_marks(self.attempts)
@@ -149,7 +150,7 @@ class TaskProcesses:
                 break
             first = self.by_pid.get(seen.si_pid)
             # What makes a container ends before the program begins.
-            if first is not None and not (seen.si_pid in self.spawning and self._inside(first.attempt)):
+            if first is not None and not (seen.si_pid in self.spawning and self._inside(first)):
                 code = seen.si_status if seen.si_code == os.CLD_EXITED else -seen.si_status
                 self._note_end(first, seen.si_pid, code)
             pid, status, usage = os.wait4(seen.si_pid, 0)
@@ -178,7 +179,7 @@ class TaskProcesses:
         The kernel refuses memory beyond RLIMIT_DATA. Programs that do not expect that end by one of a few signals. The
         peak counts resident memory only, so half of the limit is enough.
         """
-        limit = 0 if task.run is None or self._inside(task.attempt) is not None else task.run.memory_limit
+        limit = 0 if task.run is None or self._inside(task) is not None else task.run.memory_limit
         # The dynamic loader ends with 127 if it cannot map a library.
         loading = code == NOT_EXECUTED and limit < LOADING
         if not limit or not (loading or code in MEMORY_SIGNALS) or used.memory < limit // 2:
@@ -366,7 +367,7 @@ class TaskProcesses:
 
         Raise StartError if the node has no such runtime.
         """
-        contained = (run.runtime or self.default) == choose.CONTAINER
+        contained = self._is_contained(run)
         if contained and self.container is None:
             raise StartError(f"this node cannot run containers: {self.no_container}", node=not run.runtime)
         if run.root and not contained:
@@ -386,7 +387,7 @@ class TaskProcesses:
 
     def signal(self, task: Task, number: int) -> None:
         """See ``ProcessDriver``."""
-        inside = self._inside(task.attempt)
+        inside = self._inside(task)
         if inside is not None:
             inside.signal(task.attempt, task.pid, number)
             if task.pid in inside.cgroups.pids(task.attempt):
@@ -421,10 +422,11 @@ class TaskProcesses:
         if task.pid and task.group and (not task.adopted or not self._pid_taken(task)):
             task.group = self.runtime.signal(task.attempt, task.pid, number)
             gone = not task.group
-        inside = self._inside(task.attempt)
+        inside = self._inside(task)
         if inside is not None:
             inside.signal(task.attempt, task.pid, number)
-        elif self.groups is not None:
+        elif self.groups is not None and not self.groups.remove(task.attempt):
+            # A group that can be removed has no processes, which is usual.
             if kill:
                 self.groups.kill(task.attempt)
             gone &= not self.groups.pids(task.attempt)
@@ -448,9 +450,15 @@ class TaskProcesses:
             self.work.give(self.attempts + b"/%d/work" % task.attempt)
         return gone
 
-    def _inside(self, attempt: int) -> ContainerRuntime | None:
+    def _inside(self, task: Task) -> ContainerRuntime | None:
         """Return the container runtime if the attempt has a container."""
+        return None if task.run is not None and not self._is_contained(task.run) else self._inside_of(task.attempt)
+
+    def _inside_of(self, attempt: int) -> ContainerRuntime | None:
         return self.container if self.container is not None and self.container.knows(attempt) else None
+
+    def _is_contained(self, run: Run) -> bool:
+        return (run.runtime or self.default) == choose.CONTAINER
 
     def _clear_after(self, inside: ContainerRuntime, task: Task) -> bool:
         """Remove the container of a program that has ended, and note the usage counted by its control groups."""
@@ -470,7 +478,7 @@ class TaskProcesses:
     def clear(self) -> None:
         """Remove the remains of containers whose programs did not start."""
         for attempt in list(self.clearing):
-            inside = self._inside(attempt)
+            inside = self._inside_of(attempt)
             if inside is not None:
                 inside.signal(attempt, 0, SIGKILL)
             over = inside is None or inside.clear(attempt) is not None
@@ -492,8 +500,9 @@ class TaskProcesses:
     def settle(self) -> None:
         """Find the new processes that have become programs; the others are checked again later."""
         self._name_asked()
-        for pid in list(self.spawning):
-            self._settle(pid)
+        for pid, (fd, _, _) in list(self.spawning.items()):
+            if fd not in self._heard:
+                self._settle(pid)
         self.clear()
         self._look_for_ends()
         if not self._reaped and not any(task.stage is StageState.SWEEPING for task in self.manager.tasks.values()):
@@ -548,14 +557,12 @@ class TaskProcesses:
                 del self.spawning[pid], self.by_pid[pid]
                 self.spawning[program], self.by_pid[program] = (fd, task, told), task
                 task.pid = pid = program
-                with contextlib.suppress(KeyError):
-                    self.selector.unregister(fd)
+                self._hear_no_more(fd)
                 over = False
             if not over:
                 self._settle_later(pid, fd)
                 return
-        with contextlib.suppress(KeyError):
-            self.selector.unregister(fd)
+        self._hear_no_more(fd)
         os.close(fd)
         del self.spawning[pid]
         assert task.run is not None
@@ -567,11 +574,17 @@ class TaskProcesses:
         problem = self._runtime(task.run).problem(task.run, rest)
         if problem is not None:
             self.manager.failed(task.attempt, problem)
-            if self.groups is not None or self._inside(task.attempt) is not None:
+            if self.groups is not None or self._inside(task) is not None:
                 self.clearing.add(task.attempt)
         else:
             self.manager.running(task.attempt, processes.start_ticks(pid) or 0)
 
     def _settle_later(self, pid: int, fd: int) -> None:
-        if fd not in self.selector.get_map():
+        if fd not in self._heard:
+            self._heard.add(fd)
             self.selector.register(fd, selectors.EVENT_READ, lambda: self._settle(pid))
+
+    def _hear_no_more(self, fd: int) -> None:
+        if fd in self._heard:
+            self._heard.remove(fd)
+            self.selector.unregister(fd)

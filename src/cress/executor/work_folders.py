@@ -43,18 +43,21 @@ class WorkFolders:
         return kept.pop()
 
     def give(self, path: bytes) -> None:
-        """Keep the working directory of an ended attempt if it is as it was at first; else remove it if it is empty."""
-        if self._count < MOST and _is_unchanged(path):
-            place = b"%s/%d" % (self._home, self._next)
-            self._next += 1
+        """Keep the working directory of an ended attempt if it is as it was at first; else remove it if it is empty.
+
+        With something in it, it stays where it is.
+        """
+        if self._count >= MOST or not _is_unchanged(path):
             with contextlib.suppress(OSError):
-                os.rename(path, place)  # noqa: PTH104
-                # A process of its account, in another attempt, may have put something there up to now.
-                if not self._keep(place):
-                    os.rename(place, path)  # noqa: PTH104
-                return
+                os.rmdir(path)  # noqa: PTH106 - only if nothing was left in it
+            return
+        place = b"%s/%d" % (self._home, self._next)
+        self._next += 1
         with contextlib.suppress(OSError):
-            os.rmdir(path)  # noqa: PTH106 - only if nothing was left in it
+            os.rename(path, place)  # noqa: PTH104
+            # A process of its account, in another attempt, may have put something there up to now.
+            if not self._keep(place):
+                os.rename(place, path)  # noqa: PTH104
 
     def _keep(self, path: bytes) -> bool:
         if not _is_unchanged(path):
