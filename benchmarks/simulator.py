@@ -11,15 +11,17 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 from benchmarks.result import Result
 from cress.core.run_history import RunHistory
 from cress.model.times import SECOND
 
 CRESS = str(Path(sys.executable).parent / "cress")
+PLAIN = (sys.executable, "-m", "benchmarks.plain_easy")
 
 
-def command(*arguments: str, times: int = 3) -> tuple[float, float]:
+def command(*arguments: str, times: int = 3, program: tuple[str, ...] = (CRESS,)) -> tuple[float, float]:
     """Return the shortest wall time in seconds, start-up included, and the peak memory in MB, of ``cress`` with
     ``arguments``.
     """
@@ -29,7 +31,7 @@ def command(*arguments: str, times: int = 3) -> tuple[float, float]:
             begin = time.perf_counter()
             words = [out if word == "OUT" else word for word in arguments]
             quiet = subprocess.DEVNULL
-            subprocess.run([CRESS, *words], check=True, stdout=quiet, stderr=quiet)
+            subprocess.run([*program, *words], check=True, stdout=quiet, stderr=quiet)
             best = min(best, time.perf_counter() - begin)
     # The largest child so far: commands run from the smallest to the largest.
     return best, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
@@ -39,24 +41,48 @@ def command(*arguments: str, times: int = 3) -> tuple[float, float]:
 GOALS = {"KTH-SP2": (45.8, 262_194), "SDSC-SP2": (56.8, 459_740)}
 
 
-def processor_time(*arguments: str, times: int = 2) -> float:
-    """Return the least processor time in seconds, start-up included, of ``cress`` with ``arguments``."""
-    best = float("inf")
+def processor_time(*arguments: str, times: int = 5, program: tuple[str, ...] = (CRESS,)) -> float:
+    """Return the median processor time in seconds, start-up included, of ``cress`` with ``arguments``."""
+    found = []
     for _ in range(times):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command(*arguments, times=1)
+        command(*arguments, times=1, program=program)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return best
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return median(found)
+
+
+# One job: what is left is the time to start.
+ONE_JOB = "; MaxProcs: 4\n1 0 -1 10 1 -1 -1 1 20 -1 1 1 -1 -1 -1 -1 -1 -1\n"
+
+
+def beside_plain(path: str, log: str) -> Iterator[Result]:
+    """Yield what EASY costs on a log, in processor time of whole commands beside a plain Python EASY that counts
+    processors.
+    """
+    words = ("--policy", "BackFill", "--events", "one-by-one", "--out", "OUT")
+    with tempfile.TemporaryDirectory() as folder:
+        one = Path(folder) / "one.swf"
+        one.write_text(ONE_JOB)
+        begin = processor_time("simulate", str(one), *words)
+        plain_begin = processor_time(str(one), program=PLAIN)
+    plain = processor_time(path, program=PLAIN)
+    whole = processor_time("simulate", path, *words)
+    yield Result("simulate, start-up (a log of one job), processor time", begin, "s", 1.0)
+    yield Result(f"{log}, EASY in plain Python, processor time (reference)", plain, "s")
+    yield Result(f"simulate {log}, EASY / plain Python, processor time", whole / plain, "", 3.0)
+    yield Result(f"simulate {log}, the same without start-up", (whole - begin) / (plain - plain_begin), "", 3.0)
 
 
 def predicted(path: str, log: str) -> Iterator[Result]:
     """Yield what BackFill/predicted brings and costs on a log, in processor time against EASY in the same minutes."""
     words = ("simulate", path, "--events", "one-by-one", "--policy", "BackFill/predicted")
+    cost = processor_time(*words, "--out", "OUT", times=3)
     easy = processor_time(*words[:-1], "BackFill", "--out", "OUT")
-    cost = processor_time(*words, "--out", "OUT") / easy
-    yield Result(f"simulate {log}, EASY, processor time (reference)", easy, "s")
-    yield Result(f"simulate {log}, predicted / EASY, processor time", cost, "", 1.3)
+    yield Result(f"simulate {log}, predicted / EASY, processor time", cost / easy, "", 1.3)
+    # An option that changes no start of these logs, but is more than the loops of processor logs know.
+    scheduled = processor_time(*words[:-1], "BackFill", "--option", "backfill_depth=1000000", "--out", "OUT", times=3)
+    yield Result(f"simulate {log}, predicted / EASY by the scheduler, processor time", cost / scheduled, "", 1.3)
     with tempfile.TemporaryDirectory() as out:
         said = subprocess.run([CRESS, *words, "--out", out, "--json"], check=True, capture_output=True).stdout
     (found,) = json.loads(said)
@@ -101,6 +127,7 @@ def results() -> Iterator[Result]:
             spent, memory = command(*words)
             yield Result(f"simulate {log}, EASY, whole command", spent, "s", goal)
             yield Result(f"simulate {log}, peak memory", memory, "MB", 300)
+            yield from beside_plain(path, log)
             yield from predicted(path, log)
     else:
         print("no real logs: set CRESS_TRACES to the folder that holds swf/", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from cress.model.errors import InputError
 from cress.simulator import run
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.request import Request
-from cress.simulator.traces import load_workload
+from cress.simulator.traces import load_workload, swf
+from cress.simulator.workload import COLUMNS
 from tests.simulator.builders import SECOND, swf_line, write_swf
 
 GOOD = swf_line(5, 0, 100, 4, 200)
@@ -313,3 +315,52 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
         load_workload(str(tmp_path / "a.txt"), None, 1)
     with pytest.raises(InputError, match=r"b\.swf: no such file"):
         load_workload(str(tmp_path / "b.swf"), None, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda lines: lines, id="regular"),
+        pytest.param(lambda lines: [f"  {line} \t" for line in lines], id="blanks around"),
+        pytest.param(lambda lines: [line.replace(" 1 ", " 1.25 ", 1) for line in lines], id="fractions"),
+        pytest.param(lambda lines: [*lines[:2], "; a remark", *lines[2:]], id="a comment inside"),
+        pytest.param(lambda lines: [*lines[:2], "", *lines[2:]], id="an empty line inside"),
+        pytest.param(lambda lines: [*lines[:2], lines[2] + " 7", *lines[3:]], id="a line of 19"),
+        pytest.param(lambda lines: [*lines[:2], *lines[2].rsplit(" ", 1), *lines[3:]], id="a line in two"),
+        pytest.param(lambda lines: [*lines[:2], lines[2].replace("-1", "x", 1), *lines[3:]], id="a word"),
+        pytest.param(lambda lines: [*lines[:2], lines[2].replace("-1", "1-1", 1), *lines[3:]], id="no number"),
+        pytest.param(lambda lines: [*lines[:2], lines[2].replace("-1", "1,5", 1), *lines[3:]], id="a comma"),
+        pytest.param(
+            lambda lines: [lines[0], *(line[: line.rindex("-1 -1")] + "1 30" for line in lines[1:])], id="think times"
+        ),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_a_log_read_in_one_piece_is_the_log_read_line_by_line(
+    tmp_path: Path, change: Callable[[list[str]], list[str]], end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [swf_line(i + 1, 5 * i, 30 + i, 1 + i % 3, 60 - i, user=i % 2) for i in range(6)]
+    text = (end or "\n").join(["; MaxProcs: 4", "; UnixStartTime: 1000", *change(lines)])
+    (tmp_path / "log.swf").write_bytes((text + end).encode())
+    whole = swf.load(tmp_path / "log.swf", None)
+    monkeypatch.setattr(swf, "_regular", lambda _: None)
+    by_line = swf.load(tmp_path / "log.swf", None)
+    for name in COLUMNS:
+        assert getattr(whole, name).tolist() == getattr(by_line, name).tolist(), name
+    assert (whole.ids, whole.after, whole.utc, whole.cluster) == (
+        by_line.ids,
+        by_line.after,
+        by_line.utc,
+        by_line.cluster,
+    )
+    assert (whole.think is None) == (by_line.think is None)
+    assert whole.think is None or by_line.think is None or whole.think.tolist() == by_line.think.tolist()
+    assert whole.notes.sentences() == by_line.notes.sentences()
+
+
+def test_a_regular_log_is_read_in_one_piece() -> None:
+    text = "\n".join(["; MaxProcs: 4", swf_line(1, 0, 1, 1, 1), swf_line(2, 1, 1, 1, 1)])
+    found = swf._regular(text.encode())
+    assert found is not None
+    assert found[0] == {"MaxProcs": "4"}
+    assert found[2].tolist() == [2, 3]

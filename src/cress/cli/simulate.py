@@ -269,6 +269,7 @@ def simulate(
             }
         )
         from cress.simulator import run
+        from cress.simulator.garbage import rare_collections
         from cress.simulator.request import Request
         from cress.simulator.seeds import seeds_of
 
@@ -290,15 +291,16 @@ def simulate(
             forecasts=forecasts,
             span=_span(history, since, until, anonymise=anonymise),
         )
-        own = compare == OWN_GROUPS
-        if seeds:
-            if seed != 1:
-                raise InputError("cannot be combined with --seeds", hint="only one of them", field="--seed")
-            plans = run.with_seeds(request, groups or [], seeds_of(seeds), own=own)
-        else:
-            plans = run.plans(request, groups or [], own=own)
-        with runs_progress() as progress:
-            planned = run.run_all(plans, progress, sweep)
+        with rare_collections():
+            own = compare == OWN_GROUPS
+            if seeds:
+                if seed != 1:
+                    raise InputError("cannot be combined with --seeds", hint="only one of them", field="--seed")
+                plans = run.with_seeds(request, groups or [], seeds_of(seeds), own=own)
+            else:
+                plans = run.plans(request, groups or [], own=own)
+            with runs_progress() as progress:
+                planned = run.run_all(plans, progress, sweep)
         results = [result for result, _ in planned]
         if as_json:
             print(json.dumps([run.summary(result, plan) for result, plan in planned], indent=2))

@@ -99,6 +99,7 @@ def size(
 ) -> None:
     """Find the number of nodes that a trace needs."""
     with told("size", "sim", "interrupted; nothing was written"):
+        from cress.simulator.garbage import rare_collections
         from cress.simulator.request import Request
         from cress.simulator.sizing import size as sizing
         from cress.simulator.sizing.output import as_data, rows_of, write_all
@@ -123,7 +124,7 @@ def size(
             separate=separate.value,
         )
         plan = sizing.plan(request)
-        with runs_progress() as progress:
+        with rare_collections(), runs_progress() as progress:
             compared = sizing.size_all(plan, progress)
         if out is not None:
             write_all(plan, compared)

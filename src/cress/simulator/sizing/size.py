@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace as changed
 
 from cress.model.errors import InputError
-from cress.model.group import Group, Quota
+from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.groups.measures import total_of
 from cress.model.groups.tree import inner_names
 from cress.model.job import JobType
@@ -24,7 +24,7 @@ from cress.model.units import format_duration, parse_duration, parse_share, roun
 from cress.model.vectors import describe_vector, names_in, parse_vector
 from cress.simulator import run
 from cress.simulator.attempts import JobEnd
-from cress.simulator.groups import NOWHERE, PolicyChoice
+from cress.simulator.groups import NOWHERE, PolicyChoice, with_policy
 from cress.simulator.request import Plan, Result
 from cress.simulator.sizing.ample_capacity import is_ample
 from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, JobSubset, by_group, by_type, figures_of, stuck_in
@@ -344,8 +344,12 @@ def _limits_grow(found: SizePlan, choice: PolicyChoice, size: int, *, alone: boo
     Then jobs may wait for more nodes although nodes are empty.
     """
     options = parse_assignments([f"{key}={text}" for key, text in choice.options], found.plan.options)
-    groups, larger = (fitted_groups(found, found.scaling.cluster(many), alone=alone) for many in (size, 2 * size))
-    limited = any(resolve_options(options, group).user_limit_factor for group in groups)
+    groups, larger = (
+        with_policy(fitted_groups(found, found.scaling.cluster(many), alone=alone), choice) for many in (size, 2 * size)
+    )
+    limited = any(
+        group.policy is SchedPolicy.CAPACITY and resolve_options(options, group).user_limit_factor for group in groups
+    )
     return limited and [group.quota for group in groups] != [group.quota for group in larger]
 
 

@@ -43,9 +43,15 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
     """Read a log. Raise ``InputError`` if the file cannot be read or has no job at all."""
     text = _read(path)
     notes = TraceNotes()
-    header, lines, numbers = _split(text, notes)
-    feedback = _feedback(lines, numbers)
-    table, line = _numbers(lines, numbers, notes)
+    regular = _regular(text)
+    if regular is not None:
+        header, cells, line = regular
+        feedback = _feedback_of(cells, line)
+        table, line = _sane(cells[:, USED], line, notes)
+    else:
+        header, lines, numbers = _split(text, notes)
+        feedback = _feedback(lines, numbers)
+        table, line = _numbers(lines, numbers, notes)
     if not len(table):
         raise InputError("no job in it", hint="lines of 18 numbers, as in the Standard Workload Format", file=str(path))
     return _workload(path, table, line, header, cluster, notes, feedback)
@@ -61,6 +67,49 @@ def _read(path: Path) -> bytes:
     except (OSError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", file=str(path)) from error
+
+
+def _regular(text: bytes) -> tuple[dict[str, str], Floats, Ints] | None:
+    """Return header, numbers ``[n, 18]`` and line numbers of a log with comments only at its begin, then 18 numbers in
+    each line; ``None`` for any other log. Most logs are regular, and are read in one piece.
+    """
+    begin, comments = 0, 0
+    while text[begin : begin + 1] == b";":
+        end = text.find(b"\n", begin)
+        begin, comments = (len(text), comments) if end < 0 else (end + 1, comments + 1)
+    body = text[begin:].rstrip()
+    signs = np.frombuffer(body, dtype=np.uint8)
+    lines = signs == ord("\n")
+    blank = lines | (signs == ord(" ")) | (signs == ord("\t")) | (signs == ord("\r"))
+    if not len(signs) or not (blank | ((signs >= ord("+")) & (signs <= ord("9")))).all():
+        # Only digits, signs and points are looked at here.
+        return None
+    starts = ~blank
+    starts[1:] &= blank[:-1]
+    count = int(lines.sum()) + 1
+    if (np.bincount(np.cumsum(lines)[starts], minlength=count) != FIELDS).any():
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            cells: Floats = np.fromstring(body, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+    if len(cells) != FIELDS * count:
+        return None
+    header, _, _ = _split(text[:begin], TraceNotes())
+    return header, cells.reshape(count, FIELDS), np.arange(count, dtype=np.int64) + comments + 1
+
+
+def _feedback_of(cells: Floats, line: Ints) -> _Feedback:
+    """Return the columns 10, 17 and 18."""
+    found: list[dict[int, float]] = []
+    for column in (MEMORY, PRECEDING, THINK):
+        there = (cells[:, column] > 0) & (cells[:, column] < MOST)
+        found.append(dict(zip(line[there].tolist(), cells[there, column].tolist(), strict=True)))
+    memory, preceding, think = found
+    whole = {number: int(job) for number, job in preceding.items() if int(job)}
+    return _Feedback(whole, think, frozenset(memory))
 
 
 def _split(text: bytes, notes: TraceNotes) -> tuple[dict[str, str], list[bytes], list[int]]:
@@ -95,6 +144,11 @@ def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple
         table = np.array([row for row in rows if row is not None], dtype=np.float64).reshape(-1, len(USED))
         notes.add("malformed line", line[~good].tolist())
         line = line[good]
+    return _sane(table, line, notes)
+
+
+def _sane(table: Floats, line: Ints, notes: TraceNotes) -> tuple[Floats, Ints]:
+    """Return the rows of possible numbers, and their lines."""
     # A float holds every integer up to 2^53; real values are far below, and "nan" or "1e300" is no time.
     sane = (np.isfinite(table) & (np.abs(table) < MOST)).all(axis=1)
     notes.add("malformed line", line[~sane].tolist())
