@@ -68,7 +68,7 @@ class Offers:
         offered = group.offered
         if offered is None:
             return False
-        if offered is current.deferred:
+        if offered in current.deferred:
             return False
         current.blocked.append(offered)
         if self._room_maker.make_room(offered, current):
@@ -104,9 +104,6 @@ class Offers:
         due = ahead.jobs[0] if ahead.jobs else None
         if head is not due and self.try_unit(head, ahead, current):
             return True
-        if head is current.deferred:
-            group.offered = head
-            return False
         if self._gates.open_without_room and self._waits_for_no_room(head, current):
             if self._room_maker.make_room(head, current):
                 return True
@@ -161,7 +158,7 @@ class Offers:
         if current.to_come and self._is_deferred(job, current):
             group.verdict = Verdict.OWED
             group.policy.spared = True
-            current.deferred = job
+            current.deferred.append(job)
             return False
         if job.shape.size == 1:
             dear = self._beyond_by_kind(job, current) if by_kind else self._too_dear_on(job, current)
@@ -204,8 +201,8 @@ class Offers:
     def _beyond_by_kind(self, job: JobEntry, current: Pass) -> Bools | None:
         """Return the nodes on which a task may not start now, where quotas name kinds of nodes.
 
-        There it would take its group beyond its quota, and the group is held to its rights, or a blocked unit of another
-        group could take the room back.
+        There it would take its group beyond its quota, and the group is held to its rights, or a blocked unit of
+        another group could take the room back.
         """
         group, rights, kinds = job.group, job.group.held_to, job.group.kinds
         if kinds is None or (rights is Rights.ANY and not current.owed):
@@ -294,6 +291,8 @@ class Offers:
         It waits for nodes to open, for the guarantees of others to shrink, or for advance reservations to end. In the
         last case its foreseen reservation binds others.
         """
+        if job in current.deferred:
+            return False
         gate = self._gates.refused_without_room(job)
         if gate is self._gates.reserved_nodes and self._may_be_ahead(job, current):
             current.ahead.append(job)
@@ -324,8 +323,9 @@ class Offers:
             group.verdict = Verdict.OWED
             return False
         if unit is not None and current.to_come and self._is_deferred(unit.job, current):
-            group.offered = current.deferred = unit.job
+            group.offered = unit.job
             group.verdict = Verdict.OWED
+            current.deferred.append(unit.job)
             return False
         if unit is not None and self._rejoining and unit.job.still_running():
             if unit.job.moving:

@@ -85,10 +85,10 @@ def is_guaranteed(group: Amounts, shape: Shape) -> bool:
 
 
 def within_on(group: Amounts, asked: ResourceVector, least: tuple[int, ...]) -> Bools:
-    """Return the nodes ``[n]`` on which a unit with the total request ``asked`` keeps its group within its quota, claims
-    included.
+    """Return the nodes ``[n]`` on which a unit with the total request ``asked`` keeps its group within its quota.
 
-    ``least`` is the smallest charge of the unit, in the base measures. Use of a kind without a quota is borrowed.
+    Claims count. ``least`` is the smallest charge of the unit, in the base measures. Use of a kind without a quota is
+    borrowed.
     """
     kinds, base = group.kinds, group.base
     assert kinds is not None, "no quota names a kind of node"
