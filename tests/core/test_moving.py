@@ -276,6 +276,51 @@ def test_the_cheapest_task_makes_room_for_a_gang() -> None:
     assert world.nodes_of("new") == [move.to]
 
 
+def starts_after_moves(world: World, *names: str, leader: str) -> MovePlan:
+    """Carry out the moves that make room for a unit; all jobs of these names run then."""
+    plan = place_for(world, leader)
+    unit = world.ids[leader]
+    assert plan.place
+    assert steps.problem_of_place(world.core.books, unit, plan.place, plan.moves) == ""
+    world.core.propose(steps.decisions(world.core.books, plan.moves, unit, plan.place))
+    world.decide()
+    world.yield_victims()
+    assert not any(world.state(name).waiting for name in names)
+    return plan
+
+
+@pytest.mark.parametrize("zoned", [False, True])
+def test_room_is_made_for_a_gang_with_parts(zoned: bool) -> None:
+    places = [node(f"n{i}").cpu(4).where(Zone="ab"[i // 2]) for i in range(4)]
+    world = World(nodes=places)
+    pinned(world, small("one").cpu(2), "n0")
+    pinned(world, small("two").cpu(2), "n2")
+    pinned(world, job("stays").cpu(1), "n1")
+    wide, narrow = job("wide").cpu(4), job("narrow").tasks(2).cpu(1.5)
+    if zoned:
+        wide, narrow = (part.requires("within(Zone)") for part in (wide, narrow))
+    pinned(world, job("other").cpu(3), "n3")
+    world.submit(job("gang").parts(narrow, wide)).decide()
+    assert world.nodes_of("gang") == []
+    plan = starts_after_moves(world, "gang", leader="gang")
+    assert len(plan.moves) == 1
+    first, second, third = world.nodes_of("gang")
+    assert third not in (first, second)
+    if zoned:
+        assert {first, second, third} <= {"n0", "n1"}
+
+
+def test_room_is_made_for_a_service_that_starts_as_a_whole() -> None:
+    world = World(nodes=nodes(3, cpu=4))
+    pinned(world, small("one").cpu(2), "n1")
+    pinned(world, small("two").cpu(2), "n2")
+    member = job("").cpu(4).member_of(99).starts_with(3)
+    world.submit(member.named("w3"), member.named("w4")).decide()
+    assert world.nodes_of("w3") == []
+    starts_after_moves(world, "w3", "w4", leader="w3")
+    assert len({*world.nodes_of("w3"), *world.nodes_of("w4")}) == 2
+
+
 @given(
     tasks=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(0, 900)), min_size=4, max_size=14),
     cpu=st.integers(3, 8),

@@ -230,6 +230,18 @@ def test_a_service_lacks_tasks_while_the_cluster_is_full(tmp_path: Path) -> None
     assert result.analysis.summary["services_short_worst"] == pytest.approx(20 / 50)
 
 
+@pytest.mark.parametrize(("whole", "short"), [("false", 10), ("true", 20)])
+def test_a_service_that_starts_as_a_whole_waits_for_room_for_all(tmp_path: Path, whole: str, short: int) -> None:
+    result = simulated(
+        tmp_path,
+        (
+            "jobs:\n  - {name: hog, run: 30min, resource: <4>}\n  - {name: web, type: service, submit: "
+            f"10min, tasks: 2, resource: <4>, until: 1h, gang: {whole}}}\n"
+        ),
+    )
+    assert result.analysis.summary["services_short_share"] == pytest.approx(short / 50)
+
+
 def _ints(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(values, dtype=np.int64)
 

@@ -11,6 +11,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.claims import drop_claim, void_claims
 from cress.core.combined_restarts import leave_units
+from cress.core.job_times import last_end
 from cress.core.jobs import Attempt, Holder, JobEntry, LeaseRow, Stranger
 from cress.core.kernels.holding import FREE
 from cress.core.kernels.timeline import B_AMOUNTS
@@ -58,9 +59,9 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
         core.units.begin(job)
     group = job.group
     charge = group.charge(fact.amounts, core.cluster.specs[f].capacity, f)
-    attempt = Attempt.of(
-        job, id=fact.attempt, task=fact.task, node=f, slot=slot, start=fact.since, charge=charge, expected=end,
-        amounts=fact.amounts, ports=fact.ports,
+    attempt = Attempt(
+        job=job, id=fact.attempt, task=fact.task, node=f, slot=slot, start=fact.since, charge=charge, expected=end,
+        last_end=last_end(job, fact.since, end), amounts=fact.amounts, ports=fact.ports,
     )  # fmt: skip
     core.enter_attempt(attempt)
     if core.expected.limits_count and group.predicts:

@@ -21,7 +21,6 @@ from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, S
 from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NONE
 from cress.core.openings import Openings
 from cress.core.placing.balance import Balance
-from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.fit import Fit
 from cress.core.placing.fragmentation import Fragmentation
 from cress.core.placing.matching import Matching
@@ -256,8 +255,7 @@ class Books:
     def enqueue(self, job: JobEntry) -> None:
         """Put a job into its queue."""
         job.foreseen.arrived = self.pass_number
-        if job.constraints is not None:
-            self.shapes.weigh(job)
+        self.shapes.weigh(job)
         self.queue(job)
 
     def queue(self, job: JobEntry) -> None:
@@ -265,21 +263,14 @@ class Books:
         job.queued = True
         self.arrivals += 1
         self.units.enter(job)
-        size = job.unit_size
-        if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS or self.asking.is_asked:
-            self.shapes.reshape(job, self.shapes.shape_of(job, size))
-            self.relaxing.note(job, self.now)
-        elif job.shape.size != size or job.shape.row < 0:
-            job.shape = self.fit.shape(job.job.request, size)
-        self.fit.want(job.shape)
+        self.shapes.enter(job)
         if self.relations.dependencies.in_use:
             self.units.doubt(job)
         group = job.group
         group.policy.add(job)
         if job.is_part:
             group.parts_queued.setdefault(job.workload, {})[job.job.id] = job
-        if group.counters:
-            group.waiting_jobs.add(job.owned)
+        group.waiting_jobs.add(job.owned)
         if group.key is None:
             self.groups.reorder(group)
 
@@ -295,12 +286,11 @@ class Books:
             del parts[job.job.id]
             if not parts:
                 del group.parts_queued[job.workload]
-        if group.counters:
-            group.waiting_jobs.remove(job.owned)
+        group.waiting_jobs.remove(job.owned)
         self.fit.unwant(job.shape)
         job.foreseen.drain = []
         job.foreseen.held_since = None
-        if (job.constraints is not None or job.companions) and not job.claims:
+        if not job.claims:
             self.relaxing.leave(job)
         if group.counters or not len(group.policy):
             self.groups.reorder(group)
@@ -321,8 +311,7 @@ class Books:
         if job.queued:
             if self.relations.dependencies.in_use:
                 self.units.doubt(job)
-            if job.constraints is not None or job.companions:
-                self.shapes.look_at(job)
+            self.shapes.look_at(job)
         elif out_of_queue(job) is None:
             if job.job.gang:
                 # A gang waits as a whole, from now on.

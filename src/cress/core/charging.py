@@ -60,7 +60,7 @@ def recharge(core: Books) -> None:
         for account in claim.job.accounts:
             account.claim(claim)
     for group in core.groups:
-        for job in group.policy if group.counters else ():
+        for job in group.policy:
             group.waiting_jobs.add(job.owned)
     if core.groups.tree.follows:
         core.groups.tree.recount(core.groups)

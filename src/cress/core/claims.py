@@ -10,7 +10,7 @@ from cress.core.queueing import out_of_queue
 
 def add_claim(core: Books, claim: ClaimEntry) -> None:
     """Add the claim of a unit whose tasks have left their queue."""
-    if (claim.job.constraints is not None or core.asking.is_asked) and not claim.job.queued:
+    if not claim.job.queued:
         core.shapes.reshape(claim.job, core.shapes.shape_of(claim.job, claim.job.shape.size, claim.tasks))
     core.claims.append(claim)
     claim.job.claims.append(claim)
@@ -19,7 +19,7 @@ def add_claim(core: Books, claim: ClaimEntry) -> None:
         account.claim(claim)
     claim.shape = core.shapes.claimed(claim.job)
     core.fit.want(claim.shape)
-    if claim.job.constraints is not None and not claim.job.queued:
+    if not claim.job.queued:
         core.relaxing.note(claim.job, core.now)
 
 
@@ -33,7 +33,7 @@ def remove_claim(core: Books, claim: ClaimEntry) -> None:
     for account in claim.job.accounts:
         account.drop(claim)
     core.fit.unwant(claim.shape)
-    if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
+    if not claim.job.queued and not claim.job.claims:
         core.relaxing.leave(claim.job)
     core.groups.reorder(claim.job.group)
 

@@ -12,7 +12,7 @@ from cress.core.groups.running_limits import head_of, may_run
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.making_room.evictions import Evictions
-from cress.core.making_room.in_leases import InLeases
+from cress.core.making_room.own_parts import OwnParts
 from cress.core.offers import Offers
 from cress.core.passes import Decided, Pass
 from cress.core.starting.starter import Starter
@@ -35,7 +35,7 @@ class Cycle:
         decided: Decided,
         gates: Gates,
         starter: Starter,
-        in_leases: InLeases,
+        own_parts: OwnParts,
         evictions: Evictions,
         offers: Offers,
     ) -> None:
@@ -43,7 +43,7 @@ class Cycle:
         self._decided = decided
         self._gates = gates
         self._starter = starter
-        self._in_leases = in_leases
+        self._own_parts = own_parts
         self._evictions = evictions
         self._offers = offers
         self._groups = books.groups
@@ -212,7 +212,7 @@ class Cycle:
             for group in self._groups_in_order(current):
                 if group.asker and self._starter.start_inside(group, current):
                     return True
-        if self._books.pool.leases and self._in_leases.start_any(current):
+        if self._own_parts.start_any(current):
             return True
         return bool(self._turns.since) and self._start_due(current)
 

@@ -92,6 +92,11 @@ class TimesLeft:
         return 0 if self.estimate is None else min(self.limit, self.estimate.least)
 
 
+def last_end(job: Timed, start: int, expected: int) -> int:
+    """Return the latest end (µs) of a task that starts at ``start`` and is expected to end at ``expected``."""
+    return max(expected, NEVER if job.limit >= NEVER else start + job.limit)
+
+
 def longest_left(job: Timed) -> int:
     """Return the remaining time of the job after its start by the pessimistic estimate (µs); NEVER if unknown."""
     return _left(job, job.longest)

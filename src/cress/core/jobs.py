@@ -421,18 +421,6 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
     parts: tuple[LeaseRow, ...] = ()
     inside: tuple[tuple[WorkloadLease, Piece], ...] = ()
 
-    @classmethod
-    def of(
-        cls, job: JobEntry, *, id: int, task: int, node: int, slot: int, start: int, charge: tuple[int, ...],
-        expected: int, amounts: ResourceVector | None = None, ports: tuple[int, ...] = (), due: bool = False,
-    ) -> Attempt:  # fmt: skip
-        """Return an attempt that starts, or was found running; at the latest its time limit ends it."""
-        return cls(
-            job=job, id=id, task=task, node=node, slot=slot, start=start, charge=charge, expected=expected,
-            last_end=max(expected, NEVER if job.limit >= NEVER else start + job.limit),
-            amounts=job.job.request_of(task) if amounts is None else amounts, ports=ports, due=due,
-        )  # fmt: skip
-
     def charge_anew(self, charge: tuple[int, ...]) -> None:
         """Change its charge."""
         for account in self.job.accounts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 import numpy as np
@@ -16,11 +16,10 @@ from cress.core.groups.running_limits import head_of, within
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room.evictions import Evictions
-from cress.core.making_room.in_leases import InLeases
 from cress.core.making_room.maker import RoomMaker
+from cress.core.making_room.own_parts import OwnParts
 from cress.core.passes import Pass
 from cress.core.placing.vetoes import Verdict
-from cress.core.starting.claims import Claims
 from cress.core.starting.starter import Starter
 from cress.core.tables.arrays import Bools
 from cress.core.tree.kinds import within_on
@@ -35,16 +34,16 @@ class Offers:
         books: Books,
         gates: Gates,
         starter: Starter,
-        claims: Claims,
-        in_leases: InLeases,
+        own_parts: OwnParts,
         evictions: Evictions,
         room_maker: RoomMaker,
+        start_apart: Callable[[GroupState, Pass], bool],
     ) -> None:
         self._books = books
         self._gates = gates
         self._starter = starter
-        self._claims = claims
-        self._in_leases = in_leases
+        self._own_parts = own_parts
+        self._start_apart = start_apart
         self._evictions = evictions
         self._room_maker = room_maker
         self._cluster = books.cluster
@@ -61,7 +60,7 @@ class Offers:
         group.beyond = None
         if self._offer(group, current):
             return True
-        if group.held_to is Rights.ABOVE and self._room_maker.start_apart(group, current):
+        if group.held_to is Rights.ABOVE and self._start_apart(group, current):
             return True
         if group.beyond is not None and self._room_maker.exchange(*group.beyond, current):
             return True
@@ -86,9 +85,7 @@ class Offers:
 
         Else ``group.offered`` is the blocked unit, or ``None`` if every unit was passed over.
         """
-        if group.claims and self._claims.start_first(
-            group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
-        ):
+        if self._room_maker.start_claimed(group, current):
             return True
         group.offered = None
         policy, ahead = group.policy, current.ahead
@@ -133,7 +130,7 @@ class Offers:
         """
         group, now = job.group, current.now
         cluster = self._cluster
-        if self._pool.leases and self._in_leases.start_in_own(job, due=due):
+        if self._own_parts.start(job, due=due):
             return True
         if not cluster.rows.item(job.shape.row, FITTING):
             group.verdict = Verdict.NO_ROOM

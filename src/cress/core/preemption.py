@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -114,9 +115,8 @@ def find_eviction(
         for i, priority in enumerate(priorities):
             if i == len(searches):
                 asked = [each for each in yielding if each.group.spec.preempt_priority <= priority]
-                searches.append(
-                    _VictimSearch(core, job, asked, to_quota=to_quota, foreseen=foreseen, spares_new=spares_new)
-                )
+                terms = _Terms(to_quota=to_quota, foreseen=foreseen, spares_new=spares_new)
+                searches.append(_VictimSearch(core, job, asked, terms))
             found = searches[i].plan(beyond=beyond)
             if found is None and searches[i].has_room:
                 # All free room is kept for other units, so it does not count.
@@ -132,7 +132,8 @@ def find_exchange(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
 
     Free room does not count.
     """
-    search = _VictimSearch(core, job, _groups_that_yield(core, job, takers, to_quota=to_quota), to_quota=to_quota)
+    yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
+    search = _VictimSearch(core, job, yielding, _Terms(to_quota=to_quota))
     np.minimum(search.levels, 0, out=search.levels)
     return search.plan(beyond=False) or search.plan(beyond=True)
 
@@ -145,7 +146,7 @@ def find_eviction_within(core: Books, job: JobEntry, takers: list[Taker], *, to_
     if not job.group.attempts:
         return None
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
-    search = _VictimSearch(core, job, yielding, own=True, to_quota=to_quota)
+    search = _VictimSearch(core, job, yielding, _Terms(to_quota=to_quota), own=True)
     return search.plan(beyond=False) or search.plan(beyond=True)
 
 
@@ -156,7 +157,7 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
     The jobs of a workload have equal shares (``_give_way``).
     """
     for may in _give_way(core, job):
-        search = _VictimSearch(core, job, [], own=True, only={each.slot for each in may})
+        search = _VictimSearch(core, job, [], _Terms(only={each.slot for each in may}), own=True)
         found = search.plan(beyond=False) or search.plan(beyond=True)
         if found is not None:
             if job.shape.size == 1:
@@ -238,7 +239,7 @@ def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) ->
     taken than ``urgency_cost``: by default none, for one deadline saved for one lost is no gain.
     """
     yielding = list(yielding_to(core.groups, job.group, takers, lambda node: node.excess() > 1))
-    search = _VictimSearch(core, job, yielding, own=True, by_urgency=True)
+    search = _VictimSearch(core, job, yielding, _Terms(by_urgency=True), own=True)
     found = search.plan(beyond=False) or search.plan(beyond=True)
     if found is None:
         return None
@@ -277,29 +278,31 @@ class _Taken:
         self.gone = np.zeros_like(left)
 
 
+class _Terms(NamedTuple):
+    """The tasks that yield in a search: less urgent ones (``by_urgency``), or those in the slots ``only``.
+
+    ``to_quota`` allows groups above their quota but within quota × B; then victims of the first group come first on all
+    nodes. ``foreseen``: no task is too young. ``spares_new``: tasks stay that are in the grace of their start.
+    """
+
+    by_urgency: bool = False
+    only: set[int] | None = None
+    to_quota: bool = False
+    foreseen: bool = False
+    spares_new: bool = False
+
+
 class _VictimSearch:
     """The search: future free amounts per node, and the victims that could add to them (tables:
     ``kernels/victims.py``).
 
     ``yielding`` are the groups that may be preempted, in their order, followed by the group of ``job`` if ``own``.
-    ``only`` restricts victims to the tasks in these slots. ``to_quota`` allows groups above their quota but within
-    quota × B; then victims of the first group come first on all nodes. ``foreseen``: no task is too young.
-    ``spares_new``: tasks stay that are in the grace of their start.
     """
 
     def __init__(
-        self,
-        core: Books,
-        job: JobEntry,
-        yielding: list[Yielding],
-        *,
-        own: bool = False,
-        by_urgency: bool = False,
-        only: set[int] | None = None,
-        to_quota: bool = False,
-        foreseen: bool = False,
-        spares_new: bool = False,
+        self, core: Books, job: JobEntry, yielding: list[Yielding], terms: _Terms, *, own: bool = False
     ) -> None:
+        by_urgency, only, to_quota, foreseen, spares_new = terms
         cluster = core.cluster
         groups = [*(each.group for each in yielding), *([job.group] if own else ())]
         self.takers = {each.group.name: each.taker for each in yielding}

@@ -82,6 +82,12 @@ class Shapes:
         wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name, size)
         return job.job.request, self._asking.as_asked((job.job,), wants)
 
+    def enter(self, job: JobEntry) -> None:
+        """Give a job that enters its queue the shape of its next unit."""
+        self.reshape(job, self.shape_of(job, job.unit_size))
+        self._fit.want(job.shape)
+        self._relaxing.note(job, self._present.now)
+
     def renew(self, job: JobEntry) -> None:
         """Update the shape of a job whose unit waits, in its queue or for claimed room; others changed its wants."""
         if job.queued:
@@ -91,17 +97,15 @@ class Shapes:
 
     def look_at(self, job: JobEntry) -> None:
         """Update the shape of a waiting job: clauses may have become soft or hard."""
-        if job.companions:
-            self._units.in_doubt = True
-        if (job.constraints is not None and self.weigh(job)) or job.companions:
+        self._units.in_doubt = self._units.in_doubt or job.shares_node
+        if self.weigh(job) or job.shares_node:
             self.fit_anew(job)
         self._relaxing.note(job, self._present.now)
 
     def refit(self, job: JobEntry) -> None:
         """Update the shape of a job after its next unit has changed."""
         if job.queued:
-            if job.constraints is not None:
-                self.weigh(job)
+            self.weigh(job)
             self.fit_anew(job)
             self._relaxing.note(job, self._present.now)
 
@@ -122,7 +126,8 @@ class Shapes:
 
     def weigh(self, job: JobEntry) -> bool:
         """Make every clause of a job hard or soft as due now; return True if one has changed."""
-        assert job.constraints is not None
+        if job.constraints is None:
+            return False
         load = self._balance.utilisation() if job.constraints.by_load else 0.0
         soft = job.constraints.soft_now(self._present.now - job.since, load)
         changed = soft != job.foreseen.soft
@@ -145,7 +150,5 @@ class Shapes:
         """Return the shape of a claimed unit of the job, which never starts together with other jobs."""
         if not job.shares_node or not job.unit():
             return job.shape
-        wants = NO_WANTS
-        if job.constraints is not None:
-            wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name)
-        return self._fit.shape(job.job.request, 1, self._asking.as_asked((job.job,), wants))
+        wants = self._asking.as_asked((job.job,), job.wants_of(job.upcoming))
+        return self._fit.shape(job.job.request, 1, wants)

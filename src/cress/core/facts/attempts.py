@@ -11,6 +11,7 @@ from cress.core.combined_restarts import has_ended, start_unit
 from cress.core.facts.rows import BY_TABLES, LOOSENS, Rows
 from cress.core.fragments.use import leave_leases, row_beside_loan, take_parts, use_leases
 from cress.core.job_ends import end_of, expected_end
+from cress.core.job_times import last_end
 from cress.core.jobs import Attempt, ClaimEntry, JobEntry
 from cress.core.kernels.holding import END, NONE
 from cress.core.queueing import out_of_queue
@@ -53,8 +54,7 @@ class AttemptAppliers:
         f = cluster.index[fact.node]
         assert fact.attempt not in self._attempts, f"attempt {fact.attempt} starts twice"
         retried = job.again != []
-        if fact.parts:
-            take_parts(books, fact, f)
+        take_parts(books, fact, f)
         if slot == NONE:
             slot = self._hold(fact, job, f)
         claim, leads = None, False
@@ -92,13 +92,14 @@ class AttemptAppliers:
         number = fact.attempt
         if number >= books.next_attempt:
             books.next_attempt = number + 1
-        attempt = Attempt.of(
-            job, id=number, task=fact.task, node=f, slot=slot, start=books.now, charge=charge,
-            expected=expected_end(books, job), ports=fact.ports + fact.more_ports, due=fact.due,
+        expected = expected_end(books, job)
+        attempt = Attempt(
+            job=job, id=number, task=fact.task, node=f, slot=slot, start=books.now, charge=charge, expected=expected,
+            last_end=last_end(job, books.now, expected), amounts=job.job.request_of(fact.task),
+            ports=fact.ports + fact.more_ports, due=fact.due,
         )  # fmt: skip
         books.enter_attempt(attempt)
-        if fact.parts or fact.rest or ((job.job.workload or job.job.is_lease) and not group.policy.plans):
-            use_leases(books, fact, attempt)
+        use_leases(books, fact, attempt)
 
     def _check_room(self, claim: ClaimEntry | None, f: int) -> None:
         """Check the room on a node after a start.
@@ -167,8 +168,7 @@ class AttemptAppliers:
         job = attempt.job
         group = job.group
         books.remove_attempt(attempt)
-        if attempt.parts or attempt.inside or attempt.id in self._pool.leases:
-            leave_leases(books, attempt, again)
+        leave_leases(books, attempt, again)
         if cluster.gone or cluster.overdrawn:
             adoption.released(books, attempt.node)
         again = again and not job.cancelled

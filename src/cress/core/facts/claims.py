@@ -61,7 +61,7 @@ class ClaimAppliers:
             books.groups.reorder(job.group)
         elif out_of_queue(job) is not None:
             books.dequeue(job)
-        elif job.constraints is not None or job.companions:
+        else:
             # Its next task may have waited for a shorter time, or may start with others.
             books.shapes.refit(job)
         if job.group.count_alike:

@@ -41,6 +41,9 @@ def row_beside_loan(core: Books, fact: Start, job: JobEntry, f: int, mask: int) 
 def use_leases(core: Books, fact: Start, attempt: Attempt) -> None:
     """Enter the parts of leases that a newly started task uses, or the lease that it creates."""
     pool, job, f = core.pool, attempt.job, attempt.node
+    keeps = (job.job.workload or job.job.is_lease) and not job.group.policy.plans
+    if not (keeps or fact.parts or fact.rest):
+        return
     workload = pool.workload(job)
     if fact.parts and workload is not None and workload.awaited.get(f) == job.job.id:
         del workload.awaited[f]
@@ -83,6 +86,8 @@ def _borrow(core: Books, fact: Start, attempt: Attempt, borrowed: list[LeasePart
 
 def leave_leases(core: Books, attempt: Attempt, again: bool) -> None:
     """Return the parts of leases of an ended task; ``again``: it has to run again."""
+    if not (attempt.parts or attempt.inside or attempt.id in core.pool.leases):
+        return
     if core.pool.lends:
         work = (core.now - attempt.start) * max(1, attempt.amounts[0])
         # A part already returned to its owner belongs to no lease any more, but it was a loan too.

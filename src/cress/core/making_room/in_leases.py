@@ -36,14 +36,6 @@ class InLeases:
         self._pool = books.pool
         self._reservations = books.reservations
 
-    def start_any(self, current: Pass) -> bool:
-        """Start a task in idle parts of its own workload, in any order of groups."""
-        return self._own.start_any(current)
-
-    def start_in_own(self, job: JobEntry, *, due: bool = False) -> bool:
-        """Start the next task of a job in idle parts of its own workload, if they have room."""
-        return self._own.start(job, due=due)
-
     def use(self, job: JobEntry, current: Pass) -> bool:
         """Use fragments for a blocked unit; return True if something was decided.
 
@@ -94,7 +86,7 @@ class InLeases:
             if job is head or kind in tried or current.refuses(job):
                 continue
             tried.add(kind)
-            if self.start_in_own(job) or (self._pool.lends and self._lend_to(job)):
+            if self._own.start(job) or (self._pool.lends and self._lend_to(job)):
                 return True
         return False
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from cress.core.books import Books
 from cress.core.gates.rights import takers_for
-from cress.core.jobs import Attempt, JobEntry
+from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
-from cress.core.making_room.apart import Apart
 from cress.core.making_room.evictions import Evictions
 from cress.core.making_room.in_leases import InLeases
 from cress.core.passes import Decided, Pass
@@ -24,10 +23,9 @@ class RoomMaker:
     """Steps f and g of the cycle."""
 
     def __init__(
-        self, books: Books, decided: Decided, claims: Claims, in_leases: InLeases, evictions: Evictions, apart: Apart
+        self, books: Books, decided: Decided, claims: Claims, in_leases: InLeases, evictions: Evictions
     ) -> None:
         self._books = books
-        self.start_apart = apart.start
         self._decided = decided
         self._claims = claims
         self._in_leases = in_leases
@@ -35,6 +33,12 @@ class RoomMaker:
         self._cluster = books.cluster
         self._pool = books.pool
         self._reservations = books.reservations
+
+    def start_claimed(self, group: GroupState, current: Pass) -> bool:
+        """Start a unit of a group in the room that was made for it; return True if one started."""
+        return bool(group.claims) and self._claims.start_first(
+            group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
+        )
 
     def make_room(self, job: JobEntry, current: Pass) -> bool:
         """Make room for a blocked unit, from fragments or else by preemption; return True if something was decided."""

@@ -34,6 +34,8 @@ class OwnParts:
 
         What its workload holds and does not use is lost to all others anyway, so it comes before every queue.
         """
+        if not self._pool.leases:
+            return False
         for workload in self._pool.workloads.values():
             for f in workload.awaited:
                 job = awaited_on(self._books, workload, f)
@@ -98,7 +100,7 @@ class OwnParts:
 
     def start(self, job: JobEntry, *, due: bool = False) -> bool:
         """Start the next task of a job in idle parts of leases of its own workload, if they have room."""
-        workload = self._pool.workload(job)
+        workload = self._pool.workload(job) if self._pool.leases else None
         if workload is None or not workload.idle_on or not may_use(job):
             return False
         asks = job.shape.match is not None

@@ -12,8 +12,9 @@ from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import EXCLUDED, FREE, USABLE
 from cress.core.moving.plan import ANY, Budget, Goal
 from cress.core.moving.trial import MoveTrial
-from cress.core.placing.fit import asked_of, rules_of_unit
-from cress.core.placing.gangs import by_domains
+from cress.core.placing.fit import asked_of, match_caps, rules_of_unit
+from cress.core.placing.gangs import GangRoom, by_domains
+from cress.core.placing.shape import Shape
 from cress.core.placing.together import Levels, joined, places_in, rooms_in
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
@@ -30,29 +31,72 @@ def make_place(trial: MoveTrial, job: JobEntry, budget: Budget) -> Place | None:
     """
     shape = job.shape
     if shape.kinds:
-        # Places are searched for one kind of tasks only.
-        return None
+        return _place_by_kind(trial, job, budget)
     if not by_domains(shape):
-        return _PlaceSearch(trial, job, budget, None).place()
+        return _PlaceSearch(trial, job, budget, shape).place()
     best: tuple[int, int, int] | None = None
     choices = [room.open_copies() for (room,) in rooms_in(trial.core.fit.when_empty(shape))]
     for i, caps in enumerate(choices):
-        found = _PlaceSearch(trial, job, budget, caps).place()
+        found = _PlaceSearch(trial, job, budget, shape, caps).place()
         if found is not None:
             cost = sum(move.cost for move in trial.moves()), trial.mark, i
             best = min(best, cost) if best is not None else cost
             trial.unmake(0)
-    return None if best is None else _PlaceSearch(trial, job, budget, choices[best[-1]]).place()
+    return None if best is None else _PlaceSearch(trial, job, budget, shape, choices[best[-1]]).place()
+
+
+def _place_by_kind(trial: MoveTrial, job: JobEntry, budget: Budget) -> Place | None:
+    """Return places for a gang of several kinds of tasks, kind after kind; the kind with the largest requests is placed
+    first.
+
+    A place that needs another order is missed.
+    """
+    shape, cluster = job.shape, trial.cluster
+    ruled = rooms_in(trial.core.fit.when_empty(shape)) if by_domains(shape) else [None]
+    most = np.maximum(1, cluster.capacities().max(axis=0, initial=0))
+    order = sorted(range(len(shape.kinds)), key=lambda i: (-float((shape.kinds[i].request_array / most).max()), i))
+    for rooms in ruled:
+        kept, closed = trial.promised.copy(), trial.closed.copy()
+        placed = np.zeros(cluster.node_count, np.int64)
+        found: dict[int, Place] = {}
+        for i in order:
+            kind, room = shape.kinds[i], None if rooms is None else rooms[i]
+            caps = None if room is None else room.open_copies()
+            place = _PlaceSearch(trial, job, budget, kind, caps, room, placed).place()
+            if place is None:
+                break
+            found[i] = place
+            for f, count in place:
+                # The room for this kind is neither for the next one nor for moved tasks.
+                trial.promised[f] += kind.request_array * count
+                trial.closed[f] = True
+                placed[f] += count
+        if len(found) == len(order):
+            return joined([found[i] for i in range(len(order))])
+        trial.unmake(0)
+        trial.promised, trial.closed = kept, closed
+    return None
 
 
 class _PlaceSearch:
-    def __init__(self, trial: MoveTrial, job: JobEntry, budget: Budget, caps: Ints | None) -> None:
-        self.trial, self.job, self.budget, self.caps = trial, job, budget, caps
-        self.shape = job.shape
+    """A search for the places of the tasks of one kind.
+
+    Their copies are limited by ``caps``, or by their part of a ``room`` of the whole unit; tasks of other kinds have
+    the places ``placed`` (int64, per node).
+    """
+
+    def __init__(
+        self, trial: MoveTrial, job: JobEntry, budget: Budget, shape: Shape, caps: Ints | None = None,
+        room: GangRoom | None = None, placed: Ints | None = None,
+    ) -> None:  # fmt: skip
+        self.trial, self.job, self.budget, self.room = trial, job, budget, room
+        self.shape = shape
         self.cluster = trial.cluster
         # The copies allowed by clauses, with any free amounts.
         limit = trial.core.fit.caps(self.shape) if caps is None else caps
         self.limit = limit if len(limit) else np.full(self.cluster.node_count, self.shape.size, np.int64)
+        if placed is not None and len(own := match_caps(shape)):
+            self.limit = np.minimum(self.limit, np.maximum(own[: len(placed)] - placed, 0))
         self.copies = np.array([self._copies_on(f) for f in range(self.cluster.node_count)], np.int64)
 
     def _copies_on(self, f: int) -> int:
@@ -66,6 +110,11 @@ class _PlaceSearch:
         return max(0, min(room, int(self.limit[f]), devices.copies_on(cluster, shape.ask, f)))
 
     def _found(self) -> Place | None:
+        if self.room is not None:
+            # Fewer copies may fit now than its part of the room has places.
+            now = GangRoom(self.room.of, np.minimum(self.copies, self.room.copies), self.room.left)
+            places = now.first(self.shape.size)
+            return places if places and sum(count for _, count in places) == self.shape.size else None
         if by_domains(self.shape):
             room = Levels(asked_of(self.shape), [self.copies], self.cluster.capacities(), rules_of_unit(self.shape))
             found = places_in(room)

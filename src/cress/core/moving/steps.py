@@ -53,13 +53,15 @@ def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], mo
         return f"job {job} no longer waits as before"
     cluster, shape = core.cluster, entry.shape
     kept = promised(core, entry)
-    for name, count in place:
-        f = cluster.index[name]
+    needed: dict[int, Ints] = {}
+    for kind, f, count in shape.copies([(cluster.index[name], count) for name, count in place]):
+        needed[f] = needed.get(f, 0) + kind.request_array * count
+    for f, needs in needed.items():
+        name = cluster.names[f]
         free = cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f]
         for move in moves:
             if move.node == name:
                 free += core.attempts[move.attempt].amounts
-        needs = shape.request_array * count
         if not np.all((free >= needs) | (needs == 0)):
             return f"other tasks have taken the room for job {job} on node {name}"
     return ""

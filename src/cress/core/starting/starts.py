@@ -12,7 +12,6 @@ from cress.core.job_ends import end_of
 from cress.core.jobs import ClaimEntry, JobEntry
 from cress.core.kernels.holding import NONE
 from cress.core.passes import Decided
-from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import GangRoom
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.tables import devices
@@ -155,9 +154,7 @@ class TaskStarts:
             has = room.devices
         else:
             has = devices.allocated(cluster, slot, f) if cluster.devices[f] else ()
-        ports: tuple[int, ...] = ()
-        if job.constraints is not None:
-            ports = self._relations.ports.choose(f, all_ports(job.wants_of(task)))
+        ports = self._relations.ports.choose(f, all_ports(job.wants_of(task)))
         own = len(job.job.ports)
         start = Start(
             attempt=number,
@@ -180,12 +177,7 @@ class TaskStarts:
 
     def _hold_members(self, members: list[JobEntry], f: int) -> list[int]:
         """Hold a lease for each member on one node; tasks with an exclusive disk choose their devices first."""
-        shapes = []
-        for member in members:
-            wants = NO_WANTS
-            if member.constraints is not None:
-                wants = member.constraints.wants(member.foreseen.soft, member.job.counted_as, member.group.name)
-            shapes.append(self._fit.shape(member.job.request, 1, wants))
+        shapes = [self._fit.shape(member.job.request, 1, member.wants_of(member.upcoming)) for member in members]
         slots = [0] * len(members)
         for i in devices.in_turn([shape.ask for shape in shapes]):
             self._fit.want(shapes[i])

@@ -93,6 +93,8 @@ class PortTable:
 
     def choose(self, f: int, wanted: Sequence[int]) -> tuple[int, ...]:
         """Return ports for a task with this request, in the order of ``wanted``; node ``f`` must have them."""
+        if not wanted:
+            return ()
         fixed = [port for port in wanted if port != DYNAMIC]
         port, last = self._ranges[f].tolist()
         got = []

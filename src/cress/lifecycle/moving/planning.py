@@ -128,15 +128,6 @@ def waiting_unit(context: Context, number: int) -> int:
         raise NotAccepted(
             f"job {number} does not wait for room: {why}", hint="moving tasks would not let it start", field="for"
         )
-    if entry.shape.kinds:
-        raise NotAccepted(
-            (
-                f"job {number} is a gang of parts that ask for different amounts, and moves make room for tasks "
-                "that are all alike"
-            ),
-            hint="it starts as soon as its parts have room: " + why,
-            field="for",
-        )
     if Guarantees(core.groups, core.cluster).forbid(entry):
         raise NotAccepted(
             (
