@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 from tests.system.cluster import Cluster, wait_until
 
 
@@ -21,6 +23,19 @@ def test_a_real_log_is_told_with_and_without_its_files_and_replayed_after_a_kill
         assert (asked.returncode, asked.stderr) == (0, "")
         kinds = ("job.submitted", "task.placed", "task.ended", "job.ended")
         assert all(kind in asked.stdout for kind in kinds), asked.stdout
+        # The same table from the log and from the center, but for the moment from which seconds are counted.
+        elsewhere = {"CRESS_DATA": "", "CRESS_URL": cluster.address("url"), "CRESS_TOKEN": token}
+        tables = [cluster.cress("export"), cluster.cress("export", **elsewhere)]
+        assert [(one.returncode, one.stderr) for one in tables] == [(0, "")] * 2
+        log, api = (list(csv.DictReader(one.stdout.splitlines())) for one in tables)
+        moments = ("submit", "start", "end")
+        assert [{key: row[key] for key in row if key not in moments} for row in api] == [
+            {key: row[key] for key in row if key not in moments} for row in log
+        ]
+        assert [row["state"] for row in api] == ["succeeded"] * 2
+        assert {float(a["submit"]) - float(b["submit"]) for a, b in zip(log, api, strict=True)} == {
+            float(log[0]["submit"])
+        }
         cluster.kill_center()
         cluster.start_center()
         with cluster.client() as client:

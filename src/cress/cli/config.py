@@ -235,9 +235,7 @@ def revert(
             _make(client, make, change, asked=asked, dry_run=dry_run, as_json=as_json)
 
 
-def _make(
-    client: Client, make: Make, change: dict[str, Any], *, asked: bool, dry_run: bool, as_json: bool
-) -> None:
+def _make(client: Client, make: Make, change: dict[str, Any], *, asked: bool, dry_run: bool, as_json: bool) -> None:
     """Make a change and tell it; a person at a terminal first sees its consequences and is asked."""
     if not asked:
         _tell(make(dry_run=dry_run), dry_run=dry_run, as_json=as_json)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import count
+from cress.cli.common import connect, count
 from cress.cli.errors import told
 from cress.model.errors import InputError
 
@@ -21,7 +21,8 @@ Examples:
   cress simulate jobs.csv --cluster nodes.csv     reads the table again
 
 \b
-It reads the event log in the data directory of the center, also while the center runs. CSV has everything that `cress
+It reads the event log in the data directory of the center, also while the center runs. If the center is elsewhere, it
+is asked: then the file has the batch jobs of the center's history that you may see. CSV has everything that `cress
 simulate` reads, and when each job started and ended. SWF has cores only. Commands and output are not in the log.
 Exit codes: 0 done, 2 bad input, such as a damaged log; nothing is written then.
 """
@@ -45,16 +46,24 @@ def export(
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="End.")] = "",
     cluster: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the nodes, as CSV.")] = None,
     anonymise: Annotated[bool, typer.Option("--anonymise", help="Pseudonyms for users, jobs and nodes.")] = False,
+    over_api: Annotated[
+        bool, typer.Option("--over-api", help="Ask the center, also if its event log can be read here.")
+    ] = False,
 ) -> None:
     """Write recorded jobs as CSV or in Standard Workload Format."""
     with told("export", "sim"):
+        from cress.cli.export_api import is_elsewhere, work_of
         from cress.cli.past_times import log_of, span_of
         from cress.past.export import as_csv, as_swf, nodes_as_csv
         from cress.past.pseudonyms import anonymised
         from cress.past.recorded_work import recorded_work
 
         kind = _kind(out, form)
-        work = recorded_work(log_of(data), *span_of(since, until))
+        if over_api or is_elsewhere(data):
+            with connect(data) as client:
+                work = work_of(client, *span_of(since, until))
+        else:
+            work = recorded_work(log_of(data), *span_of(since, until))
         for gap in work.gaps:
             typer.echo(f"cress export: {gap}", err=True)
         if not work.jobs:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from cress.cli.submit import in_directory_of, placed
 from cress.model.errors import InputError, NotAccepted
 
 if TYPE_CHECKING:
-    from cress.client import Refused
+    from cress.client import ConsequencesView, Refused
 
 EPILOG = """\
 \b
@@ -25,6 +27,7 @@ Examples:
   cress what-if --groups new.conf
   cress what-if --option preemption=off --option fragmentation=0
   cress what-if --job train.yaml --add-nodes 2xn7   several changes together
+  cress what-if --groups new.conf --out report      report.html and tables, as of a simulation
 
 \b
 A copy of the cluster runs forward in virtual time, with the change and without it, until the jobs that wait now have
@@ -57,6 +60,9 @@ def what_if(
         list[str] | None, typer.Option("--job", metavar="FILE", help="The jobs of this file are submitted. Repeatable.")
     ] = None,
     seconds: Seconds = 20.0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write a report, as that of `cress simulate`, to DIR.")
+    ] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -84,17 +90,48 @@ def what_if(
         if not any(change.values()):
             hint = "--remove-node, --add-nodes, --groups, --option or --job"
             raise InputError("no change is given", hint=hint)
+        if out is not None:
+            change["details"] = True
         with connect(data) as client:
+            present = (client.config().options, client.groups().text) if out is not None else None
             try:
                 found = client.ask(calls.what_if(change, seconds))
             except Refused as error:
                 raise _at_its_option(error) or (placed(error, entries) if entries else error) from None
+        if out is not None and present is not None:
+            _write(out, found, present, change)
         if as_json:
             print_json(found)
             return
         for note in found.notes:
             typer.echo(f"note: {note}", err=True)
         tell(found)
+        if out is not None:
+            print(f"\nReport: {out / 'report.html'}")
+
+
+def _write(
+    out: Path, found: ConsequencesView, present: tuple[Mapping[str, str], str], change: Mapping[str, Any]
+) -> None:
+    """Write the report of both courses; ``present`` are the options and groups without the change."""
+    from cress.model.groups.conf import parse_groups
+    from cress.model.option_text import parse_option
+    from cress.model.options import Options
+    from cress.model.resources import Dimensions
+    from cress.simulator.courses import write_courses
+
+    if len(found.details) < 2:
+        raise NotAccepted("the center is older and has no details for a report", hint="without --out", field="--out")
+    courses = []
+    values, text = present
+    changed = {**values, **change["options"]}, change.get("groups", text)
+    for label, details, (values, text) in zip(("before", "after"), found.details, (present, changed), strict=True):
+        options = Options(**dict(parse_option(name, value) for name, value in values.items()))
+        groups = parse_groups(text, dimensions=Dimensions(details.dimensions), accounting=options.accounting).groups
+        courses.append((label, details, groups, options))
+    if not all(details.jobs for details in found.details):
+        raise NotAccepted("no job waits or runs, so there is nothing to report", field="--out")
+    write_courses(out, courses)
 
 
 # The options of the command by the fields of the call.

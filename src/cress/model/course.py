@@ -57,6 +57,53 @@ class GroupCourse(msgspec.Struct, frozen=True, array_like=True):
     stopped: int = 0
 
 
+class CourseJob(msgspec.Struct, frozen=True):
+    """A job in the details of a course. Times in µs, ``submitted`` and ``deadline`` (0: none) since the epoch; no
+    ``limit``: ``None``. ``request`` is that of one task, in the dimensions of the details.
+
+    ``job`` is 0, and ``user`` empty, for a reader who may not see the job.
+    """
+
+    job: int
+    group: str
+    user: str
+    submitted: int
+    tasks: int
+    request: tuple[int, ...]
+    gang: bool = False
+    priority: int = 0
+    limit: int | None = None
+    deadline: int = 0
+
+
+class CourseAttempt(msgspec.Struct, frozen=True, array_like=True):
+    """An attempt in the details of a course: the position of its job there, its task and node, ``start`` and ``end``
+    (µs since the epoch), and ``how`` it ended: ``finished``, ``preempted``, ``lost``, ``stopped``, or ``running`` at the
+    end of the course.
+    """
+
+    job: int
+    task: int
+    node: str
+    start: int
+    end: int
+    how: str
+
+
+class CourseDetails(msgspec.Struct, frozen=True):
+    """The jobs and attempts of a course, for a report as of a simulation; ``nodes`` are capacities by name.
+
+    ``dimensions`` are the custom ones. ``begin`` and ``until`` as in ``Course``.
+    """
+
+    begin: int
+    until: int
+    dimensions: tuple[str, ...]
+    nodes: dict[str, tuple[int, ...]]
+    jobs: tuple[CourseJob, ...]
+    attempts: tuple[CourseAttempt, ...]
+
+
 class Course(msgspec.Struct, frozen=True):
     """The course from ``begin`` to ``until`` (µs since the epoch), when the last job that waited has ended.
 
@@ -74,6 +121,7 @@ class Course(msgspec.Struct, frozen=True):
     groups: tuple[GroupCourse, ...]
     jobs: tuple[JobCourse, ...]
     stopped: tuple[Stopped, ...]
+    details: CourseDetails | None = None
 
 
 class Shift(msgspec.Struct, frozen=True, array_like=True):

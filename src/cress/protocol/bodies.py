@@ -278,7 +278,8 @@ class WhatIfBody(Body, frozen=True):
     or ``10xn1`` (like node n1). ``drain`` are nodes with the seconds that their tasks still have. ``groups`` is a text
     as in ``GroupsBody``, with its ``moves`` and ``file``; ``options`` and ``licences`` as in ``ConfigBody``, and
     ``config`` is a whole document in place of these three. ``set_group`` has keywords of groups, by group, as in
-    ``GroupBody``. The answer takes about ``seconds`` at most.
+    ``GroupBody``. The answer takes about ``seconds`` at most; with ``details`` it has the jobs and attempts of both
+    courses.
     """
 
     jobs: list[dict[str, Any]] = []
@@ -293,6 +294,7 @@ class WhatIfBody(Body, frozen=True):
     config: str | None = None
     set_group: Annotated[dict[str, dict[str, str | None]], Meta(max_length=MOST_NODES)] = {}
     seconds: Annotated[float, Meta(ge=0.1, le=MOST_SECONDS)] = 20.0
+    details: bool = False
 
 
 class CordonBody(Body, frozen=True):

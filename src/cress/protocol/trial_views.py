@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cress.model.course import CourseDetails
 from cress.protocol.views import View
 
 
@@ -87,6 +88,7 @@ class ConsequencesView(View, frozen=True):
 
     ``later`` and ``earlier`` count the waiting jobs that start at another time. ``shifts`` are the largest of these
     that the caller may see, ``stopped`` the tasks that are stopped, ``jobs`` the jobs of the change, ``notes`` remarks.
+    ``details`` are the jobs and attempts of both courses, in the same order, if they were asked for.
     """
 
     before: CourseView
@@ -97,3 +99,4 @@ class ConsequencesView(View, frozen=True):
     stopped: tuple[StoppedView, ...]
     jobs: tuple[PlannedView, ...]
     notes: tuple[str, ...] = ()
+    details: tuple[CourseDetails, ...] = ()

@@ -85,7 +85,7 @@ async def consequences(request: Request) -> Response:
             change.append(Submit(jobs=jobs, known=known))
         async with committer.turns.long_answer():
             try:
-                found = await request.app.state.trials.consequences(change, body.seconds)
+                found = await request.app.state.trials.consequences(change, body.seconds, details=body.details)
             except InputError as error:
                 raise placed(error, specs) from None
     return reply(consequences_view(found, partial(sees_number, request), notes))

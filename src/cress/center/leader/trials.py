@@ -43,16 +43,15 @@ class Trials:
         self._committer = committer
         self._turn = asyncio.Lock()
 
-    async def consequences(self, change: Sequence[Input], seconds: float) -> Consequences:
-        """Return the consequences of a change, computed for about ``seconds`` at most.
+    async def consequences(self, change: Sequence[Input], seconds: float, *, details: bool = False) -> Consequences:
+        """Return the consequences of a change, computed for about ``seconds`` at most; with ``details`` on request.
 
         Raises NotAccepted if they cannot be found, and the InputError of a change that the machine refuses.
         """
         committer = self._committer
         async with self._turn:
-            work = partial(
-                _answer, committer.machine, change, committer.clock.now(), committer.clock.utc(), os.getpid(), seconds
-            )
+            clock = committer.clock
+            work = partial(_answer, committer.machine, change, clock.now(), clock.utc(), os.getpid(), seconds, details)
             fork = ForkedWork(work, committer.settings.data / FILE, "a what-if")
             data = await asyncio.to_thread(fork.result)
             answer = None if data is None else _decode(data)
@@ -64,7 +63,9 @@ class Trials:
         return answer.found
 
 
-def _answer(machine: Machine, change: Sequence[Input], now: int, utc: int, center: int, seconds: float) -> bytes:
+def _answer(
+    machine: Machine, change: Sequence[Input], now: int, utc: int, center: int, seconds: float, details: bool
+) -> bytes:
     if os.getpid() == center:
         # There was no fork, and a trial would change the cluster itself.
         return _encode(_Found(refused=Refusal("the center has no memory for a copy of its state", state=True)))
@@ -73,9 +74,9 @@ def _answer(machine: Machine, change: Sequence[Input], now: int, utc: int, cente
     def patient() -> bool:
         return time.monotonic() < until
 
-    without = Fork(lambda: _encode(_course(machine, (), now, utc, patient)[0]))
+    without = Fork(lambda: _encode(_course(machine, (), now, utc, patient, details=details)[0]))
     try:
-        after, submitted = _course(machine, change, now, utc, patient)
+        after, submitted = _course(machine, change, now, utc, patient, details=details)
     except InputError as error:
         state = isinstance(error, NotAccepted)
         return _encode(_Found(refused=Refusal(error.what, error.hint, error.field, state)))
@@ -84,7 +85,7 @@ def _answer(machine: Machine, change: Sequence[Input], now: int, utc: int, cente
 
 
 def _course(
-    machine: Machine, change: Sequence[Input], now: int, utc: int, patient: Callable[[], bool]
+    machine: Machine, change: Sequence[Input], now: int, utc: int, patient: Callable[[], bool], *, details: bool
 ) -> tuple[Course, frozenset[int]]:
     """Return the course with a change, and the ids of the jobs that the change submits."""
     run = CourseRun(machine, patient)
@@ -95,4 +96,4 @@ def _course(
         if isinstance(word, Submit)
         for number in reply or ()
     ]
-    return run.run(), frozenset(ids)
+    return run.run(details=details), frozenset(ids)

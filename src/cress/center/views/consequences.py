@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cress.model.course import Consequences, Course, GroupCourse, JobCourse, Stopped
+from msgspec.structs import replace
+
+from cress.model.course import Consequences, Course, CourseDetails, GroupCourse, JobCourse, Stopped
 from cress.model.times import SECOND
 from cress.protocol.trial_views import (
     ConsequencesView,
@@ -38,7 +40,14 @@ def consequences_view(
         stopped=tuple(_stopped(one, visible) for one in found.stopped),
         jobs=tuple(_planned(job) for job in found.submitted),
         notes=notes,
+        details=tuple(_details(one.details, visible) for one in (found.before, found.after) if one.details is not None),
     )
+
+
+def _details(details: CourseDetails, visible: Callable[[int], bool]) -> CourseDetails:
+    """Return the details without the numbers and users of jobs that the caller may not see."""
+    jobs = tuple(job if visible(job.job) else replace(job, job=0, user="") for job in details.jobs)
+    return replace(details, jobs=jobs)
 
 
 def _at(utc: int | None) -> float | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOMENT, RISK, TERM
+from cress.lifecycle.trials.course_log import CourseLog
 from cress.lifecycle.trials.stand_in import StandIn
 from cress.model.course import Course, GroupCourse, JobCourse, Stopped
 from cress.model.decisions import Preempt
@@ -66,6 +68,7 @@ class CourseRun:
         self._work: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
         self._running: dict[int, tuple[str, tuple[int, ...], int]] = {}
         self._moved = 0
+        self.log = CourseLog(machine)
 
     def begin(self, now: int, utc: int, change: Sequence[Input] = ()) -> list[tuple[int, ...] | None]:
         """Bring the machine to the present, apply a change, and decide; return the replies to the change.
@@ -93,8 +96,11 @@ class CourseRun:
         self._settle(first)
         return [reply for reply in replies if not isinstance(reply, InputError)]
 
-    def run(self) -> Course:
-        """Run until all jobs that waited have ended, nothing can happen any more, or ``patient`` says no."""
+    def run(self, *, details: bool = False) -> Course:
+        """Run until all jobs that waited have ended, nothing can happen any more, or ``patient`` says no.
+
+        With ``details`` the course has its jobs and attempts.
+        """
         machine, stand_in, finished = self._machine, self._stand_in, True
         while self._open or self._drains:
             if not self._patient():
@@ -105,7 +111,8 @@ class CourseRun:
             if now >= NEVER or (now > self._moved + IDLE and stand_in.next_end() >= NEVER):
                 break
             self._step(now, [*stand_in.reports(now)])
-        return self._result(finished=finished)
+        course = self._result(finished=finished)
+        return replace(course, details=self.log.details(self._begin)) if details else course
 
     @property
     def _drains(self) -> bool:
@@ -137,6 +144,7 @@ class CourseRun:
                 self._preempted_for[fact.attempt] = fact.by
         for record in step.attempts:
             self._attempt_over(record)
+            self.log.ended(record)
         for halt in step.halts:
             if halt.attempt in machine.attempts:
                 self._why[halt.attempt] = machine.attempts[halt.attempt].halted
@@ -144,6 +152,7 @@ class CourseRun:
         for launch in step.launches:
             self._moved = machine.now
             self._note_start(launch.attempt)
+            self.log.began(launch.attempt)
             tracked = self._jobs.get(launch.job)
             if tracked is not None and tracked.start in (None, utc):
                 tracked.start = utc
@@ -189,6 +198,7 @@ class CourseRun:
     def _note_running(self) -> None:
         machine = self._machine
         for number, attempt in machine.core.attempts.items():
+            self.log.began(number)
             self._running[number] = attempt.job.group.name, attempt.amounts, machine.now
 
     def _note_start(self, number: int) -> None:
