@@ -13,7 +13,7 @@ from cress.model.access import Role, role_of
 from cress.model.explanation import Remedy
 from cress.portal.drawings import TimelineRow
 from cress.portal.texts import segment
-from cress.portal.viewers import Viewer
+from cress.portal.viewers import LARGE, Viewer
 from cress.protocol.access_views import CallerView
 from cress.protocol.job_views import ExplanationView, JobView, TasksPage
 from cress.protocol.queries import JobsQuery, TasksQuery
@@ -58,14 +58,33 @@ def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool
     return RemedyAction(remedy.text)
 
 
-async def explained(viewer: Viewer, job: JobView) -> tuple[ExplanationView | None, str]:
-    """Return why a job waits, runs where it runs, or failed; and why that is not known."""
+class Explained(NamedTuple):
+    """Why a job waits, runs where it runs, or failed. ``pending``: it is being made; ``problem``: why it is not known."""
+
+    explanation: ExplanationView | None = None
+    pending: bool = False
+    problem: str = ""
+
+
+async def explained(viewer: Viewer, job: JobView, *, whole: bool = False) -> Explained:
+    """Return the explanation of a job if it is there in a moment; ``whole`` waits for it.
+
+    The center runs a trial for it, which takes long in a large cluster. So events do not make it old.
+    """
     if job.state in ("succeeded", "cancelled"):
-        return None, ""
+        return Explained()
+    # A node is chosen once; what a job waits for changes.
+    fresh = 5.0 if job.reason and job.state not in OVER else 60.0
+    key = LARGE, f"explanation {job.id} {job.state} {job.reason} {job.held}"
+
+    async def make() -> ExplanationView:
+        return await viewer.client.ask(calls.explanation(job.id))
+
     try:
-        return await viewer.ask(calls.explanation(job.id), fresh=5.0), ""
+        found = await (viewer.keep(key, make, fresh) if whole else viewer.soon(key, make, fresh))
     except ClientError as error:
-        return None, str(error)
+        return Explained(problem=str(error))
+    return Explained(found, pending=found is None)
 
 
 async def members_of(viewer: Viewer, job: JobView) -> tuple[JobView, ...]:

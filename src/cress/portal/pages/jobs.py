@@ -100,7 +100,8 @@ async def job(request: Request, session: BrowserSession) -> Response:
         asked = TasksQuery(limit=TASKS, after=number_of(after, "after") if after else None, state=state)
         tasks = await viewer.ask(calls.tasks(id, asked))
     members = await members_of(viewer, view)
-    explanation, problem = await explained(viewer, view)
+    found = await explained(viewer, view, whole="whole" in request.query_params)
+    explanation = found.explanation
     own, now = may_change(caller, view), time.time()
     rows = await rows_of_members(viewer, view, members) if members else rows_of_tasks(tasks.tasks, view.submitted)
     return await page(
@@ -114,7 +115,8 @@ async def job(request: Request, session: BrowserSession) -> Response:
         members=members,
         explanation=explanation,
         remedies=actions_of(view, explanation, caller, own=own) if explanation else [],
-        problem=problem,
+        problem=found.problem,
+        pending=found.pending,
         over=view.state in OVER,
         own=own,
         running=list(running_tasks(tasks)),
