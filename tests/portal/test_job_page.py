@@ -11,7 +11,7 @@ from cress.model.explanation import Remedy
 from cress.portal.drawings import TimeScale, rows_of_tasks, timeline_of
 from cress.portal.gantt import MOST_ROWS, GanttWork, gantt_of
 from cress.portal.job_texts import job_file_of
-from cress.portal.job_view import actions_of
+from cress.portal.job_view import actions_of, values_of
 from cress.protocol.access_views import CallerView
 from cress.protocol.cluster_views import NodeAttempt
 from cress.protocol.job_views import AttemptView, ExpectedStartView, ExplanationView, JobView, TaskCounts, TaskView
@@ -67,8 +67,18 @@ ADMIN = CallerView(user="root", role="admin")
     ],
 )
 def test_a_remedy_is_offered_to_those_who_may(remedy: Remedy, caller: CallerView, own: bool, does: str) -> None:
-    (action,) = actions_of(job(), ExplanationView(job=7, reason="…", remedies=(remedy,)), caller, own=own)
+    (action,) = actions_of(job(), ExplanationView(job=7, reason="…", remedies=(remedy,)), caller, own=own, update=None)
     assert (action.text, action.post or action.href) == (remedy.text, does)
+
+
+def test_a_center_that_changes_submitted_jobs_is_asked_to() -> None:
+    remedies = Remedy("amount", "…", {"memory": "1G"}), Remedy("tasks", "…", {"tasks": "1"})
+    found = ExplanationView(job=7, reason="…", remedies=remedies)
+    first, second = actions_of(job(), found, ANN, own=True, update=object())
+    assert (first.post, first.fields) == ("/jobs/7/update", (("memory", "1G"),))
+    assert second.href == "/submit?from=7&tasks=1"
+    assert values_of(job(), {"memory": "1G"}) == {"resource": {"cpu": "2", "memory": "1G"}}
+    assert values_of(job(), {"priority": "6", "requirement": ""}) == {"priority": 6, "requirement": None}
 
 
 def test_a_member_is_not_submitted_alone() -> None:
@@ -151,7 +161,7 @@ def test_a_remedy_leads_to_a_changed_job_in_place_of_the_waiting_one(owner: http
         wait_until(lambda: center.job(first.jobs[0].id).state == "running", "the first job")
         waits = center.submit([{"name": "large", "command": "true", "resource": "<2, 1G>"}]).jobs[0].id
         shown = owner.get(f"/jobs/{waits}?whole=1").text
-        assert f"/submit?from={waits}&amp;cpu=1" in shown
+        assert f"/submit?from={waits}&amp;cpu=1" in shown or f"/jobs/{waits}/update" in shown
         form = owner.get(f"/submit?from={waits}&cpu=1").text
         assert "resource: {cpu: 1, memory: 1G}" in form
         assert f"cancel job {waits}" in form

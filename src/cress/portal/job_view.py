@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from cress.client import calls
@@ -26,6 +26,10 @@ MEMBERS, DRAWN, ATTEMPTS = 100, 40, 50
 KEPT = 600.0
 # Remedies that change keys of the job.
 OF_THE_JOB = frozenset({"priority", "amount", "tasks", "clause", "time_limit", "group"})
+# The call that changes keys of submitted jobs, where the center has one, and the remedies for which it does.
+UPDATE: Any = getattr(calls, "update_jobs", None)
+UPDATED = OF_THE_JOB - {"tasks"}
+UPDATED_KEYS = frozenset({"priority", "requirement", "time_limit", "group"})
 
 
 class RemedyAction(NamedTuple):
@@ -38,12 +42,15 @@ class RemedyAction(NamedTuple):
     fields: tuple[tuple[str, str], ...] = ()
 
 
-def actions_of(job: JobView, explanation: ExplanationView, caller: CallerView, *, own: bool) -> list[RemedyAction]:
+def actions_of(
+    job: JobView, explanation: ExplanationView, caller: CallerView, *, own: bool, update: Any = UPDATE
+) -> list[RemedyAction]:
     """Return the remedies of a waiting job with what the caller may do about each; the center decides anyway."""
-    return [_action(job, explanation.job, remedy, role_of(caller.role), own=own) for remedy in explanation.remedies]
+    role = role_of(caller.role)
+    return [_action(job, explanation.job, remedy, role, own=own, update=update) for remedy in explanation.remedies]
 
 
-def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool) -> RemedyAction:
+def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool, update: Any) -> RemedyAction:
     change = remedy.change
     if remedy.kind == "release" and own:
         return RemedyAction(remedy.text, "Release", post=f"/jobs/{waiting}/release")
@@ -52,8 +59,10 @@ def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool
     if remedy.kind == "quota" and role is Role.ADMIN and change:
         asked = urlencode({"ResourceQuota": change["ResourceQuota"]})
         return RemedyAction(remedy.text, "Edit the quota", href=f"/groups/{segment(change['group'])}?{asked}#edit")
-    alone = job.type == "batch" and job.family is None and not job.parts and waiting == job.id
-    if remedy.kind in OF_THE_JOB and own and alone and change:
+    single = own and waiting == job.id and job.family is None and bool(change)
+    if remedy.kind in UPDATED and single and update is not None:
+        return RemedyAction(remedy.text, "Change it", post=f"/jobs/{job.id}/update", fields=tuple(change.items()))
+    if remedy.kind in OF_THE_JOB and single and job.type == "batch" and not job.parts:
         return RemedyAction(remedy.text, "Change and submit", href=f"/submit?{urlencode({'from': job.id, **change})}")
     return RemedyAction(remedy.text)
 
@@ -120,6 +129,17 @@ async def _attempts_of(viewer: Viewer, member: JobView) -> TasksPage:
 
 def _name(job: JobView, member: JobView) -> str:
     return f"task {member.index}" if job.type in ("service", "database") else f"run {member.id}"
+
+
+def values_of(job: JobView, change: Mapping[str, str]) -> dict[str, object]:
+    """Return the keys of a job file with their new values, for a change as in ``Remedy``; ``None``: not given."""
+    values: dict[str, object] = {}
+    for key, value in change.items():
+        if key in job.resource:
+            values["resource"] = {**job.resource, key: value}
+        else:
+            values[key] = int(value) if key == "priority" else value or None
+    return values
 
 
 def lasts(job: JobView) -> float | None:

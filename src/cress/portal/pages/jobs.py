@@ -16,12 +16,15 @@ from cress.portal.drawings import rows_of_tasks, timeline_of
 from cress.portal.job_view import (
     FAMILIES,
     OVER,
+    UPDATE,
+    UPDATED_KEYS,
     actions_of,
     explained,
     lasts,
     members_of,
     rows_of_members,
     running_tasks,
+    values_of,
 )
 from cress.portal.sessions import BrowserSession
 from cress.portal.web import FormError, back_to, changing, page, signed_in
@@ -147,11 +150,21 @@ async def _scale(session: BrowserSession, job: int, form: Mapping[str, str]) -> 
     return f"job {job} is scaled to {tasks} tasks"
 
 
+async def _update(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
+    if UPDATE is None:
+        raise FormError("this center does not change submitted jobs; submit the job again", 409)
+    view = await session.viewer.ask(calls.job(job, 0.0))
+    known = {key: value for key, value in form.items() if key in view.resource or key in UPDATED_KEYS}
+    await session.viewer.change(UPDATE([job], values_of(view, known)))
+    return f"job {job} is changed: {', '.join(f'{key} {value}'.strip() for key, value in known.items())}"
+
+
 CHANGES: dict[str, Callable[[BrowserSession, int, Mapping[str, str]], Awaitable[str]]] = {
     "cancel": _cancel,
     "hold": _hold,
     "release": _release,
     "scale": _scale,
+    "update": _update,
 }
 
 
