@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from tests.center.program import Center
 from tests.center.test_users import own, user_of
 
@@ -21,12 +23,13 @@ def test_past_and_running_attempts_of_nodes(center: Center) -> None:
         (launch,) = n1.launches()
         n1.started(launch.attempt)
         n1.ended(launch.attempt)
-        running = center.submit(name="now", resource="<1, 1G>")
+        running = center.submit(name="now", resource="<1, 1G>", time_limit="1h")
         (launch,) = n1.launches()
         n1.started(launch.attempt)
         found = center.get("/v1/attempts", nodes="n1, n2")
         assert outcomes(found) == [("n1", running, 0, "running"), ("n1", past, 0, "succeeded")]
         assert found["attempts"][0]["ended"] is None
+        assert found["attempts"][0]["expected"] - found["attempts"][0]["started"] == pytest.approx(3600)
         assert found["attempts"][1]["ended"] >= found["attempts"][1]["placed"]
         # A page says when there is more, and a span leaves out what did not run in it.
         assert center.get("/v1/attempts", nodes="n1", limit=1)["more"]

@@ -11,7 +11,7 @@ from cress.model.explanation import Remedy
 from cress.portal.drawings import TimeScale, rows_of_tasks, timeline_of
 from cress.portal.gantt import MOST_ROWS, GanttWork, gantt_of
 from cress.portal.job_texts import job_file_of
-from cress.portal.job_view import actions_of
+from cress.portal.job_view import actions_of, values_of
 from cress.protocol.access_views import CallerView
 from cress.protocol.cluster_views import NodeAttempt
 from cress.protocol.job_views import AttemptView, ExpectedStartView, ExplanationView, JobView, TaskCounts, TaskView
@@ -67,8 +67,18 @@ ADMIN = CallerView(user="root", role="admin")
     ],
 )
 def test_a_remedy_is_offered_to_those_who_may(remedy: Remedy, caller: CallerView, own: bool, does: str) -> None:
-    (action,) = actions_of(job(), ExplanationView(job=7, reason="…", remedies=(remedy,)), caller, own=own)
+    (action,) = actions_of(job(), ExplanationView(job=7, reason="…", remedies=(remedy,)), caller, own=own, update=None)
     assert (action.text, action.post or action.href) == (remedy.text, does)
+
+
+def test_a_center_that_changes_submitted_jobs_is_asked_to() -> None:
+    remedies = Remedy("amount", "…", {"memory": "1G"}), Remedy("tasks", "…", {"tasks": "1"})
+    found = ExplanationView(job=7, reason="…", remedies=remedies)
+    first, second = actions_of(job(), found, ANN, own=True, update=object())
+    assert (first.post, first.fields) == ("/jobs/7/update", (("memory", "1G"),))
+    assert second.href == "/submit?from=7&tasks=1"
+    assert values_of(job(), {"memory": "1G"}) == {"resource": {"cpu": "2", "memory": "1G"}}
+    assert values_of(job(), {"priority": "6", "requirement": ""}) == {"priority": 6, "requirement": None}
 
 
 def test_a_member_is_not_submitted_alone() -> None:
@@ -118,6 +128,7 @@ def on(node: str, task: int, placed: float, ended: float | None) -> NodeAttempt:
         placed=placed,
         started=placed,
         ended=ended,
+        expected=None if ended else placed + 30,
     )
 
 
@@ -130,14 +141,14 @@ def test_nodes_over_time_use_few_rows_and_show_reservations_and_expected_starts(
         job(11),
     ]
     reserved = ReservationView(name="exam", group="b", start=50.0, until=90.0, nodes={"n2": 1})
-    work = GanttWork(attempts, {7: job(state="running", time_limit=30.0)}, waiting, (reserved,))
+    work = GanttWork(attempts, waiting, (reserved,))
     drawn = gantt_of(["n1", "n2"], work, scale, now=50.0)
     assert [label.text for label in drawn.labels] == ["n1", "n2", "job 9 waits"]
     # Tasks one after the other share a row; the third ran beside them.
     assert [bar.y for bar in drawn.bars if bar.tone == "good"] == [0, 22, 0]
     assert [bar.tone for bar in drawn.bars].count("expected") == 1
     assert [bar.text for bar in drawn.bars if bar.tone == "reserved"] == ["reservation exam of b on n2"]
-    many = GanttWork([on("n1", task, 0, 50) for task in range(40)], {}, (), ())
+    many = GanttWork([on("n1", task, 0, 50) for task in range(40)], (), ())
     assert len(gantt_of(["n1"], many, scale, now=50.0).bars) == MOST_ROWS
 
 
@@ -149,8 +160,8 @@ def test_a_remedy_leads_to_a_changed_job_in_place_of_the_waiting_one(owner: http
         first = center.submit([{"name": "first", "command": "sleep 90", "resource": "<1, 1G>", "time_limit": "5min"}])
         wait_until(lambda: center.job(first.jobs[0].id).state == "running", "the first job")
         waits = center.submit([{"name": "large", "command": "true", "resource": "<2, 1G>"}]).jobs[0].id
-        shown = owner.get(f"/jobs/{waits}").text
-        assert f"/submit?from={waits}&amp;cpu=1" in shown
+        shown = owner.get(f"/jobs/{waits}?whole=1").text
+        assert f"/submit?from={waits}&amp;cpu=1" in shown or f"/jobs/{waits}/update" in shown
         form = owner.get(f"/submit?from={waits}&cpu=1").text
         assert "resource: {cpu: 1, memory: 1G}" in form
         assert f"cancel job {waits}" in form

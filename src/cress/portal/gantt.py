@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cress.portal.drawings import ROW, Bar, Label, TimelineDrawing, TimeScale, bar
@@ -17,10 +17,9 @@ MOST_ROWS, MOST_WAITING = 8, 15
 
 
 class GanttWork(NamedTuple):
-    """What is drawn: attempts on the nodes, running jobs by id, waiting jobs, and reservations."""
+    """What is drawn: attempts on the nodes, waiting jobs, and reservations."""
 
     attempts: Sequence[NodeAttempt]
-    running: Mapping[int, JobView]
     waiting: Sequence[JobView]
     reservations: Sequence[ReservationView]
 
@@ -36,7 +35,7 @@ def gantt_of(nodes: Sequence[str], work: GanttWork, scale: TimeScale, now: float
             there[attempt.node].append(attempt)
     for name in nodes:
         labels.append(Label(y, name, f"/nodes/{segment(name)}"))
-        drawn = _node_bars(there[name], work.running, scale, now, y)
+        drawn = _node_bars(there[name], scale, now, y)
         bars += drawn
         rows = max((one.y - y) // ROW + 1 for one in drawn) if drawn else 1
         bars += _reservation_bars(name, work.reservations, scale, y)
@@ -49,15 +48,13 @@ def gantt_of(nodes: Sequence[str], work: GanttWork, scale: TimeScale, now: float
     return TimelineDrawing(tuple(bars), tuple(labels), scale.marks(), scale.begin, scale.end, y + 20, mark)
 
 
-def _node_bars(
-    attempts: Sequence[NodeAttempt], running: Mapping[int, JobView], scale: TimeScale, now: float, y: float
-) -> list[Bar]:
+def _node_bars(attempts: Sequence[NodeAttempt], scale: TimeScale, now: float, y: float) -> list[Bar]:
     """Return the bars of one node: each attempt in the first row that is free at its begin."""
     bars: list[Bar] = []
     free: list[float] = []
     for attempt in sorted(attempts, key=lambda one: one.placed):
         begin, end = attempt.started or attempt.placed, attempt.ended
-        expected = None if end is not None else expected_end(running.get(attempt.job), begin)
+        expected = attempt.expected
         last = max(end if end is not None else now, expected or 0.0)
         if last < scale.begin or attempt.placed > scale.end:
             continue
@@ -112,7 +109,7 @@ def _start_bars(job: JobView, scale: TimeScale, y: float) -> list[Bar]:
     return bars
 
 
-def expected_end(job: JobView | None, begin: float) -> float | None:
+def expected_end(job: JobView, begin: float) -> float | None:
     """Return the end of a task that is expected: by the estimate, else at the latest by its time limit."""
-    length = None if job is None else lasts(job)
+    length = lasts(job)
     return None if length is None else begin + length

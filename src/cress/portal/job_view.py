@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from cress.client import calls
@@ -13,7 +13,7 @@ from cress.model.access import Role, role_of
 from cress.model.explanation import Remedy
 from cress.portal.drawings import TimelineRow
 from cress.portal.texts import segment
-from cress.portal.viewers import Viewer
+from cress.portal.viewers import LARGE, Viewer
 from cress.protocol.access_views import CallerView
 from cress.protocol.job_views import ExplanationView, JobView, TasksPage
 from cress.protocol.queries import JobsQuery, TasksQuery
@@ -26,6 +26,10 @@ MEMBERS, DRAWN, ATTEMPTS = 100, 40, 50
 KEPT = 600.0
 # Remedies that change keys of the job.
 OF_THE_JOB = frozenset({"priority", "amount", "tasks", "clause", "time_limit", "group"})
+# The call that changes keys of submitted jobs, where the center has one, and the remedies for which it does.
+UPDATE: Any = getattr(calls, "update_jobs", None)
+UPDATED = OF_THE_JOB - {"tasks"}
+UPDATED_KEYS = frozenset({"priority", "requirement", "time_limit", "group"})
 
 
 class RemedyAction(NamedTuple):
@@ -38,12 +42,15 @@ class RemedyAction(NamedTuple):
     fields: tuple[tuple[str, str], ...] = ()
 
 
-def actions_of(job: JobView, explanation: ExplanationView, caller: CallerView, *, own: bool) -> list[RemedyAction]:
+def actions_of(
+    job: JobView, explanation: ExplanationView, caller: CallerView, *, own: bool, update: Any = UPDATE
+) -> list[RemedyAction]:
     """Return the remedies of a waiting job with what the caller may do about each; the center decides anyway."""
-    return [_action(job, explanation.job, remedy, role_of(caller.role), own=own) for remedy in explanation.remedies]
+    role = role_of(caller.role)
+    return [_action(job, explanation.job, remedy, role, own=own, update=update) for remedy in explanation.remedies]
 
 
-def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool) -> RemedyAction:
+def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool, update: Any) -> RemedyAction:
     change = remedy.change
     if remedy.kind == "release" and own:
         return RemedyAction(remedy.text, "Release", post=f"/jobs/{waiting}/release")
@@ -52,20 +59,41 @@ def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool
     if remedy.kind == "quota" and role is Role.ADMIN and change:
         asked = urlencode({"ResourceQuota": change["ResourceQuota"]})
         return RemedyAction(remedy.text, "Edit the quota", href=f"/groups/{segment(change['group'])}?{asked}#edit")
-    alone = job.type == "batch" and job.family is None and not job.parts and waiting == job.id
-    if remedy.kind in OF_THE_JOB and own and alone and change:
+    single = own and waiting == job.id and job.family is None and bool(change)
+    if remedy.kind in UPDATED and single and update is not None:
+        return RemedyAction(remedy.text, "Change it", post=f"/jobs/{job.id}/update", fields=tuple(change.items()))
+    if remedy.kind in OF_THE_JOB and single and job.type == "batch" and not job.parts:
         return RemedyAction(remedy.text, "Change and submit", href=f"/submit?{urlencode({'from': job.id, **change})}")
     return RemedyAction(remedy.text)
 
 
-async def explained(viewer: Viewer, job: JobView) -> tuple[ExplanationView | None, str]:
-    """Return why a job waits, runs where it runs, or failed; and why that is not known."""
+class Explained(NamedTuple):
+    """Why a job waits, runs where it runs, or failed. ``pending``: it is being made; ``problem``: why it is not known."""
+
+    explanation: ExplanationView | None = None
+    pending: bool = False
+    problem: str = ""
+
+
+async def explained(viewer: Viewer, job: JobView, *, whole: bool = False) -> Explained:
+    """Return the explanation of a job if it is there in a moment; ``whole`` waits for it.
+
+    The center runs a trial for it, which takes long in a large cluster. So events do not make it old.
+    """
     if job.state in ("succeeded", "cancelled"):
-        return None, ""
+        return Explained()
+    # A node is chosen once; what a job waits for changes.
+    fresh = 5.0 if job.reason and job.state not in OVER else 60.0
+    key = LARGE, f"explanation {job.id} {job.state} {job.reason} {job.held}"
+
+    async def make() -> ExplanationView:
+        return await viewer.client.ask(calls.explanation(job.id))
+
     try:
-        return await viewer.ask(calls.explanation(job.id), fresh=5.0), ""
+        found = await (viewer.keep(key, make, fresh) if whole else viewer.soon(key, make, fresh))
     except ClientError as error:
-        return None, str(error)
+        return Explained(problem=str(error))
+    return Explained(found, pending=found is None)
 
 
 async def members_of(viewer: Viewer, job: JobView) -> tuple[JobView, ...]:
@@ -101,6 +129,17 @@ async def _attempts_of(viewer: Viewer, member: JobView) -> TasksPage:
 
 def _name(job: JobView, member: JobView) -> str:
     return f"task {member.index}" if job.type in ("service", "database") else f"run {member.id}"
+
+
+def values_of(job: JobView, change: Mapping[str, str]) -> dict[str, object]:
+    """Return the keys of a job file with their new values, for a change as in ``Remedy``; ``None``: not given."""
+    values: dict[str, object] = {}
+    for key, value in change.items():
+        if key in job.resource:
+            values["resource"] = {**job.resource, key: value}
+        else:
+            values[key] = int(value) if key == "priority" else value or None
+    return values
 
 
 def lasts(job: JobView) -> float | None:

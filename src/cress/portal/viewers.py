@@ -22,6 +22,10 @@ from cress.protocol.cluster_views import EventView, LoadView, StateView
 
 # Seconds for which an answer of the center is shown again, by default.
 FRESH = 1.0
+# An answer is kept for so many times the time that it took, but for no longer than so many seconds.
+TIMES, LONGEST = 30.0, 20.0
+# Seconds for which a page waits for an answer that it can do without.
+MOMENT = 0.1
 # Most answers that are kept for one viewer, and most events.
 MOST_KEPT, MOST_EVENTS = 200, 500
 # The first part of the keys of answers that are large: events do not make them old, only time does.
@@ -34,6 +38,30 @@ MOST_SAMPLES = 360
 MOST_NODES = 200
 
 _T = TypeVar("_T")
+
+
+class KeptAnswer:
+    """An answer of the center, or the wait for it, since ``at``; ``old``: something has happened since then."""
+
+    def __init__(self, at: float, future: asyncio.Future[Any]) -> None:
+        self.at, self.future, self.old = at, future, False
+        self._took = 0.0
+        future.add_done_callback(self._note)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the call has failed."""
+        return self.future.done() and (self.future.cancelled() or self.future.exception() is not None)
+
+    @property
+    def least_until(self) -> float:
+        """Return the time until which the answer is kept whatever happens; one that is still awaited is kept."""
+        if not self.future.done():
+            return float("inf")
+        return self.at + self._took + min(LONGEST, TIMES * self._took)
+
+    def _note(self, _: asyncio.Future[Any]) -> None:
+        self._took = time.monotonic() - self.at
 
 
 class PageFeed:
@@ -70,7 +98,9 @@ class Viewer:
         self.loads: dict[str, deque[tuple[float, LoadView]]] = {}
         # Why the center cannot be reached; empty while it can.
         self.away = ""
-        self._answers: dict[tuple[str, str], tuple[float, asyncio.Future[Any]]] = {}
+        # When an answer that was shown although it was old may be asked anew (of the clock of ``time.monotonic``).
+        self.stale_until = 0.0
+        self._answers: dict[tuple[str, str], KeptAnswer] = {}
         self._feeds: set[PageFeed] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: int | None = None
@@ -80,17 +110,31 @@ class Viewer:
         return await self.keep((call.path, repr(sorted(call.query.items()))), lambda: self.client.ask(call), fresh)
 
     async def keep(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float) -> _T:
-        """Return what ``make`` returned less than ``fresh`` seconds ago, or make it anew, once for all who wait."""
+        """Return what ``make`` returned less than ``fresh`` seconds ago, or make it anew, once for all who wait.
+
+        An answer that took long is kept for longer, so that open pages cost the center little, however large it is.
+        """
         now = time.monotonic()
         found = self._answers.get(key)
-        if found is not None and now - found[0] < fresh and not _failed(found[1]):
-            answer: _T = await asyncio.shield(found[1])
-            return answer
+        if found is not None and not found.failed:
+            least = found.least_until
+            if now < least or (not found.old and now < max(least, found.at + fresh)):
+                answer: _T = await asyncio.shield(found.future)
+                if found.old:
+                    self.stale_until = max(self.stale_until, found.least_until)
+                return answer
         if len(self._answers) >= MOST_KEPT:
-            self._answers = {kept: entry for kept, entry in self._answers.items() if now - entry[0] < FRESH}
-        future = asyncio.ensure_future(make())
-        self._answers[key] = (now, future)
-        return await asyncio.shield(future)
+            self._answers = {key: kept for key, kept in self._answers.items() if now - kept.at < FRESH}
+        made = KeptAnswer(now, asyncio.ensure_future(make()))
+        self._answers[key] = made
+        return await asyncio.shield(made.future)
+
+    async def soon(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float) -> _T | None:
+        """Return an answer as ``keep``, or None if it is not there in a moment; it is made meanwhile."""
+        try:
+            return await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(self.keep(key, make, fresh))), MOMENT)
+        except TimeoutError:
+            return None
 
     async def change(self, call: PreparedCall[_T]) -> _T:
         """Return the answer to a call that changes something; kept answers are forgotten."""
@@ -99,9 +143,15 @@ class Viewer:
         finally:
             self.forget()
 
-    def forget(self, *, large: bool = True) -> None:
-        """Forget the kept answers; without ``large`` only those that are made anew at small cost."""
-        self._answers = {key: kept for key, kept in self._answers.items() if key[0] == LARGE and not large}
+    def forget(self) -> None:
+        """Forget the kept answers."""
+        self._answers = {}
+
+    def _outdate(self) -> None:
+        """Note that something has happened: answers are old, but for large ones, which only time makes old."""
+        for key, kept in self._answers.items():
+            if key[0] != LARGE:
+                kept.old = True
 
     async def caller(self) -> CallerView:
         """Return the user as the center knows it."""
@@ -161,7 +211,7 @@ class Viewer:
                     self._last = event.number
                     if self.events and event.number > self.events[-1].number:
                         self.events.append(event)
-                    self.forget(large=False)
+                    self._outdate()
                     self._tell(event)
             except Unauthorized:
                 self.away = "the center no longer accepts your sign-in; sign in again"
@@ -186,7 +236,3 @@ class Viewer:
     def _tell(self, event: EventView | None) -> None:
         for feed in self._feeds:
             feed.tell(event)
-
-
-def _failed(future: asyncio.Future[Any]) -> bool:
-    return future.done() and (future.cancelled() or future.exception() is not None)

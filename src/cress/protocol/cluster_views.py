@@ -229,7 +229,8 @@ class NodesPage(View, frozen=True):
 class NodeAttempt(View, frozen=True):
     """An attempt on a node, past or running; times are seconds since the epoch, ``ended`` is ``None`` while it runs.
 
-    ``outcome`` is as in ``AttemptView``. ``started`` is ``None`` if it never ran, or not yet.
+    ``outcome`` is as in ``AttemptView``. ``started`` is ``None`` if it never ran, or not yet. ``expected`` is the end
+    of a running one that is expected: by its estimate, else at the latest by its time limit.
     """
 
     node: str
@@ -242,6 +243,7 @@ class NodeAttempt(View, frozen=True):
     placed: float
     started: float | None = None
     ended: float | None = None
+    expected: float | None = None
 
 
 class NodeAttemptsPage(View, frozen=True):

@@ -8,12 +8,13 @@ from starlette.responses import Response
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, sight_of
 from cress.center.api.routes import Routes, query_of
+from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_all, group_of, spec_of
 from cress.center.views.jobs import moment
 from cress.lifecycle.tables.rows import LiveAttempt
 from cress.model.errors import InputError
 from cress.model.records import AttemptRecord
-from cress.model.times import HOUR, SECOND
+from cress.model.times import HOUR, NEVER, SECOND
 from cress.protocol.calls import cluster_calls
 from cress.protocol.cluster_views import NodeAttempt, NodeAttemptsPage
 from cress.protocol.queries import AttemptsQuery
@@ -61,7 +62,7 @@ async def node_attempts(request: Request) -> Response:
     return reply(
         NodeAttemptsPage(
             attempts=tuple(
-                _view(attempt, job)
+                _view(committer, attempt, job)
                 for attempt in page
                 if (job := jobs.get(attempt.job)) is not None and sight.has(spec_of(job).user, group_of(job))
             ),
@@ -80,11 +81,14 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _view(attempt: LiveAttempt | AttemptRecord, job: AnyJob) -> NodeAttempt:
+def _view(committer: Committer, attempt: LiveAttempt | AttemptRecord, job: AnyJob) -> NodeAttempt:
+    expected = ended = None
     if isinstance(attempt, AttemptRecord):
         number, outcome, ended = attempt.attempt, attempt.outcome.value, attempt.ended / SECOND
     else:
-        number, outcome, ended = attempt.id, RUNNING, None
+        number, outcome = attempt.id, RUNNING
+        length = _lasts(committer, job)
+        expected = None if length is None else ((attempt.started or attempt.placed) + length) / SECOND
     return NodeAttempt(
         node=attempt.node,
         job=attempt.job,
@@ -96,4 +100,12 @@ def _view(attempt: LiveAttempt | AttemptRecord, job: AnyJob) -> NodeAttempt:
         placed=attempt.placed / SECOND,
         started=moment(attempt.started),
         ended=ended,
+        expected=expected,
     )
+
+
+def _lasts(committer: Committer, job: AnyJob) -> int | None:
+    """Return the expected run time of a task in µs: by the estimate, else its time limit."""
+    spec = spec_of(job)
+    estimate = committer.machine.core.estimate_of(spec.id)
+    return spec.time_limit if estimate is None or estimate.pessimistic >= NEVER else estimate.run

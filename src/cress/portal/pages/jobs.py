@@ -16,12 +16,15 @@ from cress.portal.drawings import rows_of_tasks, timeline_of
 from cress.portal.job_view import (
     FAMILIES,
     OVER,
+    UPDATE,
+    UPDATED_KEYS,
     actions_of,
     explained,
     lasts,
     members_of,
     rows_of_members,
     running_tasks,
+    values_of,
 )
 from cress.portal.sessions import BrowserSession
 from cress.portal.web import FormError, back_to, changing, page, signed_in
@@ -100,7 +103,8 @@ async def job(request: Request, session: BrowserSession) -> Response:
         asked = TasksQuery(limit=TASKS, after=number_of(after, "after") if after else None, state=state)
         tasks = await viewer.ask(calls.tasks(id, asked))
     members = await members_of(viewer, view)
-    explanation, problem = await explained(viewer, view)
+    found = await explained(viewer, view, whole="whole" in request.query_params)
+    explanation = found.explanation
     own, now = may_change(caller, view), time.time()
     rows = await rows_of_members(viewer, view, members) if members else rows_of_tasks(tasks.tasks, view.submitted)
     return await page(
@@ -114,7 +118,8 @@ async def job(request: Request, session: BrowserSession) -> Response:
         members=members,
         explanation=explanation,
         remedies=actions_of(view, explanation, caller, own=own) if explanation else [],
-        problem=problem,
+        problem=found.problem,
+        pending=found.pending,
         over=view.state in OVER,
         own=own,
         running=list(running_tasks(tasks)),
@@ -145,11 +150,21 @@ async def _scale(session: BrowserSession, job: int, form: Mapping[str, str]) -> 
     return f"job {job} is scaled to {tasks} tasks"
 
 
+async def _update(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:
+    if UPDATE is None:
+        raise FormError("this center does not change submitted jobs; submit the job again", 409)
+    view = await session.viewer.ask(calls.job(job, 0.0))
+    known = {key: value for key, value in form.items() if key in view.resource or key in UPDATED_KEYS}
+    await session.viewer.change(UPDATE([job], values_of(view, known)))
+    return f"job {job} is changed: {', '.join(f'{key} {value}'.strip() for key, value in known.items())}"
+
+
 CHANGES: dict[str, Callable[[BrowserSession, int, Mapping[str, str]], Awaitable[str]]] = {
     "cancel": _cancel,
     "hold": _hold,
     "release": _release,
     "scale": _scale,
+    "update": _update,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 
 from starlette.requests import Request
@@ -46,7 +47,7 @@ async def live(request: Request, session: BrowserSession) -> Response:
             # What happened between the making of the page and this moment has told no feed: read it again, once.
             await feed.wait(SETTLE)
             viewer.forget()
-            changed = True
+            changed, told = True, 0.0
             while True:
                 if viewer.away and not away:
                     yield event("away", {"why": viewer.away})
@@ -55,8 +56,12 @@ async def live(request: Request, session: BrowserSession) -> Response:
                 away = viewer.away
                 if changed and not away:
                     yield event("changed", {})
+                    told = time.monotonic()
                     await asyncio.sleep(pause)
-                changed = await feed.wait(ALIVE)
+                # The page may show an answer that is old, because it is kept for a while: it is read again after that.
+                again = viewer.stale_until > told
+                rest = min(ALIVE, max(0.0, viewer.stale_until - time.monotonic())) if again else ALIVE
+                changed = await feed.wait(rest) or (again and time.monotonic() >= viewer.stale_until)
                 if not changed:
                     yield event("alive", {})
 

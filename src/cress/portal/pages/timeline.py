@@ -18,8 +18,8 @@ from cress.protocol.queries import JobsQuery
 
 # Nodes of one page; attempts that are asked for.
 NODES, ATTEMPTS = 20, 2000
-# Jobs whose expected ends and starts are asked for.
-JOBS = 1000
+# Waiting jobs whose expected starts are asked for.
+JOBS = 200
 # Spans that can be chosen, in seconds.
 SPANS = {"1h": 3600, "6h": 6 * 3600, "24h": 86400, "7d": 7 * 86400}
 # The part of the span that lies in the past, by name of the view.
@@ -46,10 +46,9 @@ async def timeline(request: Request, session: BrowserSession) -> Response:
         attempts = await viewer.ask(
             calls.node_attempts([node.name for node in shown], max(0.0, since), until, ATTEMPTS), FRESH
         )
-        running = await viewer.ask(calls.jobs(JobsQuery(limit=JOBS, state="running")), FRESH)
         waiting = await viewer.ask(calls.jobs(JobsQuery(limit=JOBS, state="waiting")), FRESH)
         reservations = (await viewer.ask(calls.reservations(), FRESH)).reservations
-        work = GanttWork(attempts.attempts, {job.id: job for job in running.jobs}, waiting.jobs, reservations)
+        work = GanttWork(attempts.attempts, waiting.jobs, reservations)
         drawn, more = gantt_of([node.name for node in shown], work, scale, now), attempts.more
     return await page(
         request,

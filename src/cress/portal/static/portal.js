@@ -46,6 +46,7 @@ async function refresh() {
         },
       });
       document.dispatchEvent(new Event("refreshed"));
+      soon();
     }
   } catch (error) {
     showAway("The portal does not answer.");
@@ -53,6 +54,12 @@ async function refresh() {
     loading = false;
     if (again) { again = false; refresh(); }
   }
+}
+
+// A part of the page that takes longer is not there yet: the page is read again.
+function soon() {
+  const live = document.getElementById("live");
+  if (live && live.dataset.soon) setTimeout(() => { if (!document.hidden) refresh(); }, 700);
 }
 
 function showAway(why) {
@@ -122,5 +129,6 @@ document.addEventListener("change", (event) => {
 
 showTimes(document);
 follow();
+soon();
 // Durations and "in 5 minutes" change without an event.
 if (document.body.dataset.live !== undefined) setInterval(() => { if (!document.hidden && source) refresh(); }, 15000);
