@@ -64,6 +64,8 @@ EVERYTHING = {
     "foreign_use": 2,
     "resize": 2,
 }
+# With changes of submitted jobs.
+UPDATED = {**EVERYTHING, "update": 12}
 # With constraints, nodes change too.
 CONSTRAINED = {**EVERYTHING, "change": 3}
 # The same with what changes ports and racks.

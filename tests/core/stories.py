@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -32,6 +33,7 @@ from cress.model.events import (
     GroupsApplied,
     JobAfter,
     JobCancelled,
+    JobChanged,
     JobHeld,
     JobSubmitted,
     LeaseUsed,
@@ -47,7 +49,7 @@ from cress.model.events import (
     TaskAdopted,
     TaskEnded,
 )
-from cress.model.job import Job
+from cress.model.job import Job, JobType
 from cress.model.node import Allocated, Load
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
@@ -346,6 +348,40 @@ class Player:
             self._stop_soon(attempt, 5 * SECOND, Outcome.CANCELLED)
         self.account.cancel(job)
         self.happen(JobCancelled(job))
+
+    def _op_update(self, rng: Random) -> None:
+        """A job gets other values of some keys: of its place only while nothing of it runs."""
+        account = self.account
+        alive = [job for job in sorted(account.alive()) if account.jobs[job].type is JobType.BATCH]
+        if not alive:
+            return
+        number = rng.choice(alive)
+        # It may have moved since its submission.
+        old = msgspec.structs.replace(account.jobs[number], group=account.group_of[number])
+        running = account.running_of(number)
+        values: dict[str, Any] = {"priority": rng.randint(-3, 3), "time_limit": rng.choice((None, 20, 400))}
+        if values["time_limit"] is not None:
+            values["time_limit"] *= SECOND
+        if not old.gang:
+            values["max_running"] = rng.choice((0, 1, 3))
+        if not running and not old.parts:
+            other = random_job(rng, number, self._group(rng), self.setting)
+            values |= {"requirement": other.requirement, "rank": other.rank}
+            if (other.group or "default") in self.core.groups.by_name:
+                values["group"] = other.group
+            if not old.workload and not old.is_lease and not other.parts and other.type is JobType.BATCH:
+                values["request"] = other.request
+            values = {key: value for key, value in values.items() if key != "requirement" or not old.gang}
+        keys = rng.sample(sorted(values), rng.choice((1, 1, 2)))
+        new = msgspec.structs.replace(old, **{key: values[key] for key in keys})
+        account.jobs[number], account.group_of[number] = new, new.group or "default"
+        for attempt in running:
+            entry = account.running[attempt]
+            entry.job = new
+            end, outcome = self.due[attempt]
+            if new.time_limit != old.time_limit and not entry.told and new.time_limit is not None:
+                self.due[attempt] = (max(self.now + 1, min(end, entry.since + new.time_limit)), outcome)
+        self.happen(JobChanged(new))
 
     def _op_hold(self, rng: Random) -> None:
         alive = sorted(self.account.alive())

@@ -31,7 +31,8 @@ Examples:
 \b
 The job holds the resources until the shell ends, for at most its time limit; then it is cancelled. CRESS_JOB_ID is
 its id: `cress exec $CRESS_JOB_ID.1 -- COMMAND` runs a command in another of its tasks.
-Exit codes: the command's own (of the shell, or of COMMAND); 2 bad input, 3 not accepted, the job ended before its start, or no center reachable.
+Exit codes: the command's own (of the shell, or of COMMAND); 2 bad input, 3 not accepted, the job ended before its tasks
+ran, or no center reachable.
 """
 
 # What holds the resources: it ends at once when it is told to stop.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 from cress.client import calls
 from cress.client.aio import operations
@@ -89,6 +90,22 @@ class AsyncJobHandle(Handle):
     async def release(self) -> JobView:
         """Release the held job."""
         return await self._center.ask(calls.release(self.id))
+
+    async def update(self, **values: Any) -> JobView:
+        """Give the job new values of keys, such as ``time_limit="2h"``; ``None`` is the default of a key."""
+        page = await self._center.ask(calls.update_jobs([self.id], values))
+        return page.jobs[0]
+
+    async def requeue(self, *, hold: bool = False) -> JobView:
+        """Stop the running tasks of the job, which then wait again; ``hold``: until it is released."""
+        page = await self._center.ask(calls.requeue_jobs([self.id], hold=hold))
+        return page.jobs[0]
+
+    async def retry(self, *, failed: bool = False) -> AsyncJobHandle:
+        """Submit the ended job once more; ``failed``: only its tasks that did not succeed."""
+        page = await self._center.ask(calls.retry(self.id, failed=failed))
+        made = page.jobs[0]
+        return AsyncJobHandle(self._center, made.id, made.name, made.note)
 
     async def signal(self, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all running tasks."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from cress.client import calls
 from cress.client.blocking import operations
@@ -90,6 +91,22 @@ class JobHandle(Handle):
     def release(self) -> JobView:
         """Release the held job."""
         return self._center.ask(calls.release(self.id))
+
+    def update(self, **values: Any) -> JobView:
+        """Give the job new values of keys, such as ``time_limit="2h"``; ``None`` is the default of a key."""
+        page = self._center.ask(calls.update_jobs([self.id], values))
+        return page.jobs[0]
+
+    def requeue(self, *, hold: bool = False) -> JobView:
+        """Stop the running tasks of the job, which then wait again; ``hold``: until it is released."""
+        page = self._center.ask(calls.requeue_jobs([self.id], hold=hold))
+        return page.jobs[0]
+
+    def retry(self, *, failed: bool = False) -> JobHandle:
+        """Submit the ended job once more; ``failed``: only its tasks that did not succeed."""
+        page = self._center.ask(calls.retry(self.id, failed=failed))
+        made = page.jobs[0]
+        return JobHandle(self._center, made.id, made.name, made.note)
 
     def signal(self, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all running tasks."""
