@@ -304,10 +304,6 @@ class CommitLoop:
         self._calls, self._queue = self._queue[:count], self._queue[count:]
         return (yield from self._unless_given_up(self._commit(now, utc, self._calls), now))
 
-    def tell(self, event: EventView) -> None:
-        """Add an event to the next step."""
-        self._notes.append(event)
-
     def _unless_given_up(self, step: Slices[Commit], now: int) -> Slices[Work]:
         """Continue a step unless it is given up at a pause: then its callers are refused, and it must not be stored."""
         before = self._given_up
