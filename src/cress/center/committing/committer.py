@@ -419,9 +419,9 @@ class Committer:
                         made = time.perf_counter()
                         self.counters.steps.observe(made - begun)
                         await self.in_thread(partial(self._commit, work.batch, self.epoch))
-                        stored = time.perf_counter()
-                        self.counters.commits.observe(stored - made)
-                        self._times = made - begun, stored - made
+                        finished = time.perf_counter()
+                        self.counters.commits.observe(finished - made)
+                        self._times = made - begun, finished - made
                         self.carry_out(self.loop.committed())
                     case TakeSnapshot():
                         if self._snapshot is not None:
