@@ -177,6 +177,9 @@ FILES = (
 def test_nothing_is_left_out(left: Path) -> None:
     assert told(left) == []
     assert [name for name in names(left) if name not in FILES] == []
+    # Beside a center that ``cress up`` has started.
+    for name in ("portal.json", "portal.port"):
+        (left / name).write_text("1")
     assert check(left / "cress.db").others == []
     (left / "notes.txt").touch()
     assert check(left / "cress.db").others == ["notes.txt"]

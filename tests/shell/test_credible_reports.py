@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from cress.lifecycle.slices import whole
 from cress.lifecycle.tables.rows import LiveAttempt
 from cress.model.reports import Cause, Checked, Ended, Report, Started, Usage
 from cress.model.times import SECOND
-from cress.shell.center.credible_reports import AHEAD, MOST_PROCESSORS, credible
+from cress.shell.center.credible_reports import AHEAD, MOST_PROCESSORS, PART, credible, examining
 
 UTC = 1_700_000_000 * SECOND
 HOUR = 3600 * SECOND
@@ -57,3 +59,13 @@ def test_a_long_reason_is_cut() -> None:
     report = judged(ended(UTC - HOUR, UTC, error="x" * 60_000))
     assert isinstance(report, Ended)
     assert len(report.error) == 2_001
+
+
+def test_many_reports_are_examined_with_pauses_and_only_once() -> None:
+    reports = tuple(ended(UTC, UTC + AHEAD + number) for number in range(3 * PART))
+    assert sum(1 for _ in examining(reports, {1: ATTEMPT}, UTC)) == 3
+    found = whole(examining(reports, {1: ATTEMPT}, UTC))
+    assert found == credible(reports, {1: ATTEMPT}, UTC)
+    assert credible(found, {1: ATTEMPT}, UTC) is found
+    # It is stored as any other.
+    assert msgspec.msgpack.encode(found) == msgspec.msgpack.encode(tuple(found))
