@@ -18,12 +18,14 @@ from benchmarks.live import CRESS, live_cluster
 from benchmarks.peers import Array, Missing, Peer, bare, hyperqueue, slurm
 from benchmarks.result import Result
 from cress.client import Client
+from cress.executor import processes
 
 ROUNDS = int(os.environ.get("BENCHMARK_ROUNDS", "5"))
 # Tasks of an array: HyperQueue looks once a second whether it is over. Slurm starts 60 to 75 in a second.
 TASKS = int(os.environ.get("BENCHMARK_TASKS", "4000"))
 FEW = TASKS // 40
 SINGLES = 200
+_SUPERVISOR = "cress.executor.supervisor"
 # The goals: of the rate of the plain loop, of the rates of the peers; of the time of a bare start, of the median.
 OF_BARE, OF_PEERS = 0.6, {"HyperQueue": (hyperqueue.peer, TASKS, 1.5), "Slurm": (slurm.peer, FEW, 10.0)}
 OF_START, OF_MEDIAN = 3.0, 4.0
@@ -40,11 +42,13 @@ def results() -> Iterator[Result]:
         for _ in range(ROUNDS):
             rates.setdefault("posix_spawn", []).append(TASKS / bare.spawned(TASKS))
             rates.setdefault("Cress", []).append(TASKS / run(TASKS))
+        shares = list(_processor(run))
         latency = list(_latency(client))
     ours = statistics.median(c / b for c, b in zip(rates["Cress"], rates["posix_spawn"], strict=True))
     yield Result("posix_spawn of /bin/true, one after the other", statistics.median(rates["posix_spawn"]), "tasks/s")
     yield Result(f"array of {TASKS:,} × /bin/true, `cress submit --wait`", statistics.median(rates["Cress"]), "tasks/s")
     yield Result("Cress, of the rate of posix_spawn", ours, "×", OF_BARE, at_least=True)
+    yield from shares
     for name, (peer, tasks, goal) in OF_PEERS.items():
         try:
             rate, ratio = _of_peer(peer, tasks)
@@ -57,6 +61,35 @@ def results() -> Iterator[Result]:
     yield from latency
     for why in told:
         print(f"not measured: {why}")
+
+
+def _processor(run: Array) -> Iterator[Result]:
+    """The processor time of a task in the whole cluster, and in its supervisors alone: other load changes it little."""
+    before, began = _spent(), os.times()
+    run(TASKS)
+    after = _spent()
+    plain = os.times()
+    bare.spawned(TASKS)
+    reference = sum(os.times()[:4]) - sum(plain[:4])
+    command = sum(plain[2:4]) - sum(began[2:4])  # of `cress submit`, which has ended
+    whole = sum(after.values()) - sum(before.values()) + command
+    own = sum(after[pid] - before.get(pid, 0.0) for pid in after if processes.runs_module(pid, _SUPERVISOR))
+    yield Result("processor time of a task, posix_spawn and program", 1000 * reference / TASKS, "ms")
+    yield Result("processor time of a task, whole cluster and program", 1000 * whole / TASKS, "ms")
+    yield Result("processor time of a task, its supervisor and program", 1000 * own / TASKS, "ms")
+    yield Result("processor time of a task, of posix_spawn", whole / reference, "×")
+
+
+def _spent() -> dict[int, float]:
+    """Return the seconds of processor that each process below this one has taken, with children that have ended."""
+    found = {}
+    for pid in processes.descendants(os.getpid()):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[pid] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def _of_peer(peer: Peer, tasks: int) -> tuple[float, float]:
