@@ -111,6 +111,40 @@ Forecasts = Annotated[
 ]
 
 
+# Options of openb.
+Pods = Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of pods.")]
+NodeList = Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of nodes.")]
+Arrive = Annotated[
+    float,
+    typer.Option(min=0.01, max=10, help="For TRACE `openb`: pods arrive until they ask for N times the GPUs."),
+]
+Online = Annotated[
+    float | None,
+    typer.Option(
+        min=0.01,
+        max=2,
+        help=(
+            "For TRACE `openb`: pods come and go with the run times of the list, and ask for N times the GPUs at "
+            "any time. Default: pods only arrive."
+        ),
+    ),
+]
+Days = Annotated[
+    float,
+    typer.Option(
+        min=0.01, max=1000, help="With --online: number of measured days, after a quarter as many for warm-up."
+    ),
+]
+Seeds = Annotated[
+    str,
+    typer.Option(
+        metavar="A..B",
+        help="Run everything with each of these seeds: 1..5 or 1,2,7. For generated workloads and --deadlines; "
+        f"for TRACE `openb` the default is {SEEDS}.",
+    ),
+]
+
+
 def simulate(
     trace: Annotated[
         str,
@@ -190,37 +224,12 @@ def simulate(
     anonymise: Anonymise = False,
     option: SchedulerOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
-    pods: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of pods.")] = None,
-    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of nodes.")] = None,
-    arrive: Annotated[
-        float,
-        typer.Option(min=0.01, max=10, help="For TRACE `openb`: pods arrive until they ask for N times the GPUs."),
-    ] = ARRIVE,
-    online: Annotated[
-        float | None,
-        typer.Option(
-            min=0.01,
-            max=2,
-            help=(
-                "For TRACE `openb`: pods come and go with the run times of the list, and ask for N times the GPUs at "
-                "any time. Default: pods only arrive."
-            ),
-        ),
-    ] = None,
-    days: Annotated[
-        float,
-        typer.Option(
-            min=0.01, max=1000, help="With --online: number of measured days, after a quarter as many for warm-up."
-        ),
-    ] = DAYS,
-    seeds: Annotated[
-        str,
-        typer.Option(
-            metavar="A..B",
-            help="Run everything with each of these seeds: 1..5 or 1,2,7. For generated workloads and --deadlines; "
-            f"for TRACE `openb` the default is {SEEDS}.",
-        ),
-    ] = "",
+    pods: Pods = None,
+    nodes: NodeList = None,
+    arrive: Arrive = ARRIVE,
+    online: Online = None,
+    days: Days = DAYS,
+    seeds: Seeds = "",
     check: Annotated[bool, typer.Option("--check", help="Check all invariants after every decision (slow).")] = False,
     attempts: Attempts = False,
     forecasts: Forecasts = 0,

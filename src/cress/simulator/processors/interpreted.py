@@ -17,7 +17,7 @@ from cress.model.times import NEVER
 LEAST = 1
 
 
-class Columns(NamedTuple):
+class LogColumns(NamedTuple):
     """The columns of a log, by position: times in µs, cores in thousandths."""
 
     submit: list[int]
@@ -37,7 +37,7 @@ class InterpretedRun:
     def __init__(
         self,
         jobs: Sequence[int],
-        columns: Columns,
+        columns: LogColumns,
         capacity: int,
         *,
         together: bool,

@@ -18,7 +18,7 @@ from cress.model.node import Node
 from cress.model.options import Options
 from cress.simulator.attempts import AttemptHistory, Attempts, How, JobEnd
 from cress.simulator.event_orders import TOGETHER, Progress
-from cress.simulator.processors.interpreted import Columns, InterpretedRun
+from cress.simulator.processors.interpreted import InterpretedRun, LogColumns
 from cress.simulator.workload import NO_LIMIT, Bools, Ints, SimulatedCluster, Workload, template
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ProcessorsPath:
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions."""
         work = self._workload
-        columns = Columns(*(column.tolist() for column in (work.submit, work.run, work.limit, self._cores)))
+        columns = LogColumns(*(column.tolist() for column in (work.submit, work.run, work.limit, self._cores)))
         capacity = work.cluster.nodes[0].capacity[0]
         run = InterpretedRun(jobs, columns, capacity, together=self._order == TOGETHER, backfills=self._backfills)
         ended, steps = False, 0
