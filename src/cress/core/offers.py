@@ -184,7 +184,7 @@ class Offers:
             return beyond_quota
         if rights is Rights.ANY:
             return None
-        takers = takers_for(self._books, job, 1)
+        takers = takers_for(self._books, job)
         if rights is Rights.OWN:
             takers = [taker for taker in takers if taker.group is job.group]
         for_takers = too_dear_for(takers, job, self._cluster) if takers else beyond_quota
@@ -305,7 +305,7 @@ class Offers:
         """
         if current.refuses(job):
             return False
-        return self._gates.guarantees.find(job) is None or self._fit.copies_free(job.shape) >= job.shape.size
+        return self._gates.guarantees.find(job) is None or self._fit.has_free(job.shape)
 
 
 def _free(group: GroupState, first: JobEntry, current: Pass) -> Iterator[JobEntry]:

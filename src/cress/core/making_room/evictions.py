@@ -60,12 +60,10 @@ class Evictions:
         If not yet, the pass is repeated when it may.
         """
         group, now = job.group, current.now
-        if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
-            return False
-        threshold = group.options.urgency_threshold
-        if urgency_of(job, now) > threshold:
+        if _is_urgent(job, now):
             return True
-        due = urgent_at(job, threshold)
+        by_policy = group.spec.policy is SchedPolicy.URGENCY
+        due = urgent_at(job, group.options.urgency_threshold) if by_policy else NEVER
         if due > now:
             current.wake_at(due)
         return False
@@ -76,7 +74,7 @@ class Evictions:
         """
         if job.group.options.preemption != "on" or not self.may_have_victims(job, current):
             return False
-        return bool(takers_for(self._books, job, job.shape.size)) or self.may_take_as_urgent(job, current)
+        return bool(takers_for(self._books, job)) or self.may_take_as_urgent(job, current)
 
     def may_take_as_urgent(self, job: JobEntry, current: Pass) -> bool:
         """Return True if an urgent unit may take room from other groups: its own is not above its quota."""
@@ -138,7 +136,7 @@ class Evictions:
         ``None`` if no group below it may take room for the unit.
         """
         below = list(takewhile(lambda node: node.name != bounded, job.group.path()))
-        if not any(taker.group in below for taker in takers_for(self._books, job, job.shape.size)):
+        if not any(taker.group in below for taker in takers_for(self._books, job)):
             return None
 
         def within_bounds(takers: list[Taker], to_quota: bool) -> Eviction | None:
@@ -155,7 +153,7 @@ class Evictions:
         theirs.
         """
         for to_quota in (False, True):
-            takers = takers_for(self._books, job, job.shape.size, to_quota=to_quota)
+            takers = takers_for(self._books, job, to_quota=to_quota)
             found = find(takers, to_quota) if takers else None
             # On these nodes the unit may cost more than on the cheapest ones.
             if found is not None and self._may_take(job, found):
@@ -266,10 +264,10 @@ class Evictions:
         none of its groups may take it is not owed to it.
         """
         books = self._books
-        dear = too_dear_for(takers_for(books, owed, 1), owed, self._cluster)
+        dear = too_dear_for(takers_for(books, owed), owed, self._cluster)
         if dear is not None and not (books.fit.free_copies(owed.shape)[~dear] > 0).any():
             return False
-        if books.fit.copies_free(owed.shape) < owed.shape.size:
+        if not books.fit.has_free(owed.shape):
             return False
         return not (books.advance_reservations and is_kept_off(books, owed))
 
@@ -281,9 +279,7 @@ class Evictions:
 
     def _yields_to(self, owed: JobEntry, group: GroupState) -> bool:
         return any(
-            yields_to(
-                self._books, owed, takers_for(self._books, owed, owed.shape.size, to_quota=exactly), group, exactly
-            )
+            yields_to(self._books, owed, takers_for(self._books, owed, to_quota=exactly), group, exactly)
             for exactly in (False, True)
         )
 
@@ -317,6 +313,4 @@ class Evictions:
 
 def _is_urgent(job: JobEntry, now: int) -> bool:
     group = job.group
-    if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
-        return False
-    return urgency_of(job, now) > group.options.urgency_threshold
+    return group.spec.policy is SchedPolicy.URGENCY and urgency_of(job, now) > group.options.urgency_threshold
