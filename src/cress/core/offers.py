@@ -233,9 +233,9 @@ class Offers:
         In a tree, a group may take room beyond its quota for a group above it. Others in that group then take the room
         from it, unless they come first.
         """
-        heads = (head_of(group) for group in current.to_come)
-        units = [unit for unit in heads if unit is not None and not self._gates.would_refuse(unit)]
-        return bool(units) and self._evictions.taken_back_later(job, units, current)
+        heads = (head_of(group) for group in current.to_come if group is not job.group)
+        units = (unit for unit in heads if unit is not None)
+        return self._evictions.taken_back_later(job, units, current)
 
     def _note_owed(self, job: JobEntry, current: Pass) -> None:
         """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for

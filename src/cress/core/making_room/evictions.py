@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import takewhile
+
+import numpy as np
 
 from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
@@ -23,7 +25,7 @@ from cress.core.preemption import (
     yields_to,
 )
 from cress.core.starting.claims import Claims
-from cress.core.tree.amounts import add_amounts
+from cress.core.tree.amounts import Amounts, add_amounts
 from cress.model.group import SchedPolicy
 from cress.model.times import NEVER, SECOND
 
@@ -235,7 +237,8 @@ class Evictions:
         charge = charge_of_tasks(job, shape.size, cluster)
         if kinds is None or job.job.parts:
             return charge
-        here = kinds.masks()[:, cluster.lack[shape.row, : cluster.node_count] == 0].any(axis=1).tolist()
+        room = cluster.lack[shape.row, : cluster.node_count] == 0
+        here: list[bool] = np.any(kinds.masks()[:, room], axis=1).tolist()
         base = job.group.base
         more = [
             job.job.request[k] * shape.size if there else least
@@ -243,7 +246,7 @@ class Evictions:
         ]
         return (*charge[:base], *more)
 
-    def taken_back_later(self, job: JobEntry, units: list[JobEntry], current: Pass) -> bool:
+    def taken_back_later(self, job: JobEntry, units: Iterable[JobEntry], current: Pass) -> bool:
         """Return True if one of these units of groups that come later would find victims once ``job`` has started above
         the quota of its group, and ``job`` would not find the same in its stead.
         """
@@ -251,8 +254,11 @@ class Evictions:
         if is_within_quota(self._books, job):
             return False
         charge, outlives = self._charge_here(job), _outlives(job)
+        within = _whose_groups_take(group, charge)
         for unit in units:
-            if unit.group is group or not self.is_owed(unit, current):
+            if within is not None and within not in unit.group.path():
+                continue
+            if not self.is_owed(unit, current) or current.gates.would_refuse(unit):
                 continue
             if self._takes(unit, group, charge, later=outlives):
                 more = self._charge_here(unit)
@@ -335,6 +341,17 @@ class Evictions:
         finally:
             for node in nodes:
                 add_amounts(node.used, tuple(-amount for amount in charge))
+
+
+def _whose_groups_take(group: GroupState, charge: tuple[int, ...]) -> Amounts | None:
+    """Return the group above ``group`` in which others may take its room once its use has grown by ``charge``.
+
+    ``None``: others anywhere may take it.
+    All groups from it up to a group in that one are then above their quotas.
+    """
+    if group.kinds is not None:
+        return None
+    return next((node.parent for node in group.path() if node.parent and not node.parent.above_with(charge)), None)
 
 
 def _outlives(job: JobEntry) -> bool:
