@@ -6,10 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 from benchmarks.result import Result
+from tests.core.test_deep_worlds import deep_play
 from tests.core.test_undone import any_play, random_play
 
 WORLDS = 300
-KINDS = {"groups with units that do not divide quotas": random_play, "all policies and options": any_play}
+KINDS = {
+    "groups with units that do not divide quotas": random_play,
+    "all policies and options": any_play,
+    "trees, kinds and vectors": deep_play,
+}
 
 
 def results() -> Iterator[Result]:
@@ -27,5 +32,9 @@ def results() -> Iterator[Result]:
             "per 1,000",
             goal=5,
             note=", ".join(f"{count} {kind}" for kind, count in sorted(undone.items())) or "none",
+        )
+        waits = [wait for play in plays for wait in play.waits]
+        yield Result(
+            f"mean wait: {name}", sum(waits) / max(1, len(waits)), "s", note="of each task, for its first start"
         )
         yield Result(f"work lost: {name}", 100 * lost / done, "%", note="of the work that was done")

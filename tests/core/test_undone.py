@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
 from typing import Any, TypeAlias
@@ -169,6 +169,9 @@ class Play:
         self.ended_at = 0
         # Core seconds that victims ran in vain, and that tasks ran to their end.
         self.lost = self.done = 0.0
+        # How long (s) each task waited for its first start.
+        self.waits: list[float] = []
+        self._first: set[tuple[int, int]] = set()
         self._events: list[tuple[int, int, Event]] = []
         self._runs: dict[str, int] = {}
         self._started: dict[int, tuple[int, int]] = {}
@@ -233,6 +236,9 @@ class Play:
         for each in decided:
             if isinstance(each, Start):
                 fresh.add(each.attempt)
+                if (each.job, each.task) not in self._first:
+                    self._first.add((each.job, each.task))
+                    self.waits.append((now - world.core.jobs[each.job].submitted) / SECOND)
                 self._started[each.attempt] = now, len(self._causes)
                 self._at(now + self._runs[world.names[each.job]], (each.attempt, Outcome.SUCCEEDED))
             elif isinstance(each, Preempt):
@@ -365,7 +371,7 @@ def unequal_play(seed: int) -> Play:
     return play
 
 
-def undone(seeds: range, made: Callable[[int], Play] = random_play) -> tuple[int, dict[int, Counter[str]]]:
+def undone(seeds: Iterable[int], made: Callable[[int], Play] = random_play) -> tuple[int, dict[int, Counter[str]]]:
     """Return the number of preemptions in random worlds, and those that undo a decision, by seed."""
     plays = {seed: made(seed).play() for seed in seeds}
     return sum(len(play.preempted) for play in plays.values()), {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -278,11 +279,14 @@ def test_a_held_lease_tells_what_it_holds_after_its_node_changed() -> None:
 
 
 def with_jobs_inside() -> tuple[World, int, dict[int, tuple[int, int]]]:
-    """Two leases of 4 cores, each with a job of 3 tasks of 2 cores inside, two of which run at once; a job of the workload."""
+    """Two leases of 4 cores, each with a job of 3 tasks of 2 cores inside, two of which run at once; and a job of the
+    workload beside them.
+    """
     made = world(12)
     (held,) = made.submit(lease(2, term=MINUTE))
     made.run_all()
-    jobs = [job(3, cpus=2, max_running=2, workload="w", inside=(held, task), requirement="Nodes in (n1)") for task in (0, 1)]
+    inside = job(3, cpus=2, max_running=2, workload="w", requirement="Nodes in (n1)")
+    jobs = [msgspec.structs.replace(inside, inside=(held, task)) for task in (0, 1)]
     inner = made.submit(*jobs)
     made.submit(job(cpus=2, workload="w"))
     made.run_all()
@@ -290,7 +294,7 @@ def with_jobs_inside() -> tuple[World, int, dict[int, tuple[int, int]]]:
     return made, held, {number: (held, task) for task, number in enumerate(inner)}
 
 
-ENDS = {
+ENDS: dict[str, tuple[Callable[[World, int], object], str]] = {
     "one is released": (lambda made, held: made.step(ReleaseLeases(job=held, tasks=(0,), by="ann")), "released by ann"),
     "all are released": (lambda made, held: made.step(ReleaseLeases(job=held, by="ann")), "released by ann"),
     "they are cancelled": (lambda made, held: made.cancel(held), ""),

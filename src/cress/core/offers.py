@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 
+import numpy as np
+
 from cress.core.books import Books
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.gates.gates import Gates
 from cress.core.gates.rights import takers_for
-from cress.core.groups.guarantees import too_dear_for, too_dear_on
+from cress.core.groups.guarantees import charge_of_tasks, too_dear_for, too_dear_on
 from cress.core.groups.running_limits import head_of, within
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
@@ -20,6 +22,8 @@ from cress.core.passes import Pass
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starter import Starter
 from cress.core.tables.arrays import Bools
+from cress.core.tree.kinds import within_on
+from cress.core.victims_by_kind import rights_of
 
 
 class Offers:
@@ -63,7 +67,7 @@ class Offers:
         offered = group.offered
         if offered is None:
             return False
-        if offered is current.deferred:
+        if offered in current.deferred:
             return False
         current.blocked.append(offered)
         if self._room_maker.make_room(offered, current):
@@ -143,17 +147,18 @@ class Offers:
                 group.verdict = Verdict.QUOTA
                 current.last_blocked = ahead.jobs[0]
                 return False
-        if current.owed and self._evictions.taken_back_by(job, current) is not None:
+        by_kind = group.kinds is not None and job.shape.size == 1
+        if current.owed and not by_kind and self._evictions.taken_back_by(job, current) is not None:
             group.verdict = Verdict.OWED
             group.policy.spared = True
             return False
         if current.to_come and self._is_deferred(job, current):
             group.verdict = Verdict.OWED
             group.policy.spared = True
-            current.deferred = job
+            current.deferred.append(job)
             return False
         if job.shape.size == 1:
-            dear = self._too_dear_on(job, current)
+            dear = self._beyond_by_kind(job, current) if by_kind else self._too_dear_on(job, current)
             if self._starter.start_one(job, now, due=due, but=dear):
                 return True
             group.verdict = Verdict.RESERVED
@@ -190,15 +195,44 @@ class Offers:
         for_takers = too_dear_for(takers, job, self._cluster) if takers else beyond_quota
         return None if for_takers is None else beyond_quota & for_takers
 
+    def _beyond_by_kind(self, job: JobEntry, current: Pass) -> Bools | None:
+        """Return the nodes on which a task may not start now, where quotas name kinds of nodes.
+
+        There it would take its group beyond its quota, and the group is held to its rights, or a blocked unit of
+        another group could take the room back.
+        """
+        group, rights, kinds = job.group, job.group.held_to, job.group.kinds
+        if kinds is None or (rights is Rights.ANY and not current.owed):
+            return None
+        least = charge_of_tasks(job, 1, self._cluster)
+        beyond = ~within_on(group, job.job.request, least)
+        if not beyond.any() or rights is Rights.QUOTA:
+            return beyond if beyond.any() else None
+        closed: Bools = np.zeros_like(beyond)
+        places = beyond & (self._cluster.lack[job.shape.row, : self._cluster.node_count] == 0)
+        masks = kinds.masks()
+        for kind in np.unique(masks[:, places], axis=1).T if current.owed else ():
+            alike = places & (masks == kind[:, None]).all(axis=0)
+            charge = group.charge(job.job.request, self._cluster.largest_capacity(), int(np.flatnonzero(alike)[0]))
+            if self._evictions.taken_back_with(job, charge, current):
+                closed |= alike
+        if rights is not Rights.ANY:
+            found = rights_of(self._books, job, 1, to_quota=False)
+            for taker, right in found:
+                if rights is Rights.ABOVE or taker.group is group:
+                    beyond = beyond & ~right.nodes
+            closed |= beyond
+        return closed if closed.any() else None
+
     def _is_deferred(self, job: JobEntry, current: Pass) -> bool:
         """Return True if a group that comes later in the round could take the room of a unit back: it comes first.
 
         In a tree, a group may take room beyond its quota for a group above it. Others in that group then take the room
         from it, unless they come first.
         """
-        heads = (head_of(group) for group in current.to_come)
-        units = [unit for unit in heads if unit is not None and not self._gates.passed_over(unit)]
-        return bool(units) and self._evictions.taken_back_later(job, units, current)
+        heads = (head_of(group) for group in current.to_come if group is not job.group)
+        units = (unit for unit in heads if unit is not None)
+        return self._evictions.taken_back_later(job, units, current)
 
     def _note_owed(self, job: JobEntry, current: Pass) -> None:
         """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for
@@ -254,6 +288,8 @@ class Offers:
         It waits for nodes to open, for the guarantees of others to shrink, or for advance reservations to end. In the
         last case its foreseen reservation binds others.
         """
+        if job in current.deferred:
+            return False
         gate = self._gates.refused_without_room(job)
         if gate is self._gates.reserved_nodes and self._may_be_ahead(job, current):
             current.ahead.append(job)
@@ -282,6 +318,11 @@ class Offers:
         if unit is not None and current.owed and self._evictions.taken_back_by(unit.job, current) is not None:
             group.offered = unit.job
             group.verdict = Verdict.OWED
+            return False
+        if unit is not None and current.to_come and self._is_deferred(unit.job, current):
+            group.offered = unit.job
+            group.verdict = Verdict.OWED
+            current.deferred.append(unit.job)
             return False
         if unit is not None and self._rejoining and unit.job.still_running():
             if unit.job.moving:

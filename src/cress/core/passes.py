@@ -27,8 +27,8 @@ class Pass(msgspec.Struct, eq=False):
     owed: list[JobEntry] = []
     # In a tree: the groups that may come later to take room beyond their quotas, for themselves or a group above.
     to_come: list[GroupState] = []
-    # The unit that does not start now, as one of these groups could take its room back. It is not blocked.
-    deferred: JobEntry | None = None
+    # The units that do not start now, as one of these groups could take their room back. They are not blocked.
+    deferred: list[JobEntry] = []
     # The units that would be beyond the rights of their groups on the nodes on which they fit.
     too_dear: list[JobEntry] = []
     # The unit that ended the pass (``quota_only``), or that held other groups to their quota.

@@ -159,6 +159,10 @@ class Gates:
                 return gate
         return None
 
+    def would_refuse(self, job: JobEntry) -> bool:
+        """Return True if a gate would refuse a unit now; nothing is noted."""
+        return any(gate.find(job) is not None for gate in self._open)
+
     def passed_over(self, job: JobEntry) -> bool:
         """Return True if a unit waits for something other than room, so that it takes no place of another."""
         return any(gate.find(job) is not None for gate in (*self._open, *self.open_without_room))

@@ -13,7 +13,7 @@ from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, takers_of
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.placing.vetoes import Verdict, Veto
-from cress.core.tree.kinds import is_guaranteed
+from cress.core.tree.kinds import is_guaranteed, within_on
 from cress.core.victims_by_kind import rights_of
 from cress.model.times import NEVER
 
@@ -33,9 +33,11 @@ def is_within_quota(core: Books, job: JobEntry) -> bool:
     back.
     """
     group = job.group
+    charge = charge_of_tasks(job, job.shape.size, core.cluster)
+    if group.kinds is not None and job.shape.size == 1:
+        return bool((within_on(group, job.job.request, charge) & group.kinds.open_to(job.shape)).any())
     if group.kinds is not None and not is_guaranteed(group, job.shape):
         return False
-    charge = charge_of_tasks(job, job.shape.size, core.cluster)
     if group.counts_cores:
         # Asked for each unit that is offered while several groups wait.
         return group.used[0] + group.claimed[0] + charge[0] <= group.quota[0]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import takewhile
+
+import numpy as np
 
 from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
@@ -24,7 +26,7 @@ from cress.core.preemption import (
     yields_to,
 )
 from cress.core.starting.claims import Claims
-from cress.core.tree.amounts import add_amounts
+from cress.core.tree.amounts import Amounts, add_amounts
 from cress.model.group import SchedPolicy
 from cress.model.times import NEVER, SECOND
 
@@ -201,12 +203,11 @@ class Evictions:
         cluster, group = self._books.cluster, job.group
         if not current.owed:
             return None
-        charge = most_charge_of(job, cluster) if dear else charge_of_tasks(job, job.shape.size, cluster)
+        charge = most_charge_of(job, cluster) if dear else self._charge_here(job, claimed=claimed)
         if not (dear or (group.claims_above_quota if claimed else not is_within_quota(self._books, job))):
             return None
         owed = [other for other in current.owed if other.group is not group]
-        # A task that ends within ``min_runtime`` is never taken back.
-        outlives = 0 < group.options.min_runtime < job.duration
+        outlives = _outlives(job)
         state = (cluster.stamp, cluster.loosened, group.name, charge, len(owed), outlives, claimed)
         if current.taken_back[0] != state:
             found = (
@@ -218,20 +219,50 @@ class Evictions:
             current.taken_back = state, next(found, None)
         return current.taken_back[1]
 
-    def taken_back_later(self, job: JobEntry, units: list[JobEntry], current: Pass) -> bool:
+    def taken_back_with(self, job: JobEntry, charge: tuple[int, ...], current: Pass) -> bool:
+        """Return True if a blocked unit of this pass would find victims once a unit of another group has started with
+        this charge.
+        """
+        group = job.group
+        owed = (other for other in current.owed if other.group is not group)
+        return any(self._takes(other, group, charge, later=_outlives(job)) for other in owed)
+
+    def _charge_here(self, job: JobEntry, *, claimed: bool = False) -> tuple[int, ...]:
+        """Return the charge of the next unit of a job, or (``claimed``) of its first claim.
+
+        Where quotas name kinds of nodes, it counts in each kind that has room for it.
+        """
+        kinds, shape, cluster = job.group.kinds, job.shape, self._cluster
+        if kinds is not None and claimed and job.claims:
+            return job.claims[0].charge
+        charge = charge_of_tasks(job, shape.size, cluster)
+        if kinds is None or job.job.parts:
+            return charge
+        room = cluster.lack[shape.row, : cluster.node_count] == 0
+        here: list[bool] = np.any(kinds.masks()[:, room], axis=1).tolist()
+        base = job.group.base
+        more = [
+            job.job.request[k] * shape.size if there else least
+            for k, there, least in zip(kinds.dims, here, charge[base:], strict=True)
+        ]
+        return (*charge[:base], *more)
+
+    def taken_back_later(self, job: JobEntry, units: Iterable[JobEntry], current: Pass) -> bool:
         """Return True if one of these units of groups that come later would find victims once ``job`` has started above
         the quota of its group, and ``job`` would not find the same in its stead.
         """
         group = job.group
         if is_within_quota(self._books, job):
             return False
-        charge = charge_of_tasks(job, job.shape.size, self._cluster)
-        outlives = 0 < group.options.min_runtime < job.duration
+        charge, outlives = self._charge_here(job), _outlives(job)
+        within = _whose_groups_take(group, charge)
         for unit in units:
-            if unit.group is group or not self.is_owed(unit, current):
+            if within is not None and within not in unit.group.path():
+                continue
+            if not self.is_owed(unit, current) or current.gates.would_refuse(unit):
                 continue
             if self._takes(unit, group, charge, later=outlives):
-                more = charge_of_tasks(unit, unit.shape.size, self._cluster)
+                more = self._charge_here(unit)
                 if not self._takes(job, unit.group, more, later=False):
                     return True
         return False
@@ -309,6 +340,22 @@ class Evictions:
         finally:
             for node in nodes:
                 add_amounts(node.used, tuple(-amount for amount in charge))
+
+
+def _whose_groups_take(group: GroupState, charge: tuple[int, ...]) -> Amounts | None:
+    """Return the group above ``group`` in which others may take its room once its use has grown by ``charge``.
+
+    ``None``: others anywhere may take it.
+    All groups from it up to a group in that one are then above their quotas.
+    """
+    if group.kinds is not None:
+        return None
+    return next((node.parent for node in group.path() if node.parent and not node.parent.above_with(charge)), None)
+
+
+def _outlives(job: JobEntry) -> bool:
+    """Return True if a unit may be taken back once it has run for ``min_runtime``; it never is if it ends before."""
+    return 0 < job.group.options.min_runtime < job.duration
 
 
 def _is_urgent(job: JobEntry, now: int) -> bool:

@@ -84,6 +84,31 @@ def is_guaranteed(group: Amounts, shape: Shape) -> bool:
     return bool((nodes if base else nodes & masks[below].any(axis=0)).any())
 
 
+def within_on(group: Amounts, asked: ResourceVector, least: tuple[int, ...]) -> Bools:
+    """Return the nodes ``[n]`` on which a unit with the total request ``asked`` keeps its group within its quota.
+
+    Claims count. ``least`` is the smallest charge of the unit, in the base measures. Use of a kind without a quota is
+    borrowed.
+    """
+    kinds, base = group.kinds, group.base
+    assert kinds is not None, "no quota names a kind of node"
+
+    def fits(i: int, more: int) -> bool:
+        return group.used[i] + group.claimed[i] + more <= group.quota[i]
+
+    masks = kinds.masks()
+    may = all(fits(i, least[i]) for i in range(base))
+    charged = [j for j, k in enumerate(kinds.dims) if asked[k]]
+    within = [j for j in charged if fits(base + j, asked[kinds.dims[j]])]
+    nodes: Bools = np.full(masks.shape[1], may, np.bool_)
+    if not base:
+        nodes &= masks[within].any(axis=0)
+    for j in charged:
+        if j not in within:
+            nodes &= ~masks[j]
+    return nodes
+
+
 def yields_somewhere(group: Amounts, kinds: Bools, *, to_quota: bool) -> bool:
     """Return True if a group can be preempted in a measure that its quota names, or uses one of these ``kinds``
     without a quota.
