@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -293,7 +294,7 @@ def with_jobs_inside() -> tuple[World, int, dict[int, tuple[int, int]]]:
     return made, held, {number: (held, task) for task, number in enumerate(inner)}
 
 
-ENDS = {
+ENDS: dict[str, tuple[Callable[[World, int], object], str]] = {
     "one is released": (lambda made, held: made.step(ReleaseLeases(job=held, tasks=(0,), by="ann")), "released by ann"),
     "all are released": (lambda made, held: made.step(ReleaseLeases(job=held, by="ann")), "released by ann"),
     "they are cancelled": (lambda made, held: made.cancel(held), ""),

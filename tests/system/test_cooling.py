@@ -40,12 +40,11 @@ def test_a_trivial_task_of_another_group_now_and_then_leaves_a_borrowing_group_i
         end = time.monotonic() + 45
         while time.monotonic() < end:
             if len(ticks) * 5 < 45 - (end - time.monotonic()):
-                tick = {"name": "tick", "group": "ticks", "command": ["true"], "resource": "<1, 64M>"}
-                ticks.append(client.submit([tick]).jobs[0].id)
+                asked = {"name": "tick", "group": "ticks", "command": ["true"], "resource": "<1, 64M>"}
+                ticks.append(client.submit([asked]).jobs[0].id)
             seen.append(client.job(number).tasks.running)
             time.sleep(0.2)
-        for tick_job in ticks:
-            wait_until(lambda tick_job=tick_job: client.job(tick_job).state == "succeeded", "each tick")
+        wait_until(lambda: all(client.job(tick).state == "succeeded" for tick in ticks), "the end of each tick")
         assert client.job(number).preempted, "the ticks took room"
         # Of each place that is taken, the executor needs a moment to end one program and to start the next.
         assert sum(seen) / len(seen) > 10.5, f"{sum(seen) / len(seen):.1f} of 12 places"

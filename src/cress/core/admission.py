@@ -8,6 +8,7 @@ from collections.abc import Container, Sequence
 from cress.core.advance.choice import check as check_reservation
 from cress.core.advance.choice import no_reservation
 from cress.core.books import Books
+from cress.core.jobs import JobEntry
 from cress.core.leaf_groups import check_takes_jobs
 from cress.core.placing.constraints import asks_for_more, check_constraints, keys_of
 from cress.core.placing.kinds import check_parts, constraints_of
@@ -190,9 +191,18 @@ def _check_adopted(
         job = core.jobs.get(event.job)
         if job is None and event.job not in jobs:
             raise InputError(f"{what}: there is no job {event.job}", hint="the id of a live job, or a name")
-        if (event.job, event.task) in adopted.values() or (job is not None and not job.may_adopt(event.task)):
+        if (event.job, event.task) in adopted.values() or (job is not None and not _may_adopt(job, event.task)):
             raise InputError(f"{what}: task {event.task} of job {event.job} is not waiting", hint="a waiting task")
     adopted[event.attempt] = (event.job, event.task)
+
+
+def _may_adopt(job: JobEntry, task: int) -> bool:
+    """Return True if a running task can be adopted as this one: it waits, or its job is cancelled."""
+    if not 0 <= task < job.job.tasks or any(attempt.task == task for attempt in job.attempts.values()):
+        return False
+    claimed = any(task in claim.tasks for claim in job.claims)
+    waits = task >= job.next_task or task in job.again or task in job.later or task in job.carried
+    return job.cancelled or waits or claimed
 
 
 def _is_there(core: Books, name: str) -> bool:

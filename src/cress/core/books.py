@@ -187,12 +187,10 @@ class Books:
         self.set_holder(attempt.slot, attempt)
         for account in job.accounts:
             account.begin(attempt)
-        if attempt.ports:
-            self.relations.ports.take(attempt.node, attempt.ports)
+        self.relations.ports.take(attempt.node, attempt.ports)
         if attempt.stopping:
             self.leaving[number] = attempt
-        if self.live or self.counts:
-            self.matching.moved(job, attempt.node, 1)
+        self.matching.moved(job, attempt.node, 1)
 
     def remove_attempt(self, attempt: Attempt) -> None:
         """Remove an attempt that has ended, take back its charge, and release its lease."""
@@ -203,14 +201,12 @@ class Books:
         self.holders[attempt.slot] = None
         for account in job.accounts:
             account.end(attempt)
-        if attempt.ports:
-            self.relations.ports.give_back(attempt.node, attempt.ports)
+        self.relations.ports.give_back(attempt.node, attempt.ports)
         if attempt.stopping:
             del self.leaving[number]
             self.to_stop.pop(number, None)
             self.advance_reservations.ending.pop(number, None)
-        if self.live or self.counts:
-            self.matching.moved(job, attempt.node, -1)
+        self.matching.moved(job, attempt.node, -1)
 
     def mark_leaving(self, attempt: Attempt) -> None:
         """Add an attempt to those that were told to stop."""
@@ -338,6 +334,4 @@ class Books:
 
     def waiting(self) -> Iterator[JobEntry]:
         """Yield all jobs with a waiting task, in the order of their ids."""
-        return (
-            job for _, job in sorted(self.jobs.items()) if job.waiting or job.has_claimed or job.later or job.carried
-        )
+        return (job for _, job in sorted(self.jobs.items()) if job.is_waiting)

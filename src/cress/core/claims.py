@@ -58,5 +58,5 @@ def void_claims(core: Books, f: int) -> None:
     if core.cluster.nodes[f, USABLE] or core.cluster.is_only_away(f):
         return
     for claim in list(core.claims):
-        if (not claim.moves or core.cluster.lost[f]) and any(node == f for node, _ in claim.reservation.nodes):
+        if any(node == f for node, _ in claim.reservation.nodes) and not claim.stays(lost=bool(core.cluster.lost[f])):
             drop_claim(core, claim, again=True)

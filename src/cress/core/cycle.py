@@ -210,7 +210,7 @@ class Cycle:
         """
         if self._books.advance_reservations.by_name:
             for group in self._groups_in_order(current):
-                if group.asker and self._starter.start_inside(group, current):
+                if self._starter.start_inside(group, current):
                     return True
         if self._own_parts.start_any(current):
             return True

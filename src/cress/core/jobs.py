@@ -32,6 +32,7 @@ from cress.core.stored.fields import (
 )
 from cress.core.tables.arrays import Ints
 from cress.core.tree.amounts import Amounts
+from cress.model.decisions import Kept
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
 from cress.model.job import Job, JobType
@@ -254,16 +255,6 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
             self.next_task = task + 1
         self._recount()
 
-    def may_adopt(self, task: int) -> bool:
-        """True if a running task can be adopted as this one: it waits, or the job is cancelled and the task does not
-        run.
-        """
-        if not 0 <= task < self.job.tasks or any(attempt.task == task for attempt in self.attempts.values()):
-            return False
-        claimed = any(task in claim.tasks for claim in self.claims)
-        waits = task >= self.next_task or task in self.again or task in self.later or task in self.carried
-        return self.cancelled or waits or claimed
-
     def members(self, tasks: Iterable[int], number: int) -> list[tuple[JobEntry, int]]:
         """Return job and task of the ``number`` tasks of a unit with these ``tasks`` of this job, which come last."""
         own = [(self, task) for task in tasks]
@@ -399,6 +390,11 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         return any(claim.tasks for claim in self.claims)
 
     @property
+    def is_waiting(self) -> bool:
+        """True if a task of the job waits: in a queue, for claimed room, for its time, or with another job."""
+        return bool(self.waiting or self.has_claimed or self.later or self.carried)
+
+    @property
     def over(self) -> bool:
         """True if no task of the job waits or runs."""
         return not (self.waiting or self.attempts or self.claims or self.later or self.carried)
@@ -464,6 +460,10 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
         """
         most = options.reclaim_grace if self.parts else self.job.group.options.grace
         return min(self.job.job.stop_grace, most)
+
+    def time_to_stop(self, options: Options) -> int:
+        """Return the time (µs) that it gets when it is stopped; a borrower returns its loan to the owner."""
+        return self.grace(options) if self.parts else self.job.job.stop_grace
 
 
 class Stranger(KeptStranger, kw_only=True, eq=False):
@@ -582,6 +582,24 @@ class ClaimEntry(KeptClaim, kw_only=True, eq=False):
         self.charge = charge
         for account in self.job.accounts:
             account.claim(self)
+
+    @property
+    def in_turn(self) -> bool:
+        """True if its unit starts in the turn of its group; a moved task waits for none, as it takes no more than it
+        had.
+        """
+        return self.moved is None
+
+    @property
+    def kept(self) -> Kept:
+        """The reason why its room is kept."""
+        if self.moved is not None:
+            return "moved", 0
+        return "moves" if self.moves else "preempted", len(self.victims)
+
+    def stays(self, *, lost: bool) -> bool:
+        """Return True if it stays on a node that takes no tasks any more, or is ``lost``."""
+        return self.moves and not lost
 
     def needs(self) -> dict[int, Ints]:
         """Return the amounts that the claimed tasks need, by node."""

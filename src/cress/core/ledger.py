@@ -31,7 +31,6 @@ class Ledger:
     def __init__(self, books: Books) -> None:
         self._books = books
         self._cluster = books.cluster
-        self._live = books.live
         attempts = AttemptAppliers(books)
         self._nodes = nodes = NodeAppliers(books, attempts)
         self._start = attempts.start
@@ -66,15 +65,12 @@ class Ledger:
         advance(books, now)
         for event in events:
             self.apply(event)
-        if self._nodes.moved or self._live:
-            self.settle_batch()
+        self.settle_batch()
 
     def settle_batch(self) -> None:
         """Compute the consequences of a batch of facts for the whole cluster.
 
         Once for each batch, because thousands of nodes may register together.
         """
-        if self._nodes.moved:
-            self._nodes.settle()
-        if self._live:
-            self._books.matching.flush()
+        self._nodes.settle()
+        self._books.matching.flush()

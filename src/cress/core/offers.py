@@ -189,7 +189,7 @@ class Offers:
             return beyond_quota
         if rights is Rights.ANY:
             return None
-        takers = takers_for(self._books, job, 1)
+        takers = takers_for(self._books, job)
         if rights is Rights.OWN:
             takers = [taker for taker in takers if taker.group is job.group]
         for_takers = too_dear_for(takers, job, self._cluster) if takers else beyond_quota
@@ -230,9 +230,9 @@ class Offers:
         In a tree, a group may take room beyond its quota for a group above it. Others in that group then take the room
         from it, unless they come first.
         """
-        heads = (head_of(group) for group in current.to_come)
-        units = [unit for unit in heads if unit is not None and not self._gates.would_refuse(unit)]
-        return bool(units) and self._evictions.taken_back_later(job, units, current)
+        heads = (head_of(group) for group in current.to_come if group is not job.group)
+        units = (unit for unit in heads if unit is not None)
+        return self._evictions.taken_back_later(job, units, current)
 
     def _note_owed(self, job: JobEntry, current: Pass) -> None:
         """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for
@@ -346,7 +346,7 @@ class Offers:
         """
         if current.refuses(job):
             return False
-        return self._gates.guarantees.find(job) is None or self._fit.copies_free(job.shape) >= job.shape.size
+        return self._gates.guarantees.find(job) is None or self._fit.has_free(job.shape)
 
 
 def _free(group: GroupState, first: JobEntry, current: Pass) -> Iterator[JobEntry]:

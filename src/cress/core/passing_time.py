@@ -23,10 +23,9 @@ def advance(core: Books, now: int) -> None:
     loosens = now >= groups.next_quota_change
     if loosens:
         _follow_timetables(core, now)
-    if now >= core.advance_reservations.next_change:
-        ended = core.advance_reservations.over(now)
-        end_reservations(core, ended)
-        loosens = loosens or bool(ended)
+    ended = core.advance_reservations.over(now)
+    end_reservations(core, ended)
+    loosens = loosens or bool(ended)
     for group in groups.timed:
         loosens = group.policy.pass_time(now) or loosens
     if loosens:

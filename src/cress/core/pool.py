@@ -81,6 +81,10 @@ class Pool:
         for attempt in attempts:
             yield from attempt.parts
 
+    def holders(self) -> list[Attempt]:
+        """Return the holders of leases."""
+        return [lease.holder for lease in self.leases.values() if lease.holder is not None]
+
     def next_return(self) -> int:
         """Return the time (µs) at which the next idle lease is returned; NEVER without one."""
         first = next(iter(self.waiting.values()), None)

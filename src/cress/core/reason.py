@@ -44,7 +44,7 @@ class Reasons:
         """
         core = self._books
         job = core.jobs.get(job_id)
-        if job is None or not (job.waiting or job.has_claimed or job.later or job.carried):
+        if job is None or not job.is_waiting:
             return None
         veto = self._first_reason(job)
         if veto.until is not None:
@@ -71,7 +71,7 @@ class Reasons:
             return veto
         if job.group.visited != core.pass_number or job.foreseen.arrived == core.pass_number:
             return self._unvisited(job)
-        without_room = core.fit.copies_free(job.shape) < job.shape.size or self._behind(job) is not None
+        without_room = not core.fit.has_free(job.shape) or self._behind(job) is not None
         if without_room and (veto := gates.veto_without_room(job)) is not None:
             return veto
         return (
@@ -146,7 +146,7 @@ class Reasons:
         owed = self._evictions.taken_back_by(job, last)
         if owed is None and last.owed and too_dear_on(job, self._books.cluster) is not None:
             owed = self._evictions.taken_back_by(job, last, dear=True)
-        if owed is None or self._books.fit.copies_free(job.shape) < job.shape.size:
+        if owed is None or not self._books.fit.has_free(job.shape):
             return None
         return _veto(job, Verdict.OWED, owed)
 

@@ -143,15 +143,13 @@ class Scheduler:
         more = True
         while more and budget > 0:
             budget -= 1
-            if books.live:
-                upkeep.follow()
+            upkeep.follow()
             more = run_pass(now)
         if books.to_stop:
             # A decision may have ended a lease.
             upkeep.stop_attempts()
         self.gates.rest()
-        if books.live:
-            books.matching.flush()
+        books.matching.flush()
         return Decisions(decided, more=more)
 
     def next_wakeup(self) -> int | None:
@@ -164,8 +162,7 @@ class Scheduler:
             wake = min(wake, books.later[0][0])
         if books.relaxing.times:
             wake = min(wake, books.relaxing.next())
-        if books.pool.waiting:
-            wake = min(wake, books.pool.next_return())
+        wake = min(wake, books.pool.next_return())
         tree = groups.tree
         tree.settle()
         if tree.order:

@@ -9,9 +9,9 @@ from cress.core.asking import Asking
 from cress.core.future.plans import Plans
 from cress.core.jobs import JobEntry
 from cress.core.placing.balance import Balance
-from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
+from cress.core.placing.constraints import Constraints, Wants
 from cress.core.placing.fit import Fit
-from cress.core.placing.kinds import KindsConstraints, request_and_wants
+from cress.core.placing.kinds import unit_asked
 from cress.core.placing.shape import Shape
 from cress.core.relaxation import RelaxationTimes
 from cress.core.tables.cluster import Cluster
@@ -72,15 +72,10 @@ class Shapes:
                     self._dependencies, job, companions, self._present.now, self._balance.utilisation
                 )
             return request, self._asking.unit_as_asked(job, wants)
-        if job.constraints is None:
-            return job.job.request, self._asking.as_asked((job.job,), NO_WANTS)
-        if isinstance(job.constraints, KindsConstraints):
-            asked = (job.foreseen.soft, job.job.counted_as, job.group.name)
-            kinds = job.constraints.of_tasks(tasks or job.next_unit(), *asked)
-            request, wants = request_and_wants(kinds, job.job.licences)
-            return request, self._asking.as_asked((job.job,), wants)
-        wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name, size)
-        return job.job.request, self._asking.as_asked((job.job,), wants)
+        numbers = (tasks or job.next_unit()) if job.job.parts else None
+        soft, name = job.foreseen.soft, job.group.name
+        request, wants = unit_asked(job.job, job.constraints, soft, name, size, numbers)
+        return request, self._asking.as_asked((job.job,), wants)
 
     def enter(self, job: JobEntry) -> None:
         """Give a job that enters its queue the shape of its next unit."""
@@ -128,8 +123,7 @@ class Shapes:
         """Make every clause of a job hard or soft as due now; return True if one has changed."""
         if job.constraints is None:
             return False
-        load = self._balance.utilisation() if job.constraints.by_load else 0.0
-        soft = job.constraints.soft_now(self._present.now - job.since, load)
+        soft = job.constraints.soft_with(self._present.now - job.since, self._balance.utilisation)
         changed = soft != job.foreseen.soft
         job.foreseen.soft = soft
         return changed

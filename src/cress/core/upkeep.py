@@ -36,16 +36,13 @@ class Upkeep:
             self._proposed = []
         if books.to_stop:
             self.stop_attempts()
-        if books.advance_reservations.by_name:
-            self._keep_reservations()
+        self._keep_reservations()
         if books.claims:
             # A task may not start on a node that a clause excludes by now.
-            if books.live:
-                self.follow()
+            self.follow()
             self._claims.start_moved()
-        if books.pool.waiting:
-            for lease in books.pool.due(now):
-                decided.do(LeaseReduced(lease))
+        for lease in books.pool.due(now):
+            decided.do(LeaseReduced(lease))
         if books.units.in_doubt:
             for changed in changed_units(books):
                 decided.do(changed)
@@ -62,9 +59,7 @@ class Upkeep:
         ending = books.advance_reservations.ending
         for number, due in list(books.to_stop.items()):
             attempt = books.attempts[number]
-            # A borrower returns its loan to the owner.
-            grace = attempt.grace(books.options) if attempt.parts else attempt.job.job.stop_grace
-            self._decided.stop(attempt, due + grace, ending.get(number, ""))
+            self._decided.stop(attempt, due + attempt.time_to_stop(books.options), ending.get(number, ""))
 
     def follow(self) -> None:
         """Update jobs that depend on the load, and clauses and claims."""

@@ -68,7 +68,7 @@ def is_kept_off(core: Books, job: JobEntry) -> bool:
     binding = kept_before_end(core, job)
     if not binding:
         return False
-    if core.fit.copies_free(job.shape) >= job.shape.size:
+    if core.fit.has_free(job.shape):
         return not holds(core.fit.free(job.shape).at_most(_left_now(core, job, binding)))
     return _closes_all(core, job, binding)
 

@@ -11,7 +11,7 @@ from cress.core.facts.attempts import AttemptAppliers
 from cress.core.facts.rows import BY_TABLES, Rows
 from cress.core.fragments.holders import reduce_lease, use_by_holder
 from cress.core.fragments.use import give_to_claim
-from cress.core.jobs import ClaimEntry, Reservation
+from cress.core.jobs import ClaimEntry, JobEntry, Reservation
 from cress.core.queueing import out_of_queue
 from cress.model.decisions import Claim, ClaimDropped, LeaseReduced, UnitDissolved, UnitFormed, WouldPreempt
 from cress.model.events import LeaseUsed
@@ -42,32 +42,15 @@ class ClaimAppliers:
     def _claimed(self, fact: Claim) -> None:
         books, attempts = self._books, self._books.attempts
         job = self._jobs[fact.job]
-        nodes = [(self._cluster.index[name], count) for name, count in fact.nodes]
-        moved = fact.tasks[0] if fact.moves and fact.victims and attempts[fact.victims[0]].job is job else None
-        since = job.since if moved is None else books.now
-        tasks = fact.tasks if moved is None else ()
-        for task in tasks:
-            job.take(task)
-            if job.shares_node:
-                start_unit(books, job, task)
-        reservation = Reservation(job=job, start=books.now, nodes=nodes, stamp=self._cluster.stamp)
-        claim = ClaimEntry(
-            job=job, tasks=list(tasks), reservation=reservation, shape=job.shape,
-            charge=charge_of(self._cluster, job, nodes), victims=list(fact.victims), expected=fact.expected,
-            since=since, leased=fact.leased, moved=moved, moves=fact.moves,
-        )  # fmt: skip
-        add_claim(books, claim)
-        if moved is not None:
+        if fact.moves and fact.victims and attempts[fact.victims[0]].job is job:
+            claim = self._claim(fact, job, [], books.now, fact.tasks[0])
             books.groups.reorder(job.group)
-        elif out_of_queue(job) is not None:
-            books.dequeue(job)
         else:
-            # Its next task may have waited for a shorter time, or may start with others.
-            books.shapes.refit(job)
+            claim = self._take_out(fact, job)
         if job.group.count_alike:
             books.groups.reorder(job.group)
-        books.timeline.reserve(reservation, NEVER, claim.shape)
-        giving_back = give_to_claim(books, fact, job, nodes[0][0])
+        books.timeline.reserve(claim.reservation, NEVER, claim.shape)
+        giving_back = give_to_claim(books, fact, job, claim.reservation.nodes[0][0])
         books.preempted = None
         for number in fact.victims:
             victim = attempts[number]
@@ -75,6 +58,33 @@ class ClaimAppliers:
             self._attempts.leave(victim, books.now)
             if victim.job.group is not job.group and number not in giving_back and not fact.moves:
                 victim.job.group.kept.preempted_at, victim.job.group.kept.preempted_for = books.now, job.job.id
+
+    def _take_out(self, fact: Claim, job: JobEntry) -> ClaimEntry:
+        """Enter the claim of waiting tasks, which leave their queue."""
+        books, since = self._books, job.since
+        for task in fact.tasks:
+            job.take(task)
+            if job.shares_node:
+                start_unit(books, job, task)
+        claim = self._claim(fact, job, list(fact.tasks), since)
+        if out_of_queue(job) is not None:
+            books.dequeue(job)
+        else:
+            # Its next task may have waited for a shorter time, or may start with others.
+            books.shapes.refit(job)
+        return claim
+
+    def _claim(self, fact: Claim, job: JobEntry, tasks: list[int], since: int, moved: int | None = None) -> ClaimEntry:
+        """Enter a claim of these tasks, which wait since then, or of the target of a task that is to be ``moved``."""
+        nodes = [(self._cluster.index[name], count) for name, count in fact.nodes]
+        reservation = Reservation(job=job, start=self._books.now, nodes=nodes, stamp=self._cluster.stamp)
+        claim = ClaimEntry(
+            job=job, tasks=tasks, reservation=reservation, shape=job.shape,
+            charge=charge_of(self._cluster, job, nodes), victims=list(fact.victims), expected=fact.expected,
+            since=since, leased=fact.leased, moved=moved, moves=fact.moves,
+        )  # fmt: skip
+        add_claim(self._books, claim)
+        return claim
 
     def _dropped(self, fact: ClaimDropped) -> None:
         drop_claim(self._books, self._jobs[fact.job].claim_of(fact.tasks[0]), again=True)

@@ -56,7 +56,9 @@ class NodeAppliers:
         }
 
     def settle(self) -> None:
-        """Compute the consequences for the whole cluster of the nodes that joined or left in the batch."""
+        """Compute the consequences for the whole cluster of the nodes that joined or left in the batch, if any did."""
+        if not self.moved:
+            return
         self.moved = False
         books, balance = self._books, self._books.balance
         balance.refresh()
@@ -106,7 +108,7 @@ class NodeAppliers:
     def _changed(self, event: NodeChanged) -> None:
         books, cluster = self._books, self._cluster
         f = cluster.index[event.node.name]
-        if self._pool.leases and cluster.differs(event.node):
+        if cluster.differs(event.node):
             # The indexes of its devices may change.
             leave_node(books, f)
         kinds = self._groups.kinds.on(f) if self._groups.kinds else ()

@@ -138,7 +138,9 @@ class AdvanceReservations:
 
         Reservations without further occurrences are removed.
         """
-        ended = []
+        ended: list[tuple[Kept, int, int]] = []
+        if now < self.next_change:
+            return ended
         for name, kept in list(self.by_name.items()):
             for start, end in kept.times:
                 if end <= now:
@@ -271,7 +273,7 @@ class AdvanceReservations:
 
     def active_nodes(self, group: GroupState) -> list[int]:
         """Return the nodes on which a group has a reservation in force now."""
-        return [f for kept in self.active() if kept.is_of(group) for f, _ in kept.places]
+        return [f for kept in self.active() if kept.is_of(group) for f, _ in kept.places] if group.asker else []
 
     def sheltered_from(self, group: GroupState) -> list[int]:
         """Return the nodes with a reservation of another group in force now; there is no preemption for ``group`` on

@@ -18,11 +18,9 @@ from cress.core.victims_by_kind import rights_of
 from cress.model.times import NEVER
 
 
-def takers_for(core: Books, job: JobEntry, tasks: int, *, to_quota: bool = False) -> list[Taker]:
-    """Return the groups that may take room from their siblings for ``tasks`` tasks of a job: its own and those above
-    it.
-    """
-    group = job.group
+def takers_for(core: Books, job: JobEntry, *, to_quota: bool = False) -> list[Taker]:
+    """Return the groups that may take room from their siblings for the next unit of a job: its own and those above."""
+    group, tasks = job.group, job.shape.size
     if group.kinds is not None:
         return [taker for taker, _ in rights_of(core, job, tasks, to_quota=to_quota)]
     if not any(node.needs_preemption() for node in group.path()):
@@ -53,7 +51,7 @@ def is_within_rights(core: Books, job: JobEntry, rights: Rights) -> bool:
     """
     if rights is Rights.ANY or is_within_quota(core, job):
         return True
-    found = [] if rights is Rights.QUOTA else takers_for(core, job, job.shape.size)
+    found = [] if rights is Rights.QUOTA else takers_for(core, job)
     return bool(found) and (rights is Rights.ABOVE or found[0].group is job.group)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import takewhile
+
+import numpy as np
 
 from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
@@ -24,7 +26,7 @@ from cress.core.preemption import (
     yields_to,
 )
 from cress.core.starting.claims import Claims
-from cress.core.tree.amounts import add_amounts
+from cress.core.tree.amounts import Amounts, add_amounts
 from cress.model.group import SchedPolicy
 from cress.model.times import NEVER, SECOND
 
@@ -60,12 +62,10 @@ class Evictions:
         If not yet, the pass is repeated when it may.
         """
         group, now = job.group, current.now
-        if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
-            return False
-        threshold = group.options.urgency_threshold
-        if urgency_of(job, now) > threshold:
+        if _is_urgent(job, now):
             return True
-        due = urgent_at(job, threshold)
+        by_policy = group.spec.policy is SchedPolicy.URGENCY
+        due = urgent_at(job, group.options.urgency_threshold) if by_policy else NEVER
         if due > now:
             current.wake_at(due)
         return False
@@ -76,7 +76,7 @@ class Evictions:
         """
         if job.group.options.preemption != "on" or not self.may_have_victims(job, current):
             return False
-        return bool(takers_for(self._books, job, job.shape.size)) or self.may_take_as_urgent(job, current)
+        return bool(takers_for(self._books, job)) or self.may_take_as_urgent(job, current)
 
     def may_take_as_urgent(self, job: JobEntry, current: Pass) -> bool:
         """Return True if an urgent unit may take room from other groups: its own is not above its quota."""
@@ -138,7 +138,7 @@ class Evictions:
         ``None`` if no group below it may take room for the unit.
         """
         below = list(takewhile(lambda node: node.name != bounded, job.group.path()))
-        if not any(taker.group in below for taker in takers_for(self._books, job, job.shape.size)):
+        if not any(taker.group in below for taker in takers_for(self._books, job)):
             return None
 
         def within_bounds(takers: list[Taker], to_quota: bool) -> Eviction | None:
@@ -155,7 +155,7 @@ class Evictions:
         theirs.
         """
         for to_quota in (False, True):
-            takers = takers_for(self._books, job, job.shape.size, to_quota=to_quota)
+            takers = takers_for(self._books, job, to_quota=to_quota)
             found = find(takers, to_quota) if takers else None
             # On these nodes the unit may cost more than on the cheapest ones.
             if found is not None and self._may_take(job, found):
@@ -238,7 +238,8 @@ class Evictions:
         charge = charge_of_tasks(job, shape.size, cluster)
         if kinds is None or job.job.parts:
             return charge
-        here = kinds.masks()[:, cluster.lack[shape.row, : cluster.node_count] == 0].any(axis=1).tolist()
+        room = cluster.lack[shape.row, : cluster.node_count] == 0
+        here: list[bool] = np.any(kinds.masks()[:, room], axis=1).tolist()
         base = job.group.base
         more = [
             job.job.request[k] * shape.size if there else least
@@ -246,7 +247,7 @@ class Evictions:
         ]
         return (*charge[:base], *more)
 
-    def taken_back_later(self, job: JobEntry, units: list[JobEntry], current: Pass) -> bool:
+    def taken_back_later(self, job: JobEntry, units: Iterable[JobEntry], current: Pass) -> bool:
         """Return True if one of these units of groups that come later would find victims once ``job`` has started above
         the quota of its group, and ``job`` would not find the same in its stead.
         """
@@ -254,8 +255,11 @@ class Evictions:
         if is_within_quota(self._books, job):
             return False
         charge, outlives = self._charge_here(job), _outlives(job)
+        within = _whose_groups_take(group, charge)
         for unit in units:
-            if unit.group is group or not self.is_owed(unit, current):
+            if within is not None and within not in unit.group.path():
+                continue
+            if not self.is_owed(unit, current) or current.gates.would_refuse(unit):
                 continue
             if self._takes(unit, group, charge, later=outlives):
                 more = self._charge_here(unit)
@@ -291,10 +295,10 @@ class Evictions:
         none of its groups may take it is not owed to it.
         """
         books = self._books
-        dear = too_dear_for(takers_for(books, owed, 1), owed, self._cluster)
+        dear = too_dear_for(takers_for(books, owed), owed, self._cluster)
         if dear is not None and not (books.fit.free_copies(owed.shape)[~dear] > 0).any():
             return False
-        if books.fit.copies_free(owed.shape) < owed.shape.size:
+        if not books.fit.has_free(owed.shape):
             return False
         return not (books.advance_reservations and is_kept_off(books, owed))
 
@@ -306,9 +310,7 @@ class Evictions:
 
     def _yields_to(self, owed: JobEntry, group: GroupState) -> bool:
         return any(
-            yields_to(
-                self._books, owed, takers_for(self._books, owed, owed.shape.size, to_quota=exactly), group, exactly
-            )
+            yields_to(self._books, owed, takers_for(self._books, owed, to_quota=exactly), group, exactly)
             for exactly in (False, True)
         )
 
@@ -340,6 +342,17 @@ class Evictions:
                 add_amounts(node.used, tuple(-amount for amount in charge))
 
 
+def _whose_groups_take(group: GroupState, charge: tuple[int, ...]) -> Amounts | None:
+    """Return the group above ``group`` in which others may take its room once its use has grown by ``charge``.
+
+    ``None``: others anywhere may take it.
+    All groups from it up to a group in that one are then above their quotas.
+    """
+    if group.kinds is not None:
+        return None
+    return next((node.parent for node in group.path() if node.parent and not node.parent.above_with(charge)), None)
+
+
 def _outlives(job: JobEntry) -> bool:
     """Return True if a unit may be taken back once it has run for ``min_runtime``; it never is if it ends before."""
     return 0 < job.group.options.min_runtime < job.duration
@@ -347,6 +360,4 @@ def _outlives(job: JobEntry) -> bool:
 
 def _is_urgent(job: JobEntry, now: int) -> bool:
     group = job.group
-    if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
-        return False
-    return urgency_of(job, now) > group.options.urgency_threshold
+    return group.spec.policy is SchedPolicy.URGENCY and urgency_of(job, now) > group.options.urgency_threshold

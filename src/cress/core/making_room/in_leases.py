@@ -107,7 +107,7 @@ class InLeases:
         It must fit beside the amounts that are kept for others.
         """
         group, now = job.group, current.now
-        takers = takers_for(self._books, job, 1)
+        takers = takers_for(self._books, job)
         if not takers:
             return False
         yielding = list(yielding_to(self._books.groups, group, takers, lambda node: node.above_quota))

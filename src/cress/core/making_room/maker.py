@@ -85,7 +85,7 @@ class RoomMaker:
         within = group.options.preempt_within != "off" or self._pool.lends
         urgent = self._evictions.is_urgent(job, current)
         others = group.jobs < len(self._books.jobs)
-        entitled = takers_for(self._books, job, job.shape.size) if others else []
+        entitled = takers_for(self._books, job) if others else []
         if not (entitled or within or urgent):
             return False
         # It may fit into free room that is kept for units ahead.
@@ -166,10 +166,9 @@ class RoomMaker:
         ]
         if own.options.preempt_within != "off":
             times += [attempt.keeps_until for attempt in own.attempts.values() if attempt.due]
-        holders = [lease.holder for lease in self._pool.leases.values() if lease.holder is not None]
         times += [
             holder.start + holder.job.job.min_time + holder.job.group.options.min_runtime
-            for holder in holders
+            for holder in self._pool.holders()
             if holder.job.job.min_time
         ]
         return min((time for time in times if time > now), default=NEVER)

@@ -186,6 +186,10 @@ class Constraints:
                 bits |= 1 << i
         return bits
 
+    def soft_with(self, waited: int, utilisation: Callable[[], float]) -> int:
+        """Return ``soft_now`` for the load that ``utilisation`` returns, which is asked only if it matters."""
+        return self.soft_now(waited, utilisation() if self.by_load else 0.0)
+
     def soft_by_load(self, load: float) -> tuple[int, ...]:
         """Return the soft clauses at this load, one entry per interval of waiting time without a change."""
         if not self._spans:

@@ -24,7 +24,7 @@ from cress.core.kernels.holding import (
 from cress.core.placing.constraints import NO_WANTS, KindWants, Wants
 from cress.core.placing.device_requests import ask_of
 from cress.core.placing.gang_rules import NO_RULES, GangRules
-from cress.core.placing.gangs import by_domains
+from cress.core.placing.gangs import in_any_order
 from cress.core.placing.match import rules_of_kinds
 from cress.core.placing.matching import Matching
 from cress.core.placing.shape import Shape
@@ -329,11 +329,15 @@ class Fit:
 
     def copies_free(self, shape: Shape) -> int:
         """Return the number of copies of ``shape`` that fit on the usable nodes that no clause excludes."""
-        if not shape.kinds and not by_domains(shape):
+        if in_any_order(shape):
             return int(self.free_copies(shape).sum())
         room = self.free(shape)
         total = max(shape.size, sum(int(room.copies(i).sum()) for i in range(len(room.kinds))))
         return total if holds(room) else 0
+
+    def has_free(self, shape: Shape) -> bool:
+        """Return True if a unit of a shape fits on the usable nodes that no clause excludes."""
+        return self.copies_free(shape) >= shape.size
 
     def free_copies(self, shape: Shape) -> Ints:
         """Return the copies of ``shape`` that fit on each node now, within its limits.

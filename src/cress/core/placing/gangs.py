@@ -73,6 +73,11 @@ def by_domains(shape: Shape) -> bool:
     return shape.size > 1 and any(kind.match is not None and kind.match.has_rules for kind in shape.every_kind)
 
 
+def in_any_order(shape: Shape) -> bool:
+    """Return True if the tasks are alike and no rule binds them together: then each may take any open node."""
+    return not shape.kinds and not by_domains(shape)
+
+
 def ruled_rooms(rules: GangRules, size: int, copies: Ints) -> Iterator[GangRoom]:
     """Yield the rooms of a gang with rules, best first: one for each choice of domains that holds it."""
     for (among,) in choices(rules, [size], [copies]):

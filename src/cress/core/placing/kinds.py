@@ -142,6 +142,20 @@ def request_and_wants(kinds: Sequence[KindWants], licences: Amounts) -> tuple[Re
     return least, Wants(kinds=tuple(kinds), licences=times(licences, size))
 
 
+def unit_asked(
+    job: Job, constraints: Constraints | None, soft: int, group: str, size: int, tasks: Iterable[int] | None
+) -> tuple[ResourceVector, Wants]:
+    """Return the request and the wants of ``size`` tasks that start together, with these clauses ``soft``.
+
+    ``tasks``: their numbers, for a gang with parts; ``None`` means all.
+    """
+    if constraints is None:
+        return job.request, NO_WANTS
+    if isinstance(constraints, KindsConstraints):
+        return request_and_wants(constraints.of_tasks(tasks, soft, job.counted_as, group), job.licences)
+    return job.request, constraints.wants(soft, job.counted_as, group, size)
+
+
 def constraints_of(job: Job, dimensions: Dimensions) -> Constraints | None:
     """Return the constraints of the job; ``None`` if it has none. Raises ``InputError`` for invalid texts."""
     if not job.parts:

@@ -147,6 +147,8 @@ class Matching(NodeWatcher):
 
     def moved(self, job: RelatedJob, f: int, change: int) -> None:
         """Note that a task of the job starts on node ``f`` (``change`` 1), or ends there (-1)."""
+        if not (self.live or self.relations.counts):
+            return
         if self._watchers or self.relations.counts:
             for whose in self.relations.moved(job, f, change):
                 for shape in self._watchers.get(whose, ()):

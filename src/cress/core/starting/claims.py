@@ -15,7 +15,7 @@ from cress.core.preemption import Eviction
 from cress.core.starting.starts import Basis, TaskStarts
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
-from cress.model.decisions import Claim, ClaimDropped, Kept
+from cress.model.decisions import Claim, ClaimDropped
 from cress.model.times import NEVER
 
 
@@ -63,7 +63,7 @@ class Claims:
         """
         for claim in list(group.claims):
             if claim.tasks and self._may_start_now(claim):
-                if claim.moved is None and is_undone(claim.job):
+                if claim.in_turn and is_undone(claim.job):
                     self._give_up(claim)
                     continue
                 self._start(claim)
@@ -77,7 +77,7 @@ class Claims:
         They wait for no turn, because they take no more than they had.
         """
         for claim in list(self._claims):
-            if claim.moved is not None and claim.tasks and self._may_start_now(claim):
+            if not claim.in_turn and claim.tasks and self._may_start_now(claim):
                 self._start(claim)
 
     def drop_void(self) -> None:
@@ -86,7 +86,7 @@ class Claims:
             self._drop(claim)
 
     def _start(self, claim: ClaimEntry) -> None:
-        self._starts.start_at(claim.job, claim.reservation.nodes, Basis(kept=why_kept(claim), claim=claim))
+        self._starts.start_at(claim.job, claim.reservation.nodes, Basis(kept=claim.kept, claim=claim))
 
     def _may_start_now(self, claim: ClaimEntry) -> bool:
         """Return True if the room of a claim is free; give up a claim that has lost its room."""
@@ -187,10 +187,3 @@ class Claims:
             and not self._waits(claim)
             and self._fit.excludes_any(claim.shape, claim.reservation.nodes)
         )
-
-
-def why_kept(claim: ClaimEntry) -> Kept:
-    """Return why room was kept for the tasks of a claim."""
-    if claim.moved is not None:
-        return "moved", 0
-    return "moves" if claim.moves else "preempted", len(claim.victims)

@@ -13,7 +13,7 @@ from cress.core.gates.pending import Pending
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.passes import Decided, Pass
 from cress.core.placing.fit import rules_of_unit
-from cress.core.placing.gangs import by_domains, ruled_rooms
+from cress.core.placing.gangs import in_any_order, ruled_rooms
 from cress.core.placing.together import joined, places_in
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import NOWHERE, Basis, TaskStarts, members_of
@@ -106,7 +106,7 @@ class Starter:
         room = room_inside(self._books, job)
         if room is None:
             return False
-        if not job.shape.kinds and not by_domains(job.shape):
+        if in_any_order(job.shape):
             copies = room.copies(0)
             open_to = {int(f): int(copies[f]) for f in np.flatnonzero(copies)}
             return self._starts.place_on(job, open_to)
@@ -154,7 +154,7 @@ class Starter:
 
         Nodes in an advance reservation of its group that is in force come first.
         """
-        own = self._reserved.active_nodes(job.group) if job.group.asker else []
+        own = self._reserved.active_nodes(job.group)
         if own:
             own_only = np.ones_like(closed)
             own_only[own] = closed[own]

@@ -101,13 +101,13 @@ class TaskStarts:
 
     def place_on(self, job: JobEntry, copies: dict[int, int]) -> bool:
         """Start the tasks of a unit on nodes with room for ``copies`` by node; return True if they started."""
-        placed = False
-        for member in members_of(job):
+        placed, members = False, members_of(job)
+        for member in members:
             closed = np.ones_like(self._cluster.none_closed)
             closed[[f for f, left in copies.items() if left]] = 0
             f = self.place(job, closed, member)
             placed = f != NOWHERE
-            assert placed or job.shape.size == 1, f"a gang of {job.shape.size} that was found to fit does not"
+            assert placed or len(members) == 1, f"a gang of {job.shape.size} that was found to fit does not"
             if placed:
                 copies[f] -= 1
         return placed
@@ -153,7 +153,7 @@ class TaskStarts:
         if room is not None:
             has = room.devices
         else:
-            has = devices.allocated(cluster, slot, f) if cluster.devices[f] else ()
+            has = devices.allocated(cluster, slot, f)
         ports = self._relations.ports.choose(f, all_ports(job.wants_of(task)))
         own = len(job.job.ports)
         start = Start(

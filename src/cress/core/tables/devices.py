@@ -83,6 +83,8 @@ def disks_on(cluster: Cluster, places: Ints, *, free: bool) -> Ints:
 
 def allocated(cluster: Cluster, slot: int, f: int) -> tuple[Allocated, ...]:
     """Return the devices of node ``f`` held by the lease in ``slot``."""
+    if not cluster.devices[f]:
+        return ()
     mask, alone = mask_of(cluster, slot)
     held = cluster.leases[slot, LEASE_AT : LEASE_AT + cluster.k_count].tolist()
     return named(cluster, f, mask, held, alone)

@@ -109,21 +109,19 @@ class PortTable:
             port += 1
         return tuple(got)
 
-    def take(self, f: int, ports: Iterable[int]) -> None:
+    def take(self, f: int, ports: Sequence[int]) -> None:
         """Give these ports of node ``f`` to an attempt."""
-        ports = set(ports)
         if ports:
             given = self._given.setdefault(f, {})
-            for port in ports:
+            for port in set(ports):
                 given[port] = given.get(port, 0) + 1
             self._count(f)
 
-    def give_back(self, f: int, ports: Iterable[int]) -> None:
+    def give_back(self, f: int, ports: Sequence[int]) -> None:
         """Return the ports of an ended attempt on node ``f``."""
-        ports = set(ports)
         if ports:
             given = self._given[f]
-            for port in ports:
+            for port in set(ports):
                 given[port] -= 1
                 if not given[port]:
                     del given[port]
