@@ -278,9 +278,9 @@ class Books:
         group = job.group
         group.policy.remove(job)
         if job.is_part:
-            parts = group.parts_queued[job.workload]
-            del parts[job.job.id]
-            if not parts:
+            alike = group.parts_queued[job.workload]
+            del alike[job.job.id]
+            if not alike:
                 del group.parts_queued[job.workload]
         group.waiting_jobs.remove(job.owned)
         self.fit.unwant(job.shape)

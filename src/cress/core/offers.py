@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-import numpy as np
-
 from cress.core.books import Books
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.gates.gates import Gates
 from cress.core.gates.rights import takers_for
-from cress.core.groups.guarantees import charge_of_tasks, too_dear_for, too_dear_on
+from cress.core.groups.guarantees import too_dear_for, too_dear_on
 from cress.core.groups.running_limits import head_of, within
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
@@ -22,8 +20,7 @@ from cress.core.passes import Pass
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starter import Starter
 from cress.core.tables.arrays import Bools
-from cress.core.tree.kinds import within_on
-from cress.core.victims_by_kind import rights_of
+from cress.core.victims_by_kind import beyond_by_kind
 
 
 class Offers:
@@ -196,33 +193,12 @@ class Offers:
         return None if for_takers is None else beyond_quota & for_takers
 
     def _beyond_by_kind(self, job: JobEntry, current: Pass) -> Bools | None:
-        """Return the nodes on which a task may not start now, where quotas name kinds of nodes.
-
-        There it would take its group beyond its quota, and the group is held to its rights, or a blocked unit of
-        another group could take the room back.
-        """
-        group, rights, kinds = job.group, job.group.held_to, job.group.kinds
-        if kinds is None or (rights is Rights.ANY and not current.owed):
-            return None
-        least = charge_of_tasks(job, 1, self._cluster)
-        beyond = ~within_on(group, job.job.request, least)
-        if not beyond.any() or rights is Rights.QUOTA:
-            return beyond if beyond.any() else None
-        closed: Bools = np.zeros_like(beyond)
-        places = beyond & (self._cluster.lack[job.shape.row, : self._cluster.node_count] == 0)
-        masks = kinds.masks()
-        for kind in np.unique(masks[:, places], axis=1).T if current.owed else ():
-            alike = places & (masks == kind[:, None]).all(axis=0)
-            charge = group.charge(job.job.request, self._cluster.largest_capacity(), int(np.flatnonzero(alike)[0]))
-            if self._evictions.taken_back_with(job, charge, current):
-                closed |= alike
-        if rights is not Rights.ANY:
-            found = rights_of(self._books, job, 1, to_quota=False)
-            for taker, right in found:
-                if rights is Rights.ABOVE or taker.group is group:
-                    beyond = beyond & ~right.nodes
-            closed |= beyond
-        return closed if closed.any() else None
+        return beyond_by_kind(
+            self._books,
+            job,
+            any_owed=bool(current.owed),
+            taken_back=lambda charge: self._evictions.taken_back_with(job, charge, current),
+        )
 
     def _is_deferred(self, job: JobEntry, current: Pass) -> bool:
         """Return True if a group that comes later in the round could take the room of a unit back: it comes first.

@@ -6,6 +6,7 @@ nodes to which the taker is entitled are victims, and a task that is charged in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
-from cress.core.jobs import JobEntry
+from cress.core.jobs import JobEntry, Rights
 from cress.core.kernels.holding import NODE, NONE
 from cress.core.kernels.victims import LOSS, OF, R_GROUP, UNSET
 from cress.core.tables.arrays import Bools, Ints
-from cress.core.tree.kinds import Entitled, entitled, excess_in, named_kinds, yields_somewhere
+from cress.core.tree.kinds import Entitled, entitled, excess_in, named_kinds, within_on, yields_somewhere
 from cress.model.resources import ResourceVector
 
 
@@ -87,3 +88,33 @@ def keep_to_kinds(
             victims[slots, begin + j] = 0
         if not by_urgency:
             victims[slots[~rights[giver.taker.group.name][node_of[slots]]], OF] = UNSET
+
+
+def beyond_by_kind(
+    core: Books, job: JobEntry, *, any_owed: bool, taken_back: Callable[[tuple[int, ...]], bool]
+) -> Bools | None:
+    """Return the nodes ``[n]`` on which a task may not start now; ``None`` without any.
+
+    There it would take its group beyond its quota, and the group is held to its rights, or (``any_owed``) a blocked
+    unit of another group could take the room back. ``taken_back`` tells so for the charge of a start.
+    """
+    group, cluster, kinds = job.group, core.cluster, job.group.kinds
+    rights = group.held_to
+    if kinds is None or (rights is Rights.ANY and not any_owed):
+        return None
+    beyond = ~within_on(group, job.job.request, charge_of_tasks(job, 1, cluster))
+    if not beyond.any() or rights is Rights.QUOTA:
+        return beyond if beyond.any() else None
+    closed: Bools = np.zeros_like(beyond)
+    places = beyond & (cluster.lack[job.shape.row, : cluster.node_count] == 0)
+    masks = kinds.masks()
+    for kind in np.unique(masks[:, places], axis=1).T if any_owed else ():
+        alike = places & np.all(masks == kind[:, None], axis=0)
+        if taken_back(group.charge(job.job.request, cluster.largest_capacity(), int(np.flatnonzero(alike)[0]))):
+            closed |= alike
+    if rights is not Rights.ANY:
+        for taker, right in rights_of(core, job, 1, to_quota=False):
+            if rights is Rights.ABOVE or taker.group is group:
+                beyond = beyond & ~right.nodes
+        closed |= beyond
+    return closed if closed.any() else None

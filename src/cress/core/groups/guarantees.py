@@ -167,6 +167,27 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
     return sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))
 
 
+def charge_where_it_fits(job: JobEntry, cluster: Cluster, *, claimed: bool = False) -> tuple[int, ...]:
+    """Return the charge of the next unit of a job, or (``claimed``) of its first claim.
+
+    Where quotas name kinds of nodes, it counts in each kind that has room for it.
+    """
+    kinds, shape = job.group.kinds, job.shape
+    if kinds is not None and claimed and job.claims:
+        return job.claims[0].charge
+    charge = charge_of_tasks(job, shape.size, cluster)
+    if kinds is None or job.job.parts:
+        return charge
+    room = cluster.lack[shape.row, : cluster.node_count] == 0
+    here: list[bool] = np.any(kinds.masks()[:, room], axis=1).tolist()
+    base = job.group.base
+    more = [
+        job.job.request[k] * shape.size if there else least
+        for k, there, least in zip(kinds.dims, here, charge[base:], strict=True)
+    ]
+    return (*charge[:base], *more)
+
+
 def most_charge_of(job: JobEntry, cluster: Cluster) -> tuple[int, ...]:
     """Return the charge of one task on the dearest node, in a group with one base measure."""
     share = core_share if job.group.options.accounting == "cpu" else dominant_share

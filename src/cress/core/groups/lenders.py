@@ -96,3 +96,13 @@ def takers_of(group: GroupState, charge: tuple[int, ...], *, to_quota: bool) -> 
         elif takers and node.may_take(charge, to_quota=True):
             takers.append(Taker(node, to_quota=True))
     return takers
+
+
+def whose_groups_take(group: GroupState, charge: tuple[int, ...]) -> Amounts | None:
+    """Return the group above ``group`` in which others may take its room once its use has grown by ``charge``.
+
+    ``None``: others anywhere may take it.
+    """
+    if group.kinds is not None:
+        return None
+    return next((node.parent for node in group.path() if node.parent and not node.parent.above_with(charge)), None)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import takewhile
 
-import numpy as np
-
 from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
 from cress.core.charging import charge_ending_with, charge_of
 from cress.core.gates.rights import is_within_quota, takers_for
-from cress.core.groups.guarantees import charge_of_tasks, most_charge_of, too_dear_for
-from cress.core.groups.lenders import Taker
+from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, most_charge_of, too_dear_for
+from cress.core.groups.lenders import Taker, whose_groups_take
 from cress.core.job_times import urgency_of, urgent_at
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.passes import Pass
@@ -26,7 +24,7 @@ from cress.core.preemption import (
     yields_to,
 )
 from cress.core.starting.claims import Claims
-from cress.core.tree.amounts import Amounts, add_amounts
+from cress.core.tree.amounts import add_amounts
 from cress.model.group import SchedPolicy
 from cress.model.times import NEVER, SECOND
 
@@ -203,7 +201,7 @@ class Evictions:
         cluster, group = self._books.cluster, job.group
         if not current.owed:
             return None
-        charge = most_charge_of(job, cluster) if dear else self._charge_here(job, claimed=claimed)
+        charge = most_charge_of(job, cluster) if dear else charge_where_it_fits(job, cluster, claimed=claimed)
         if not (dear or (group.claims_above_quota if claimed else not is_within_quota(self._books, job))):
             return None
         owed = [other for other in current.owed if other.group is not group]
@@ -227,26 +225,6 @@ class Evictions:
         owed = (other for other in current.owed if other.group is not group)
         return any(self._takes(other, group, charge, later=_outlives(job)) for other in owed)
 
-    def _charge_here(self, job: JobEntry, *, claimed: bool = False) -> tuple[int, ...]:
-        """Return the charge of the next unit of a job, or (``claimed``) of its first claim.
-
-        Where quotas name kinds of nodes, it counts in each kind that has room for it.
-        """
-        kinds, shape, cluster = job.group.kinds, job.shape, self._cluster
-        if kinds is not None and claimed and job.claims:
-            return job.claims[0].charge
-        charge = charge_of_tasks(job, shape.size, cluster)
-        if kinds is None or job.job.parts:
-            return charge
-        room = cluster.lack[shape.row, : cluster.node_count] == 0
-        here: list[bool] = np.any(kinds.masks()[:, room], axis=1).tolist()
-        base = job.group.base
-        more = [
-            job.job.request[k] * shape.size if there else least
-            for k, there, least in zip(kinds.dims, here, charge[base:], strict=True)
-        ]
-        return (*charge[:base], *more)
-
     def taken_back_later(self, job: JobEntry, units: Iterable[JobEntry], current: Pass) -> bool:
         """Return True if one of these units of groups that come later would find victims once ``job`` has started above
         the quota of its group, and ``job`` would not find the same in its stead.
@@ -254,15 +232,15 @@ class Evictions:
         group = job.group
         if is_within_quota(self._books, job):
             return False
-        charge, outlives = self._charge_here(job), _outlives(job)
-        within = _whose_groups_take(group, charge)
+        charge, outlives = charge_where_it_fits(job, self._cluster), _outlives(job)
+        within = whose_groups_take(group, charge)
         for unit in units:
             if within is not None and within not in unit.group.path():
                 continue
             if not self.is_owed(unit, current) or current.gates.would_refuse(unit):
                 continue
             if self._takes(unit, group, charge, later=outlives):
-                more = self._charge_here(unit)
+                more = charge_where_it_fits(unit, self._cluster)
                 if not self._takes(job, unit.group, more, later=False):
                     return True
         return False
@@ -340,17 +318,6 @@ class Evictions:
         finally:
             for node in nodes:
                 add_amounts(node.used, tuple(-amount for amount in charge))
-
-
-def _whose_groups_take(group: GroupState, charge: tuple[int, ...]) -> Amounts | None:
-    """Return the group above ``group`` in which others may take its room once its use has grown by ``charge``.
-
-    ``None``: others anywhere may take it.
-    All groups from it up to a group in that one are then above their quotas.
-    """
-    if group.kinds is not None:
-        return None
-    return next((node.parent for node in group.path() if node.parent and not node.parent.above_with(charge)), None)
 
 
 def _outlives(job: JobEntry) -> bool:
