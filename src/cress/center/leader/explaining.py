@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -186,7 +187,7 @@ class Answers:
     def _starts(self, _: Question) -> bytes:
         if not self._foretold:
             until = time.monotonic() + PATIENCE
-            works = [Fork(lambda by=by: self._run_forward(by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
+            works = [Fork(partial(self._run_forward, by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
             by_means, by_limits = (_decode_starts(work.result()) for work in works)
             self._foretold = _encode(StartsOfOneMoment(self._machine.utc, by_means, by_limits))
         return self._foretold
