@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from tests.center.inside import Inside, inside
+from tests.center.inside import Inside, inside, until
 
 GROUPS = "Name: a\nResourceQuota: 4\n\nName: b\nResourceQuota: 4\n"
 
@@ -33,7 +34,28 @@ def test_a_preemption_is_explained_on_all_sides(tmp_path: Path) -> None:
         of_node = await center.get("/v1/nodes/n1/explanation")
         assert of_node["tasks"] == 1
         assert of_node["reasons"][0]["text"] == f"job {victim} would need more cpu than is free here"
+        # What happened long ago is told as well, when its event is no longer kept.
+        center.committer.loop.events.load(None)
+        (ended,) = (await center.get(f"/v1/jobs/{victim}/explanation"))["ended"]
+        assert ended["rule"] == rule
         await center.call("GET", "/v1/groups/zz/explanation", status=422)
         await center.call("GET", "/v1/nodes/zz/explanation", status=404)
+
+    inside(tmp_path, story)
+
+
+def test_a_job_that_ended_late_is_told_by_how_much_and_where_the_time_went(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join("n1", 4)
+        late = await center.submit(resource="<4, 1G>", deadline="1s")
+        await center.started(late)
+        deadline = center.committer.machine.jobs[late].job.deadline
+        await until(lambda: center.committer.clock.utc() > deadline)
+        await center.end(late)
+        told = (await center.get(f"/v1/jobs/{late}/explanation"))["late"]
+        some = r"\d+(\.\d)?m?s"
+        assert re.fullmatch(
+            f"it ended {some} after its deadline: it waited for {some}, and took {some} from its start", told
+        ), told
 
     inside(tmp_path, story)

@@ -22,7 +22,7 @@ def test_the_examples_of_the_page_work(center: Center) -> None:
     assert str(center.data) in script
     ran = subprocess.run(["sh", "-e"], input=script, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert '{"jobs":[{"id":1,"name":"hello","note":"","deadline":null}]}' in ran.stdout
+    assert '{"jobs":[{"id":1,"name":"hello","note":"","deadline":null,"expected_start":null}]}' in ran.stdout
     assert ran.stdout.count('"code"') == 1, "only the log of a job that nothing has started yet"
     job = center.get("/v1/jobs/1")
     assert (job["state"], job["tasks"]["total"]) == ("cancelled", 3)

@@ -26,7 +26,7 @@ from cress.model.decisions import Preempt, Start
 from cress.model.explanation import Explanation
 from cress.model.times import MINUTE, SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
-from tests.core.settings import EVERYTHING, Operation, Setting, operations, settings_of_any_kind
+from tests.core.settings import ADVANCE, EVERYTHING, Operation, Setting, operations, settings_of_any_kind
 from tests.core.stories import Player, sent_away
 from tests.examples import examples
 
@@ -156,7 +156,27 @@ def test_the_clauses_and_the_nearest_nodes() -> None:
 @examples(6)
 @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
 def test_every_remedy_is_true_when_it_is_applied(setting: Setting, story: list[Operation]) -> None:
-    core = Player(setting, check=False).play(story).core
+    every_remedy_is_true(Player(setting, check=False).play(story).core)
+
+
+@examples(4)
+@given(setting=settings_of_any_kind(trees=True, parts="some"), story=operations(ADVANCE))
+def test_every_remedy_is_true_in_trees_with_parts_and_reservations(setting: Setting, story: list[Operation]) -> None:
+    every_remedy_is_true(Player(setting, check=False).play(story).core)
+
+
+@examples(4)
+@given(setting=settings_of_any_kind(fragments=True), story=operations(EVERYTHING))
+def test_every_remedy_is_true_where_leases_lend(setting: Setting, story: list[Operation]) -> None:
+    every_remedy_is_true(Player(setting, check=False).play(story).core)
+
+
+def every_remedy_is_true(core: Scheduler) -> None:
+    """Each remedy that is told lets the unit start when it is applied; each unit that waits has a reason."""
+    for number in [entry.job.id for entry in core.waiting()]:
+        veto = core.veto(number)
+        assert veto is not None
+        assert sentence(veto)
     for number in [entry.job.id for entry in core.waiting()][:2]:
         told = {remedy.text for remedy in explain(core, number, "", Restored(core)).remedies}
         for change in changes_for(core.books, core.jobs[number]):

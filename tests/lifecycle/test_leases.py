@@ -244,7 +244,8 @@ def test_a_lease_is_preempted_after_its_minimum_time_and_its_holder_is_told() ->
     step = made.step(after=61 * SECOND)
     assert [(each.job, each.grace) for each in step.halts] == [(held, 3 * SECOND)]
     (told,) = [each for each in step.notices if isinstance(each, LeaseChanged)]
-    assert told.text == f"preempted for job {entitled} (job of 1) of group b; it is stopped in 3s"
+    rule = "group b is owed its quota (uses 0 of 3 cores), and group a uses 4 of 1 core"
+    assert told.text == f"preempted for job {entitled} (job of 1) of group b: {rule}; it is stopped in 3s"
     assert "is not held now" in made.refuse(UseLease(job=held, task=0, amounts=cores(1)))
     end_halted(made)
     assert (running(made, held), running(made, entitled), made.machine.jobs[held].preempted) == (0, 1, 1)

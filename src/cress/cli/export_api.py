@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from cress.client import Client, JobView
     from cress.model.resources import Dimensions, ResourceVector
     from cress.past.recorded_work import RecordedAttempt, RecordedJob, RecordedWork
-    from cress.protocol.views import Resources
 
 PAGE = 1_000
 MICRO = 1_000_000
@@ -123,10 +122,10 @@ def _attempts(client: Client, view: JobView) -> Iterator[RecordedAttempt]:
             return
 
 
-def _amounts(view: object) -> Resources:
-    found: Resources = getattr(view, "resource", None) or getattr(view, "capacity", None) or {}
+def _amounts(view: object) -> dict[str, str]:
+    found: dict[str, str] = getattr(view, "resource", None) or getattr(view, "capacity", None) or {}
     return found
 
 
-def _vector(amounts: Resources, dimensions: Dimensions) -> ResourceVector:
+def _vector(amounts: dict[str, str], dimensions: Dimensions) -> ResourceVector:
     return dimensions.vector(**{name: parse_dimension(text, name, dimensions) for name, text in amounts.items()})

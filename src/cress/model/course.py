@@ -78,8 +78,8 @@ class CourseJob(msgspec.Struct, frozen=True):
 
 class CourseAttempt(msgspec.Struct, frozen=True, array_like=True):
     """An attempt in the details of a course: the position of its job there, its task and node, ``start`` and ``end``
-    (µs since the epoch), and ``how`` it ended: ``finished``, ``preempted``, ``lost``, ``stopped``, or ``running`` at the
-    end of the course.
+    (µs since the epoch), and ``how`` it ended: ``finished``, ``preempted``, ``lost``, ``stopped``, or ``running``
+    when the course was over.
     """
 
     job: int

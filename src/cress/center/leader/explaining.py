@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -49,7 +50,7 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
     name: str = ""
 
 
-class Foretold(NamedTuple):
+class StartsOfOneMoment(NamedTuple):
     """The runs forward of one moment (µs): waits of jobs from then, by the means of the estimates and by the limits."""
 
     utc: int
@@ -99,7 +100,7 @@ class Explainer:
         if known is not None or number <= starts.beyond_reach or (at_once and starts.seconds > AT_ONCE):
             return known
         begin, last = time.monotonic(), next(reversed(self._committer.machine.core.jobs), 0)
-        found: Foretold = await self._ask(Question("starts"), Foretold)
+        found: StartsOfOneMoment = await self._ask(Question("starts"), StartsOfOneMoment)
         starts.took(time.monotonic() - begin, PATIENCE, last)
         starts.add(*found)
         return starts.of(number, clock.utc())
@@ -192,9 +193,9 @@ class Answers:
     def _starts(self, _: Question) -> bytes:
         if not self._foretold:
             until = time.monotonic() + PATIENCE
-            works = [Fork(lambda by=by: self._run_forward(by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
+            works = [Fork(partial(self._run_forward, by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
             by_means, by_limits = (_decode_starts(work.result()) for work in works)
-            self._foretold = _encode(Foretold(self._machine.utc, by_means, by_limits))
+            self._foretold = _encode(StartsOfOneMoment(self._machine.utc, by_means, by_limits))
         return self._foretold
 
     def _run_forward(self, by: EndsBy, until: float) -> bytes:

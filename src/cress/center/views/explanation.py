@@ -8,8 +8,7 @@ from cress.center.access.redaction import redacted
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, id_of
 from cress.lifecycle.jobs.reasons import lasting
-from cress.lifecycle.tables.family_rows import Family
-from cress.lifecycle.tables.rows import LiveJob
+from cress.model.deadlines import deadline_of
 from cress.model.explanation import ExpectedStart, Explanation, Finding, Remedy
 from cress.model.records import JobRecord
 from cress.model.times import SECOND
@@ -23,9 +22,12 @@ def findings(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 def late_by(committer: Committer, job: AnyJob) -> str:
     """Return how late a job ended, or is; empty if it is not late or has no deadline."""
-    spec = job.job if isinstance(job, (LiveJob, Family)) else None
     run = committer.run(id_of(job))
-    deadline = spec.deadline if spec is not None else run.deadline if run is not None else 0
+    if isinstance(job, JobRecord):
+        # Its run may have the deadline as submitted: a time from the submission on.
+        deadline = 0 if run is None else deadline_of(job, run)
+    else:
+        deadline = job.job.deadline
     ended = job.ended if isinstance(job, JobRecord) else 0
     over = (ended or committer.clock.utc()) - deadline
     if not deadline or over <= 0:

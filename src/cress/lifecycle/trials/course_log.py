@@ -13,7 +13,7 @@ _HOW = {Outcome.SUCCEEDED: "finished", Outcome.PREEMPTED: "preempted", Outcome.L
 
 
 class CourseLog:
-    """What a course has seen: each job with its attempts, in the order in which they began."""
+    """The jobs that a course has seen, and their attempts in the order in which they began."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
