@@ -50,7 +50,7 @@ class KeptAnswer:
 
     @property
     def failed(self) -> bool:
-        """Whether the call has failed."""
+        """True if the call has failed."""
         return self.future.done() and (self.future.cancelled() or self.future.exception() is not None)
 
     @property
@@ -147,7 +147,7 @@ class Viewer:
         """Forget the kept answers."""
         self._answers = {}
 
-    def _outdate(self) -> None:
+    def outdate(self) -> None:
         """Note that something has happened: answers are old, but for large ones, which only time makes old."""
         for key, kept in self._answers.items():
             if key[0] != LARGE:
@@ -211,7 +211,7 @@ class Viewer:
                     self._last = event.number
                     if self.events and event.number > self.events[-1].number:
                         self.events.append(event)
-                    self._outdate()
+                    self.outdate()
                     self._tell(event)
             except Unauthorized:
                 self.away = "the center no longer accepts your sign-in; sign in again"
