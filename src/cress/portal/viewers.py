@@ -131,8 +131,11 @@ class Viewer:
 
     async def soon(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float) -> _T | None:
         """Return an answer as ``keep``, or None if it is not there in a moment; it is made meanwhile."""
+        waited = asyncio.ensure_future(self.keep(key, make, fresh))
+        # A failure after this moment is told when the answer is asked for again.
+        waited.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(self.keep(key, make, fresh))), MOMENT)
+            return await asyncio.wait_for(asyncio.shield(waited), MOMENT)
         except TimeoutError:
             return None
 
