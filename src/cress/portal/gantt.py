@@ -17,7 +17,7 @@ MOST_ROWS, MOST_WAITING = 8, 15
 
 
 class GanttWork(NamedTuple):
-    """What is drawn: attempts on the nodes, waiting jobs, and reservations."""
+    """The work that is drawn: attempts on the nodes, waiting jobs, and reservations."""
 
     attempts: Sequence[NodeAttempt]
     waiting: Sequence[JobView]

@@ -1,4 +1,4 @@
-"""What the page of a job shows beside the job itself: members and their attempts, and what its user can do about it."""
+"""Parts of the page of a job: its members and their attempts, its explanation, and remedies as buttons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cress.portal.drawings import TimelineRow
 from cress.portal.texts import segment
 from cress.portal.viewers import LARGE, Viewer
 from cress.protocol.access_views import CallerView
-from cress.protocol.job_views import ExplanationView, JobView, TasksPage
+from cress.protocol.job_views import ExplanationView, JobsPage, JobView, TasksPage
 from cress.protocol.queries import JobsQuery, TasksQuery
 
 OVER = frozenset({"succeeded", "failed", "timed out", "out of memory", "lost", "cancelled"})
@@ -24,6 +24,8 @@ FAMILIES = frozenset({"cron", "dag", "service", "database"})
 MEMBERS, DRAWN, ATTEMPTS = 100, 40, 50
 # Seconds for which the attempts of a member that has ended are kept.
 KEPT = 600.0
+# Seconds for which the list of waiting jobs is kept.
+WAITING_FRESH = 3.0
 # Remedies that change keys of the job.
 OF_THE_JOB = frozenset({"priority", "amount", "tasks", "clause", "time_limit", "group"})
 # The call that changes keys of submitted jobs, where the center has one, and the remedies for which it does.
@@ -68,7 +70,7 @@ def _action(job: JobView, waiting: int, remedy: Remedy, role: Role, *, own: bool
 
 
 class Explained(NamedTuple):
-    """Why a job waits, runs where it runs, or failed. ``pending``: it is being made; ``problem``: why it is not known."""
+    """The explanation of a job. ``pending``: it is being made; ``problem``: why it is not known."""
 
     explanation: ExplanationView | None = None
     pending: bool = False
@@ -94,6 +96,17 @@ async def explained(viewer: Viewer, job: JobView, *, whole: bool = False) -> Exp
     except ClientError as error:
         return Explained(problem=str(error))
     return Explained(found, pending=found is None)
+
+
+async def waiting_jobs(viewer: Viewer, limit: int, *, whole: bool) -> JobsPage | None:
+    """Return the latest waiting jobs, or None if they are not there in a moment; ``whole`` waits for them."""
+    call = calls.jobs(JobsQuery(limit=limit, state="waiting"))
+    key = "waiting", str(limit)
+
+    async def make() -> JobsPage:
+        return await viewer.client.ask(call)
+
+    return await (viewer.keep(key, make, WAITING_FRESH) if whole else viewer.soon(key, make, WAITING_FRESH))
 
 
 async def members_of(viewer: Viewer, job: JobView) -> tuple[JobView, ...]:

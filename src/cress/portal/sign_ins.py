@@ -27,6 +27,8 @@ from cress.protocol.access_views import LoginView
 
 # Seconds for which the name of the provider is kept, and most sign-ins that wait at a time.
 FRESH, MOST = 60.0, 50
+# Seconds after which a sign-in is forgotten.
+LONGEST = 3600.0
 
 _T = TypeVar("_T")
 
@@ -73,8 +75,9 @@ class SignIns:
     async def begin(self, target: str) -> PendingSignIn:
         """Begin a sign-in that ends on the page ``target``. Raises ClientError and InputError."""
         provider = await self._ask(lambda client: client.ask(calls.provider()))
-        while len(self._pending) >= MOST:
-            self.drop(next(iter(self._pending)))
+        over = [id for id, one in self._pending.items() if time.monotonic() - one.begun > LONGEST]
+        for id in over or list(self._pending)[: max(0, len(self._pending) - MOST + 1)]:
+            self.drop(id)
         dropped = threading.Event()
         http = httpx.Client(timeout=ANSWER_SECONDS)
 

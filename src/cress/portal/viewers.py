@@ -50,7 +50,7 @@ class KeptAnswer:
 
     @property
     def failed(self) -> bool:
-        """Whether the call has failed."""
+        """True if the call has failed."""
         return self.future.done() and (self.future.cancelled() or self.future.exception() is not None)
 
     @property
@@ -131,8 +131,11 @@ class Viewer:
 
     async def soon(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float) -> _T | None:
         """Return an answer as ``keep``, or None if it is not there in a moment; it is made meanwhile."""
+        waited = asyncio.ensure_future(self.keep(key, make, fresh))
+        # A failure after this moment is told when the answer is asked for again.
+        waited.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(self.keep(key, make, fresh))), MOMENT)
+            return await asyncio.wait_for(asyncio.shield(waited), MOMENT)
         except TimeoutError:
             return None
 
@@ -147,7 +150,7 @@ class Viewer:
         """Forget the kept answers."""
         self._answers = {}
 
-    def _outdate(self) -> None:
+    def outdate(self) -> None:
         """Note that something has happened: answers are old, but for large ones, which only time makes old."""
         for key, kept in self._answers.items():
             if key[0] != LARGE:
@@ -211,7 +214,7 @@ class Viewer:
                     self._last = event.number
                     if self.events and event.number > self.events[-1].number:
                         self.events.append(event)
-                    self._outdate()
+                    self.outdate()
                     self._tell(event)
             except Unauthorized:
                 self.away = "the center no longer accepts your sign-in; sign in again"

@@ -46,7 +46,7 @@ async def live(request: Request, session: BrowserSession) -> Response:
         async with viewer.feed(wanted(about)) as feed:
             # What happened between the making of the page and this moment has told no feed: read it again, once.
             await feed.wait(SETTLE)
-            viewer.forget()
+            viewer.outdate()
             changed, told = True, 0.0
             while True:
                 if viewer.away and not away:

@@ -16,6 +16,7 @@ from cress.client import calls
 from cress.portal.dimensions import Measured, measured
 from cress.portal.drawings import curve
 from cress.portal.groups_view import GroupRow, rows_of
+from cress.portal.job_view import waiting_jobs
 from cress.portal.nodes_view import all_nodes
 from cress.portal.sessions import BrowserSession
 from cress.portal.web import page, signed_in
@@ -24,8 +25,8 @@ from cress.protocol.job_views import JobView
 from cress.protocol.queries import JobsQuery
 
 # Waiting jobs whose reasons are counted; the page says so if there are more.
-WAITING = 1000
-# Seconds for which the list of nodes and of waiting jobs is kept.
+WAITING = 500
+# Seconds for which lists of jobs are kept.
 FRESH = 3.0
 NUMBERS = re.compile(r"\d[\d,.]*")
 
@@ -118,10 +119,13 @@ async def overview(request: Request, session: BrowserSession) -> Response:
     state = await viewer.ask(calls.state())
     groups = rows_of((await viewer.ask(calls.groups())).groups)
     nodes = (await all_nodes(viewer, "")).nodes
-    waiting = await viewer.ask(calls.jobs(JobsQuery(limit=WAITING, state="waiting")), fresh=FRESH)
+    waiting = await waiting_jobs(viewer, WAITING, whole="whole" in request.query_params)
     running = await viewer.ask(calls.jobs(JobsQuery(limit=8, state="running")), fresh=FRESH)
     ended = await viewer.ask(calls.jobs(JobsQuery(limit=8, state="failed")), fresh=FRESH)
-    late = sum(job.deadline is not None and job.deadline.forecast in LATE for job in (*waiting.jobs, *running.jobs))
+    late = sum(
+        job.deadline is not None and job.deadline.forecast in LATE
+        for job in (*(waiting.jobs if waiting else ()), *running.jobs)
+    )
     measures = measured(state.capacity, state.used)
     return await page(
         request,
@@ -131,9 +135,10 @@ async def overview(request: Request, session: BrowserSession) -> Response:
         measures=measures,
         curves=curves_of(viewer.samples, measures),
         groups=groups,
-        reasons=reasons_of(waiting.jobs),
-        counted=len(waiting.jobs),
-        more=waiting.next is not None,
+        pending=waiting is None,
+        reasons=reasons_of(waiting.jobs) if waiting else [],
+        counted=len(waiting.jobs) if waiting else 0,
+        more=waiting is not None and waiting.next is not None,
         running=running.jobs,
         failed=[job for job in ended.jobs if time.time() - (job.ended or 0) < 86400],
         troubles=troubles_of(state, nodes, groups, late),

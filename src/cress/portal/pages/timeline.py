@@ -11,10 +11,10 @@ from starlette.routing import Route
 from cress.client import calls
 from cress.portal.drawings import TimeScale
 from cress.portal.gantt import GanttWork, gantt_of
+from cress.portal.job_view import waiting_jobs
 from cress.portal.nodes_view import FRESH, all_nodes, chosen
 from cress.portal.sessions import BrowserSession
 from cress.portal.web import page, signed_in
-from cress.protocol.queries import JobsQuery
 
 # Nodes of one page; attempts that are asked for.
 NODES, ATTEMPTS = 20, 2000
@@ -40,15 +40,17 @@ async def timeline(request: Request, session: BrowserSession) -> Response:
     begin = now - SPANS[span] * PARTS[part]
     scale = TimeScale(begin, begin + SPANS[span])
     drawn = more = None
+    pending = False
     if shown:
         # A minute as step, so that pages that open at about the same time share one answer.
         since, until = begin // 60 * 60, min(scale.end, now) // 60 * 60 + 60
         attempts = await viewer.ask(
             calls.node_attempts([node.name for node in shown], max(0.0, since), until, ATTEMPTS), FRESH
         )
-        waiting = await viewer.ask(calls.jobs(JobsQuery(limit=JOBS, state="waiting")), FRESH)
+        waiting = await waiting_jobs(viewer, JOBS, whole="whole" in given)
         reservations = (await viewer.ask(calls.reservations(), FRESH)).reservations
-        work = GanttWork(attempts.attempts, waiting.jobs, reservations)
+        work = GanttWork(attempts.attempts, waiting.jobs if waiting else (), reservations)
+        pending = waiting is None
         drawn, more = gantt_of([node.name for node in shown], work, scale, now), attempts.more
     return await page(
         request,
@@ -56,6 +58,7 @@ async def timeline(request: Request, session: BrowserSession) -> Response:
         "timeline.html",
         drawn=drawn,
         more=more,
+        pending=pending,
         chosen={"span": span, "part": part, "name": name, "where": where},
         spans=SPANS,
         parts=PARTS,

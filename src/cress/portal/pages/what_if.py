@@ -1,4 +1,4 @@
-"""What if: a change of the cluster tried on a copy."""
+"""Trials of changes of the cluster on a copy, for the page "What if"."""
 
 from __future__ import annotations
 

@@ -1,0 +1,100 @@
+"""Answers that are kept for open pages: one question for all, slow ones for longer, old ones asked again later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from cress.portal import viewers
+from cress.portal.viewers import LARGE, Viewer
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("cress.portal.viewers.time.monotonic", lambda: self.now)
+
+
+def slow(clock: Clock, seconds: float, made: list[int]) -> Callable[[], Awaitable[int]]:
+    """An answer that takes so long; each one is another number."""
+
+    async def make() -> int:
+        await asyncio.sleep(0)
+        clock.now += seconds
+        made.append(len(made))
+        return made[-1]
+
+    return make
+
+
+def test_an_answer_that_took_long_is_kept_for_longer_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    client: Any = None
+
+    async def story() -> None:
+        viewer, quick, long, large = Viewer(client), list[int](), list[int](), list[int]()
+
+        async def ask() -> tuple[int, int, int]:
+            return (
+                await viewer.keep(("quick", ""), slow(clock, 0.0, quick), 5.0),
+                await viewer.keep(("long", ""), slow(clock, 0.2, long), 1.0),
+                await viewer.keep((LARGE, ""), slow(clock, 0.0, large), 5.0),
+            )
+
+        assert await ask() == (0, 0, 0)
+        # Something happens: quick answers are old at once, slow ones after thirty times what they took.
+        viewer.outdate()
+        assert await ask() == (1, 0, 0)
+        # The pages that showed the slow one are told to read it again then.
+        assert viewer.stale_until == pytest.approx(clock.now + 6.0, abs=0.3)
+        clock.now = viewer.stale_until + 0.1
+        assert (await ask())[1:] == (1, 1)
+        # The user changes something: nothing is kept.
+        viewer.forget()
+        assert await ask() == (3, 2, 2)
+
+    asyncio.run(story())
+
+
+def test_many_pages_ask_once_and_a_failure_is_not_kept() -> None:
+    client: Any = None
+
+    async def story() -> None:
+        viewer, asked = Viewer(client), list[int]()
+
+        async def fail() -> int:
+            asked.append(1)
+            await asyncio.sleep(0.01)
+            raise ValueError("no answer")
+
+        found = await asyncio.gather(*(viewer.keep(("a", ""), fail, 9.0) for _ in range(20)), return_exceptions=True)
+        assert (len(asked), {type(one) for one in found}) == (1, {ValueError})
+        with pytest.raises(ValueError, match="no answer"):
+            await viewer.keep(("a", ""), fail, 9.0)
+        assert len(asked) == 2
+
+    asyncio.run(story())
+
+
+def test_a_page_goes_on_without_an_answer_that_is_not_there_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewers, "MOMENT", 0.01)
+    client: Any = None
+
+    async def story() -> None:
+        viewer, may = Viewer(client), asyncio.Event()
+
+        async def make() -> str:
+            await may.wait()
+            return "whole"
+
+        assert await viewer.soon(("a", ""), make, 9.0) is None
+        may.set()
+        assert await viewer.keep(("a", ""), make, 9.0) == "whole"
+        assert await viewer.soon(("a", ""), make, 9.0) == "whole"
+
+    asyncio.run(story())
