@@ -73,6 +73,7 @@ def test_who_is_not_among_the_users_of_a_group_cannot_submit_to_it(own: Center) 
 ABOUT_A_JOB = [
     ("GET", "/{id}", None),
     ("GET", "/{id}/explanation", None),
+    ("GET", "/{id}/versions", None),
     ("GET", "/{id}/tasks", None),
     ("GET", "/{id}/tasks/0", None),
     ("GET", "/{id}/logs", None),
@@ -84,7 +85,6 @@ ABOUT_A_JOB = [
     ("POST", "/{id}/resume", {}),
     ("POST", "/{id}/retry", {}),
     ("POST", "/{id}/restart", {}),
-    ("GET", "/{id}/versions", None),
     ("POST", "/{id}/revert", {"version": 1}),
     ("POST", "/{id}/promote", {}),
     ("POST", "/{id}/trigger", {}),
@@ -210,7 +210,7 @@ def test_an_operator_sees_all_jobs_and_changes_none_of_them(own: Center) -> None
         assert view["user"] == "ann"
         assert view["environment"] == {}
         assert ann.get(f"/v1/jobs/{number}").json()["environment"] == {"KEY": "value"}
-        for method, path, body in ABOUT_A_JOB[4:]:
+        for method, path, body in ABOUT_A_JOB[5:]:
             answer = ask(oda, method, path, body, number)
             assert answer.status_code == 403, (path, answer.text)
         assert "belongs to ann" in oda.post(f"/v1/jobs/{number}/cancel", json={}).json()["message"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.cli.install_service import Program, unit
+from cress.cli.install_service import UnitProgram, unit
 from tests.forked import run_cress
 
 
@@ -28,12 +28,12 @@ def test_each_verb_has_a_page_that_man_understands(tmp_path: Path) -> None:
         assert (read.returncode, read.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("program", list(Program))
-def test_a_unit_starts_the_program_with_its_options(program: Program) -> None:
+@pytest.mark.parametrize("program", list(UnitProgram))
+def test_a_unit_starts_the_program_with_its_options(program: UnitProgram) -> None:
     text = unit(program, ["--name", "a b", "--label", "x=100%"], "cress", user=False)
     assert f' {program.value} --name "a b" --label x=100%%\n' in text
     assert "User=cress\n" in text
-    assert ("KillMode=process" in text) == (program is Program.EXECUTOR)
+    assert ("KillMode=process" in text) == (program is UnitProgram.EXECUTOR)
 
 
 def test_a_unit_is_written_where_asked(tmp_path: Path) -> None:

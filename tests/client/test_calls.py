@@ -27,6 +27,7 @@ SAMPLES: dict[str, Any] = {
     "task": 3,
     "ids": [12, 13],
     "tasks": 5,
+    "version": 3,
     "jobs": [{"command": "true"}],
     "name": "a/b",
     "number": 3,

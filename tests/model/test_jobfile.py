@@ -39,7 +39,8 @@ def test_the_least_job_has_the_stated_defaults() -> None:
     assert spec.job == Job(
         id=0, group="default", request=parse_vector(DEFAULT_RESOURCE, DIMENSIONS), name="echo", user="ann"
     )
-    assert spec.run == Run(job=0, command=("echo", "hello"), name="echo", group="default", user="ann")
+    source = '{"command":["echo","hello"]}'
+    assert spec.run == Run(job=0, command=("echo", "hello"), name="echo", group="default", user="ann", source=source)
 
 
 def test_the_fullest_job_says_everything() -> None:
@@ -83,7 +84,8 @@ def test_the_fullest_job_says_everything() -> None:
         stop_grace=90 * SECOND,
         after=((12, Condition.ANY), (13, Condition.FAILED)),
     )
-    assert spec.run == Run(
+    assert msgspec.json.decode(spec.run.source)["after"] == {"12": "Any", "13": "failed"}
+    assert msgspec.structs.replace(spec.run, source="") == Run(
         job=0,
         command=("/bin/sh", "-c", "echo $GREETING"),
         name="greet.1",

@@ -31,7 +31,7 @@ Exit codes: 0 done, 2 bad input, or the unit cannot be written.
 SYSTEM = Path("/etc/systemd/system")
 
 
-class Program(StrEnum):
+class UnitProgram(StrEnum):
     """The programs that run all the time."""
 
     CENTER = "center"
@@ -40,14 +40,14 @@ class Program(StrEnum):
 
 
 ABOUT = {
-    Program.CENTER: "Cress center",
-    Program.EXECUTOR: "Cress executor",
-    Program.PORTAL: "Cress portal",
+    UnitProgram.CENTER: "Cress center",
+    UnitProgram.EXECUTOR: "Cress executor",
+    UnitProgram.PORTAL: "Cress portal",
 }
 
 
 def install_service(
-    program: Annotated[Program, typer.Argument(metavar="PROGRAM", help="center, executor or portal.")],
+    program: Annotated[UnitProgram, typer.Argument(metavar="PROGRAM", help="center, executor or portal.")],
     options: Annotated[
         list[str] | None, typer.Argument(metavar="-- OPTIONS", help="Options of the program.", show_default=False)
     ] = None,
@@ -84,7 +84,7 @@ def install_service(
         print(f"{path} written; start it: {systemctl} daemon-reload && {systemctl} enable --now {title}")
 
 
-def unit(program: Program, options: list[str], account: str, *, user: bool) -> str:
+def unit(program: UnitProgram, options: list[str], account: str, *, user: bool) -> str:
     """Return the text of a unit."""
     command = [sys.executable, "-m", "cress", program.value, *options]
     lines = [
@@ -101,7 +101,7 @@ def unit(program: Program, options: list[str], account: str, *, user: bool) -> s
     ]
     if account:
         lines.append(f"User={account}")
-    if program is Program.EXECUTOR:
+    if program is UnitProgram.EXECUTOR:
         # The supervisor and the tasks are in the same unit, and outlive its agent.
         lines += ["KillMode=process", "Delegate=yes"]
     lines += ["LimitNOFILE=1048576", "", "[Install]", f"WantedBy={'default.target' if user else 'multi-user.target'}"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,6 @@ from cress.cli.tables import Cell, TableColumn, clean, show
 if TYPE_CHECKING:
     from cress.client import JobView
     from cress.client.calls import PreparedCall
-    from cress.protocol.job_views import VersionView
 
 _CODES = """\
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as a batch job), or no center reachable.
@@ -80,7 +79,7 @@ def versions(job: Service, as_json: Json = False, data: Data = None) -> None:
             show(COLUMNS, [_row(version) for version in page.versions])
 
 
-def _row(version: VersionView) -> list[Cell]:
+def _row(version: Any) -> list[Cell]:
     changed = ", ".join(f"{change.key}: {change.before} -> {change.after}" for change in version.changes)
     state = "present" if version.now else "last good" if version.good else ""
     return [str(version.version), moment(version.at), version.by or "(rollback)", state, clean(changed)]

@@ -117,19 +117,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         )  # fmt: skip
 
     def __post_init__(self) -> None:
-        self.describe()
-
-    def describe(self) -> None:
-        """Take over the description of the job, and its constraints and shape."""
-        job = self.job
-        # A reservation with duration 0 would hold nothing.
-        self.limit = NEVER if job.time_limit is None else max(_LEAST_RUN, job.time_limit)
-        self.most = job.max_running
-        self.workload = job.workload or _BUILT_IN_OF[job.type]
-        self.is_part = bool(job.workload)
-        self.key = (self.submitted, job.id)
-        self.cpu_charge = () if isinstance(self.constraints, KindsConstraints) else self.shape.cpu_charge
-        self.expect(self.estimate)
+        describe(self)
 
     def find_accounts(self, licences: Account) -> None:
         """Find the accounts of the job, when it enters its group or its group has changed."""
@@ -401,6 +389,19 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     def __repr__(self) -> str:
         return f"<job {self.job.id}: {self.waiting} waiting, {len(self.attempts)} running>"
+
+
+def describe(job: JobEntry) -> None:
+    """Take over the description of a job, and its constraints and shape."""
+    spec = job.job
+    # A reservation with duration 0 would hold nothing.
+    job.limit = NEVER if spec.time_limit is None else max(_LEAST_RUN, spec.time_limit)
+    job.most = spec.max_running
+    job.workload = spec.workload or _BUILT_IN_OF[spec.type]
+    job.is_part = bool(spec.workload)
+    job.key = (job.submitted, spec.id)
+    job.cpu_charge = () if isinstance(job.constraints, KindsConstraints) else job.shape.cpu_charge
+    job.expect(job.estimate)
 
 
 class Attempt(KeptAttempt, kw_only=True, eq=False):

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from cress.core.admission import check_events
 from cress.core.books import Books
 from cress.core.facts.attempts import AttemptAppliers
+from cress.core.facts.changes import ChangeAppliers
 from cress.core.facts.claims import ClaimAppliers
 from cress.core.facts.groups import GroupAppliers
 from cress.core.facts.jobs import JobAppliers
@@ -34,7 +35,8 @@ class Ledger:
         attempts = AttemptAppliers(books)
         self._nodes = nodes = NodeAppliers(books, attempts)
         self._start = attempts.start
-        parts = attempts, nodes, JobAppliers(books), GroupAppliers(books), ClaimAppliers(books, attempts)
+        jobs = JobAppliers(books), ChangeAppliers(books)
+        parts = attempts, nodes, *jobs, GroupAppliers(books), ClaimAppliers(books, attempts)
         self._appliers: Rows = {fact: row for part in parts for fact, row in part.rows().items()}
 
     def apply(self, fact: Fact, slot: int = NONE) -> None:

@@ -29,12 +29,12 @@ from cress.model.job import Job, JobType
 from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.keys import ALIASES, KEYS, TABLE
 from cress.model.jobfile.reader import plain
+from cress.model.jobfile.values import ranges_of
 from cress.model.records import JobRecord, JobState
 from cress.model.run import Run
 from cress.protocol.bodies import RequeueBody, RetryBody, UpdateBody
 from cress.protocol.calls import job_calls
 from cress.protocol.views import to_json
-from cress.slurm.arrays import compressed
 
 # Most jobs of one call.
 MOST_JOBS = 1_000
@@ -143,7 +143,7 @@ async def _failed_tasks(committer: Committer, found: AnyJob, entry: dict[str, An
     if not indices:
         raise NotAccepted(f"every task of job {number} has succeeded", hint=f"`cress retry {number}` repeats all")
     bound = {"max_running": job.max_running} if job.max_running else {}
-    return {"tasks": compressed(indices).split(","), **bound}
+    return {"tasks": ranges_of(indices), **bound}
 
 
 def _parsed(committer: Committer, entry: dict[str, Any], user: str) -> tuple[list[JobSpec], tuple[Job, ...]]:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from heapq import heapify
 
-import msgspec
-
 from cress.core.books import Books
 from cress.core.claims import drop_claim
 from cress.core.combined_restarts import leave_units
-from cress.core.facts.rows import BY_TABLES, LOOSENS, Rows
+from cress.core.facts.rows import BY_TABLES, Rows
 from cress.core.job_ends import deadline_of, overdue_at
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import END
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.mix import asks_for_devices
 from cress.core.queueing import out_of_queue
-from cress.core.stored.fields import ForeseenJob
-from cress.model.events import JobAfter, JobCancelled, JobChanged, JobHeld, JobSubmitted, RunEstimated
-from cress.model.job import Job
-from cress.model.times import NEVER
+from cress.model.events import JobAfter, JobCancelled, JobHeld, JobSubmitted, RunEstimated
 
 
 class JobAppliers:
@@ -40,7 +34,6 @@ class JobAppliers:
             RunEstimated: (self._run_estimated, BY_TABLES),
             JobCancelled: (self._cancelled, BY_TABLES),
             JobHeld: (self._held_or_released, BY_TABLES),
-            JobChanged: (self._changed, LOOSENS),
             JobAfter: (self._held_or_released, BY_TABLES),
         }
 
@@ -101,67 +94,6 @@ class JobAppliers:
         books.stop_all(job)
         books.drop_if_over(job)
 
-    def _changed(self, event: JobChanged) -> None:
-        books, new = self._books, event.job
-        job = self._jobs.get(new.id)
-        if job is None or job.cancelled:
-            return
-        if job.queued:
-            books.dequeue(job)
-        if is_placed_anew(job.job, new):
-            self._place_anew(job, new)
-        else:
-            job.job = new
-            job.describe()
-        job.deadline = deadline_of(books, job)
-        job.would_preempt = False
-        self._expect_ends(job)
-        books.plans.forget(job)
-        books.running.forget()
-        # It may now be short enough for a loan.
-        books.pool.stamp += 1
-        if out_of_queue(job) is None:
-            books.enqueue(job)
-        self._groups.reorder(job.group)
-
-    def _place_anew(self, job: JobEntry, new: Job) -> None:
-        """Let a job without running tasks ask for other places: in another group, of another size, by other clauses."""
-        books = self._books
-        leave_units(books, job)
-        for claim in list(job.claims):
-            drop_claim(books, claim, again=True)
-        if job.queued:
-            books.dequeue(job)
-        books.forget_relations(job)
-        before = job.group
-        before.jobs -= 1
-        job.job, job.group = new, self._groups.get(new.group)
-        job.constraints = constraints_of(new, books.dimensions)
-        job.shape = books.shapes.first(new, job.constraints)
-        job.foreseen, job.relaxes_at = ForeseenJob(), NEVER
-        job.describe()
-        books.add_job(job)
-        # Other jobs may name this one, in its old group or in its new one.
-        books.relations.forget_counts()
-        books.fit.rematch()
-        self._groups.reorder(before)
-
-    def _expect_ends(self, job: JobEntry) -> None:
-        """Expect the ends of running tasks by the present time limit and estimate."""
-        books, group = self._books, job.group
-        for attempt in job.attempts.values():
-            if attempt.stopping:
-                continue
-            last = NEVER if job.limit >= NEVER else attempt.start + job.limit
-            run = job.run if group.predicts else job.limit
-            expected = last if run >= NEVER or attempt.start + run <= books.now else min(last, attempt.start + run)
-            if (expected, last) == (attempt.expected, attempt.last_end):
-                continue
-            books.expected.move(attempt, expected, last)
-            end = expected if group.trusts or not group.predicts else last
-            if int(books.cluster.leases[attempt.slot, END]) != end:
-                books.leases.set_end(attempt.slot, end)
-
     def _held_or_released(self, event: JobHeld | JobAfter) -> None:
         books = self._books
         job = self._jobs.get(event.job)
@@ -183,13 +115,3 @@ class JobAppliers:
                 drop_claim(books, claim, again=True)
             if job.queued:
                 books.dequeue(job)
-
-
-# Fields of a job that change neither its group nor what a place for it must have.
-_WITHOUT_PLACE = dict.fromkeys(("priority", "deadline", "within", "max_running", "retries", "backoff"), 0)
-
-
-def is_placed_anew(before: Job, after: Job) -> bool:
-    """Return True if a change of a job concerns its group, its request or its constraints."""
-    kept = {**_WITHOUT_PLACE, "time_limit": None}
-    return msgspec.structs.replace(before, **kept) != msgspec.structs.replace(after, **kept)

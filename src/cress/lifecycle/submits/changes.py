@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cress.core.admission import check_job as check_amounts
-from cress.core.facts.jobs import is_placed_anew
+from cress.core.facts.changes import is_placed_anew
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import replaced

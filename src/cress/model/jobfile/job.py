@@ -94,12 +94,20 @@ def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str
 
 def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
     """Return a job as submitted, as JSON; a dag keeps the order of its steps, other keys are sorted."""
+    order = None if type_of(mapping) is JobType.DAG else "deterministic"
     try:
-        return msgspec.json.encode(mapping, order=None if type_of(mapping) is JobType.DAG else "deterministic").decode()
+        return msgspec.json.encode(_with_texts_as_keys(mapping), order=order).decode()
     except (TypeError, ValueError, RecursionError) as error:
         hint = "texts, numbers, lists, mappings"
         reader.errors.append(InputError(f"cannot be written as JSON: {error}", hint=hint))
         return ""
+
+
+def _with_texts_as_keys(value: object) -> object:
+    """Return a value of a job file with keys as JSON has them: in Python the id of a job may be a number."""
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(key): _with_texts_as_keys(inner) for key, inner in value.items()}
+    return [_with_texts_as_keys(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: str) -> JobSpec:

@@ -167,6 +167,17 @@ def array(value: object) -> tuple[int, int, Ranges]:
     return count, at_once, found
 
 
+def ranges_of(indices: Sequence[int]) -> list[str]:
+    """Return ascending indices as a job file has them: ``["5", "9-20"]``."""
+    found: list[list[int]] = []
+    for index in indices:
+        if found and index == found[-1][1] + 1:
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in found]
+
+
 def _ranges(parts: Sequence[str]) -> Ranges:
     """Return ranges of indices in ascending order, merged. Raises InputError."""
     hint = 'indices and ranges, each index once, such as [1, 5, "9-20"]'
