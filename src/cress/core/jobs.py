@@ -400,6 +400,11 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         return f"<job {self.job.id}: {self.waiting} waiting, {len(self.attempts)} running>"
 
 
+def asks_alike(job: JobEntry) -> bool:
+    """Return True if each unit of a job asks for the same: only for amounts, and by itself."""
+    return job.constraints is None and not job.companions
+
+
 class Attempt(KeptAttempt, kw_only=True, eq=False):
     """One try to run a task on one node, with the lease in ``slot``.
 
