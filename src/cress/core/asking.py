@@ -35,6 +35,8 @@ class Asking:
         Others are nodes with choices and jobs that exclude others.
         """
         choices, selections = self._choices, self._selections
+        if not (choices or selections.repelling):
+            return wants
         jobs = tuple(jobs)
         if wants.kinds:
             return self._kinds_as_asked(jobs[0], wants)

@@ -404,6 +404,11 @@ def describe(job: JobEntry) -> None:
     job.expect(job.estimate)
 
 
+def asks_alike(job: JobEntry) -> bool:
+    """Return True if each unit of a job asks for the same: only for amounts, and by itself."""
+    return job.constraints is None and not job.companions
+
+
 class Attempt(KeptAttempt, kw_only=True, eq=False):
     """One try to run a task on one node, with the lease in ``slot``.
 

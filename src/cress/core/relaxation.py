@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from cress.core.jobs import JobEntry
+from cress.core.jobs import JobEntry, asks_alike
 from cress.core.placing.constraints import Constraints
 from cress.model.times import NEVER
 
@@ -30,7 +30,7 @@ class RelaxationTimes:
 
     def note(self, job: JobEntry, now: int) -> None:
         """Note the next change of the clauses of a waiting job."""
-        asked = job.asked()
+        asked = () if asks_alike(job) else job.asked()
         if not asked:
             self.leave(job)
             return
@@ -58,8 +58,10 @@ class RelaxationTimes:
     def leave(self, job: JobEntry) -> None:
         """Remove a job that no longer waits."""
         job.relaxes_at = NEVER
-        self._by_time.pop(job.job.id, None)
-        self._forget(job.job.id)
+        if self._by_time:
+            self._by_time.pop(job.job.id, None)
+        if self._follows:
+            self._forget(job.job.id)
 
     def _forget(self, number: int) -> None:
         for constraints in self._follows.pop(number, ()):

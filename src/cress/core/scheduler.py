@@ -143,7 +143,8 @@ class Scheduler:
         more = True
         while more and budget > 0:
             budget -= 1
-            upkeep.follow()
+            if books.live:
+                upkeep.follow()
             more = run_pass(now)
         if books.to_stop:
             # A decision may have ended a lease.

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from cress.core.asking import Asking
 from cress.core.future.plans import Plans
-from cress.core.jobs import JobEntry
+from cress.core.jobs import JobEntry, asks_alike
 from cress.core.placing.balance import Balance
-from cress.core.placing.constraints import Constraints, Wants
+from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
 from cress.core.placing.fit import Fit
 from cress.core.placing.kinds import unit_asked
 from cress.core.placing.shape import Shape
@@ -79,9 +79,21 @@ class Shapes:
 
     def enter(self, job: JobEntry) -> None:
         """Give a job that enters its queue the shape of its next unit."""
-        self.reshape(job, self.shape_of(job, job.unit_size))
+        if not self._stays(job):
+            self.reshape(job, self.shape_of(job, job.unit_size))
+            self._relaxing.note(job, self._present.now)
         self._fit.want(job.shape)
-        self._relaxing.note(job, self._present.now)
+
+    def _stays(self, job: JobEntry) -> bool:
+        """Return True if the shape of a job is that of its next unit, because it asks for amounts only."""
+        shape = job.shape
+        return (
+            asks_alike(job)
+            and shape.wants is NO_WANTS
+            and shape.row >= 0
+            and shape.size == job.unit_size
+            and not self._asking.is_asked
+        )
 
     def renew(self, job: JobEntry) -> None:
         """Update the shape of a job whose unit waits, in its queue or for claimed room; others changed its wants."""

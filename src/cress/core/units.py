@@ -22,7 +22,7 @@ class Units:
 
     def enter(self, job: JobEntry) -> None:
         """Enter a job in its set, if it waits to start with others."""
-        if job.waits_whole:
+        if job.job.starts_with and not job.begun:
             self.sets.setdefault(job.job.starts_with, {})[job.job.id] = job
             self.changed_sets.add(job.job.starts_with)
 

@@ -66,7 +66,7 @@ class AttemptAppliers:
             del job.carried[fact.task]
         else:
             job.take(fact.task)
-            leads = bool(job.companions or job.waits_whole) and start_unit(books, job, fact.task)
+            leads = bool(job.companions or job.job.starts_with) and start_unit(books, job, fact.task)
         self._enter(fact, job, f, slot)
         if claim is not None:
             if not claim.tasks:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cress.core.placing.constraints import Constraints, Wants
+from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
 from cress.core.placing.context import ClauseContext
 from cress.core.placing.device_requests import ask_of
 from cress.core.placing.predicates import Predicate
@@ -225,6 +225,8 @@ def placement_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predi
 
 def all_ports(wants: Wants) -> tuple[int, ...]:
     """Return the ports of a task: those of the job in order, then those of hard clauses."""
+    if wants is NO_WANTS:
+        return ()
     more = (_number(clause) for clause in wants.hard if clause.kind is Kind.PORT)
     return (*wants.ports, *(port for port in dict.fromkeys(more) if port not in wants.ports))
 

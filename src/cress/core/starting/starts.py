@@ -12,6 +12,7 @@ from cress.core.job_ends import end_of
 from cress.core.jobs import ClaimEntry, JobEntry
 from cress.core.kernels.holding import NONE
 from cress.core.passes import Decided
+from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import GangRoom
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.tables import devices
@@ -75,8 +76,11 @@ class TaskStarts:
             self._leases.release(slot)
             self.start_unit(job, f, Basis(chosen=self._balance.choice, due=due))
         else:
-            started, task = member or (job, job.upcoming)
-            self.start_of(job, started, task, f, slot, Basis(chosen=self._balance.choice, due=due))
+            basis = Basis(chosen=self._balance.choice, due=due)
+            if member is None:
+                self.start(job, job.upcoming, f, slot, basis)
+            else:
+                self.start_of(job, *member, f, slot, basis)
         return f
 
     def place_all(self, job: JobEntry, *, due: bool = False) -> None:
@@ -154,7 +158,8 @@ class TaskStarts:
             has = room.devices
         else:
             has = devices.allocated(cluster, slot, f)
-        ports = self._relations.ports.choose(f, all_ports(job.wants_of(task)))
+        none = job.shape.wants is NO_WANTS
+        ports = () if none else self._relations.ports.choose(f, all_ports(job.wants_of(task)))
         own = len(job.job.ports)
         start = Start(
             attempt=number,
