@@ -208,3 +208,22 @@ def test_of_a_thousand_worlds_with_constant_demand_none_keeps_a_group_from_its_q
     for seed in range(1000, 1250):
         world = _play(seed, sort)
         assert sort == "wide cores" or world.without_their_quota() == [], f"world {seed} of {sort}"
+
+
+@pytest.mark.parametrize("sort", ["cores", "vectors"])
+def test_so_it_is_with_any_policies_and_options(sort: str) -> None:
+    for seed in range(6):
+        assert _play(seed, sort, mixed=True).without_their_quota() == [], f"world {seed} of {sort}"
+
+
+def test_a_group_comes_to_its_quota_of_a_kind_while_other_kinds_have_room_that_it_may_not_keep() -> None:
+    """Two groups waited for each other: each could have taken back what the other one would start on the other kind."""
+    assert _play(3, "kinds", mixed=True).without_their_quota() == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sort", SORTS)
+def test_so_it_is_in_a_thousand_worlds_with_any_policies_and_options(sort: str) -> None:
+    for seed in range(1000, 1250):
+        world = _play(seed, sort, mixed=True)
+        assert sort == "wide cores" or world.without_their_quota() == [], f"world {seed} of {sort}"
