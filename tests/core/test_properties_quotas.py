@@ -5,6 +5,7 @@ more.
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,12 +16,13 @@ from cress.core.scheduler import Scheduler
 from cress.core.victims_by_kind import rights_of
 from cress.model.decisions import Preempt
 from cress.model.events import Event, GroupsApplied, JobSubmitted, NodeAdded, Outcome, TaskEnded
-from cress.model.group import Group, Quota
+from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
+from tests.core.test_undone import OPTIONS
 
 GIB = 2**30
 KINDS = ("A100", "T4")
@@ -32,12 +34,14 @@ COME, QUIET, END = 1200 * SECOND, 4000 * SECOND, 6000 * SECOND
 class Constant:
     """A random world: endless tasks, quotas that sum to the cluster, groups in a tree of up to four levels."""
 
-    def __init__(self, seed: int, sort: str) -> None:
+    def __init__(self, seed: int, sort: str, *, mixed: bool = False) -> None:
         self.rng = Random(f"{seed} {sort}")
         self.sort = sort
         self.dimensions = Dimensions(("gpu",)) if sort == "kinds" else Dimensions()
         accounting = "dominant" if sort in ("vectors", "kinds") else "cpu"
-        self.core = Scheduler(self.dimensions, Options(preemption="on", accounting=accounting))
+        # With ``mixed``: any policies and options.
+        self.mixed = Random(f"mixed {seed} {sort}") if mixed else None
+        self.core = Scheduler(self.dimensions, Options(preemption="on", accounting=accounting, **self._options()))
         self.now = 0
         # When the tasks end that were told to stop.
         self.stopping: dict[int, int] = {}
@@ -46,11 +50,35 @@ class Constant:
         quotas = [self.rng.choice((1, 2, 3, 5, 10, 12, 20)) for _ in range(self.rng.randint(2, 8))]
         if self.rng.random() < 0.4:
             quotas = [self.rng.choice((5, 10, 20))] * len(quotas)
-        groups = self._tree(quotas)
+        groups = tuple(map(self._mixed, self._tree(quotas)))
         self.observe([GroupsApplied(groups), *self._nodes(sum(quotas))])
         for name in self.rng.sample([f"g{i}" for i in range(len(quotas))], self.rng.randint(1, len(quotas))):
             self._ask(name)
         self.coming.sort(key=lambda each: (each[0], each[1].id))
+
+    def _options(self) -> dict[str, Any]:
+        rng = self.mixed
+        if rng is None:
+            return {}
+        return {
+            "drain_after": rng.choice([1, 60, 600]) * SECOND,
+            "behind_blocked": rng.choice(["reserve", "quota_only"]),
+            "order": rng.choice(["share", "urgency", "deadline"]),
+            "max_per_round": rng.choice([0.1, 1.0]),
+        }
+
+    def _mixed(self, group: Group) -> Group:
+        rng = self.mixed
+        if rng is None:
+            return group
+        chosen = {key: rng.choice(values) for key, values in OPTIONS.items() if rng.random() < 0.2}
+        return msgspec.structs.replace(
+            group,
+            policy=rng.choice(list(SchedPolicy)),
+            options=tuple(chosen.items()),
+            preempt_priority=rng.choice([0, 0, 0, -5, 5]),
+            weight=rng.choice([1, 1, 3]),
+        )
 
     def _quota(self, size: int) -> Quota:
         if self.sort == "vectors":
@@ -152,8 +180,8 @@ class Constant:
         return group.needs_preemption() and group.may_take(charge, to_quota=True)
 
 
-def _play(seed: int, sort: str) -> Constant:
-    world = Constant(seed, sort)
+def _play(seed: int, sort: str, *, mixed: bool = False) -> Constant:
+    world = Constant(seed, sort, mixed=mixed)
     world.play()
     assert world.core.validate() == []
     late = [at for at in world.preempted if at > QUIET]
@@ -179,4 +207,23 @@ def test_with_constant_demand_every_group_has_its_quota_and_preemption_ends(sort
 def test_of_a_thousand_worlds_with_constant_demand_none_keeps_a_group_from_its_quota(sort: str) -> None:
     for seed in range(1000, 1250):
         world = _play(seed, sort)
+        assert sort == "wide cores" or world.without_their_quota() == [], f"world {seed} of {sort}"
+
+
+@pytest.mark.parametrize("sort", ["cores", "vectors"])
+def test_so_it_is_with_any_policies_and_options(sort: str) -> None:
+    for seed in range(6):
+        assert _play(seed, sort, mixed=True).without_their_quota() == [], f"world {seed} of {sort}"
+
+
+def test_a_group_comes_to_its_quota_of_a_kind_while_other_kinds_have_room_that_it_may_not_keep() -> None:
+    """Two groups waited for each other: each could have taken back what the other one would start on the other kind."""
+    assert _play(3, "kinds", mixed=True).without_their_quota() == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sort", SORTS)
+def test_so_it_is_in_a_thousand_worlds_with_any_policies_and_options(sort: str) -> None:
+    for seed in range(1000, 1250):
+        world = _play(seed, sort, mixed=True)
         assert sort == "wide cores" or world.without_their_quota() == [], f"world {seed} of {sort}"

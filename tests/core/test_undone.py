@@ -71,6 +71,41 @@ def test_a_wide_unit_of_the_group_with_the_smallest_share_comes_after_who_is_owe
     assert world.victims() == []
 
 
+def test_in_a_tree_who_takes_for_the_group_above_comes_after_those_who_could_take_it_back() -> None:
+    """a, which has nothing, takes for p; b takes for m, from o and from a. Five cores are free."""
+    world = World(
+        group("p", 0), group("a", 1).inside("p"), group("m", 0).inside("p"), group("b", 4).inside("m"),
+        group("c", 5).inside("m"), group("o", 9), nodes=nodes(1, cpu=19),
+    )  # fmt: skip
+    world.run(job("others").tasks(10).group("o"), job("has").tasks(4).group("b"))
+    world.submit(job("for p").cpu(4).group("a"), job("for m").cpu(4).group("b")).decide()
+    assert world.jobs_running() == ["for m", *["has"] * 4, *["others"] * 10]
+    world.wait(60).decide()
+    assert world.victims() == []
+    assert world.veto("for p").kind in (Verdict.NO_ROOM, Verdict.FORBIDDEN)
+    # Without the other one it starts at once.
+    world.finish("for m")
+    assert "for p" in world.jobs_running()
+
+
+def test_a_task_that_leaves_its_group_too_much_of_a_kind_of_node_comes_after_who_is_guaranteed_that_kind() -> None:
+    """Group a has 4 of its 5 devices of the kind x, and four are free; b has none of its 3, but 2 of 2 of the other."""
+    here = [node(f"{kind}{i}").cpu(8).has(gpu=4).where(GPUModel=kind) for kind in ("x", "y") for i in (1, 2)]
+    world = World(
+        group("a", "<cpu=20, gpu(x)=5, gpu(y)=5>"), group("b", "<cpu=5, gpu(x)=3, gpu(y)=2>"), nodes=here,
+        dimensions=("gpu",), accounting="dominant",
+    )  # fmt: skip
+    large = job("large").needs(gpu=4).group("a")
+    world.run(
+        large.named("on x").requires('Name = "x1"'),
+        large.named("on y").requires('Name = "y1"'),
+        job("has").needs(gpu=2).group("b").requires('Name = "y2"'),
+    )
+    world.submit(large, job("small").needs(gpu=1).group("b").requires('GPUModel = "x"')).decide()
+    assert world.victims() == []
+    assert world.jobs_running() == ["has", "on x", "on y", "small"]
+
+
 FULL = {
     "it is owed up to quota x B": [("a", 18, "large"), ("c", 6, "large"), ("b", 13, "other"), ("c", 11, "other")],
     "it is owed its quota": [

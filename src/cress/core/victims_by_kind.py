@@ -90,6 +90,20 @@ def keep_to_kinds(
             victims[slots[~rights[giver.taker.group.name][node_of[slots]]], OF] = UNSET
 
 
+def not_entitled_on(core: Books, job: JobEntry) -> Bools | None:
+    """Return the nodes ``[n]`` on which no group may take room for the next task of a job.
+
+    ``None`` where quotas name no kinds of nodes, and for gangs, whose tasks are on several nodes.
+    """
+    if job.group.kinds is None or job.shape.size > 1:
+        return None
+    closed: Bools = np.ones(core.cluster.node_count, np.bool_)
+    for to_quota in (False, True):
+        for _, right in rights_of(core, job, 1, to_quota=to_quota):
+            closed &= ~right.nodes
+    return closed
+
+
 def beyond_by_kind(
     core: Books, job: JobEntry, *, any_owed: bool, taken_back: Callable[[tuple[int, ...]], bool]
 ) -> Bools | None:

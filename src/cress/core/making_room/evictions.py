@@ -25,6 +25,7 @@ from cress.core.preemption import (
 )
 from cress.core.starting.claims import Claims
 from cress.core.tree.amounts import add_amounts
+from cress.core.victims_by_kind import not_entitled_on
 from cress.model.group import SchedPolicy
 from cress.model.times import NEVER, SECOND
 
@@ -273,7 +274,9 @@ class Evictions:
         none of its groups may take it is not owed to it.
         """
         books = self._books
-        dear = too_dear_for(takers_for(books, owed), owed, self._cluster)
+        dear = not_entitled_on(books, owed)
+        if dear is None:
+            dear = too_dear_for(takers_for(books, owed), owed, self._cluster)
         if dear is not None and not (books.fit.free_copies(owed.shape)[~dear] > 0).any():
             return False
         if not books.fit.has_free(owed.shape):
