@@ -16,6 +16,7 @@ from cress.protocol.messages import (
     FromAgent,
     FromCenter,
     Hello,
+    HiddenProcess,
     Inventory,
     Launch,
     Launches,
@@ -23,7 +24,6 @@ from cress.protocol.messages import (
     Refused,
     Reports,
     Shutdown,
-    Stranger,
     Strangers,
     ToSupervisor,
     Welcome,
@@ -123,7 +123,7 @@ def test_what_is_reported_before_the_center_has_answered_is_told_afterwards() ->
 
 
 def test_strangers_are_handed_on_to_a_center_that_knows_the_message() -> None:
-    strangers = Strangers(processes=(Stranger(7, 1, "sleep", "it hides"),))
+    strangers = Strangers(processes=(HiddenProcess(7, 1, "sleep", "it hides"),))
     for protocol, told in ((PROTOCOL, [strangers]), (UNSAID, [])):
         story = Story()
         story.register(known=Inventory(boot="b", pid=1, protocol=PROTOCOL), protocol=protocol)
