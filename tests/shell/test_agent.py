@@ -148,6 +148,19 @@ def test_a_session_that_ends_is_followed_by_another_later_and_later() -> None:
     assert story.agent.next_due() == story.agent.now + 100, "it was registered"
 
 
+def test_a_session_with_the_new_leader_follows_at_once() -> None:
+    """Found by hand-overs: the connection to the new leader was made, and waited for up to a tenth of a second."""
+    story = Story()
+    story.register()
+    story.happen(story.agent.center_moved)
+    assert story.agent.next_due() == story.agent.now
+    assert story.wait(0)[-1] == effects.ConnectSupervisor(start=True)
+    # A second time, before the new session is there, changes nothing.
+    before = story.agent.next_due()
+    story.happen(story.agent.center_moved)
+    assert story.agent.next_due() == before
+
+
 def test_beats_come_six_times_in_a_term_and_never_where_none_holds() -> None:
     story = Story()
     story.register(term=TERM)
