@@ -31,13 +31,13 @@ from cress.protocol.messages import (
     ExecData,
     ExecOver,
     FromAgent,
+    HiddenProcess,
     LogData,
     Material,
     Ports,
     ReadLog,
     Refused,
     Reports,
-    Stranger,
     Strangers,
     Term,
     Welcome,
@@ -236,9 +236,9 @@ def test_strangers_of_its_own_node_only(center: Center, victim: Victim) -> None:
 
 
 def strangers_are_shown(center: Center, liar: Executor, name: str, victim: Victim) -> None:
-    strangers: tuple[Stranger, ...] = ()
+    strangers: tuple[HiddenProcess, ...] = ()
     for first in (1, 1_000, 2_000):
-        strangers = tuple(Stranger(pid, 1, "sleep", "it hides") for pid in range(first, first + MOST_STRANGERS))
+        strangers = tuple(HiddenProcess(pid, 1, "sleep", "it hides") for pid in range(first, first + MOST_STRANGERS))
         liar.send(Strangers(processes=strangers))
     answered(liar)
     assert center.get(f"/v1/nodes/{victim.name}")["strangers"] == []

@@ -16,6 +16,7 @@ from cress.protocol.messages import (
     FromAgent,
     FromCenter,
     Hello,
+    HiddenProcess,
     Inventory,
     Launch,
     Launches,
@@ -23,7 +24,6 @@ from cress.protocol.messages import (
     Refused,
     Reports,
     Shutdown,
-    Stranger,
     Strangers,
     ToSupervisor,
     Welcome,
@@ -123,7 +123,7 @@ def test_what_is_reported_before_the_center_has_answered_is_told_afterwards() ->
 
 
 def test_strangers_are_handed_on_to_a_center_that_knows_the_message() -> None:
-    strangers = Strangers(processes=(Stranger(7, 1, "sleep", "it hides"),))
+    strangers = Strangers(processes=(HiddenProcess(7, 1, "sleep", "it hides"),))
     for protocol, told in ((PROTOCOL, [strangers]), (UNSAID, [])):
         story = Story()
         story.register(known=Inventory(boot="b", pid=1, protocol=PROTOCOL), protocol=protocol)
@@ -146,6 +146,19 @@ def test_a_session_that_ends_is_followed_by_another_later_and_later() -> None:
     story.happen(story.agent.center_closed)
     assert story.done[-2:] == [effects.Say("the connection is gone; trying again"), effects.CloseBoth()]
     assert story.agent.next_due() == story.agent.now + 100, "it was registered"
+
+
+def test_a_session_with_the_new_leader_follows_at_once() -> None:
+    """Found by hand-overs: the connection to the new leader was made, and waited for up to a tenth of a second."""
+    story = Story()
+    story.register()
+    story.happen(story.agent.center_moved)
+    assert story.agent.next_due() == story.agent.now
+    assert story.wait(0)[-1] == effects.ConnectSupervisor(start=True)
+    # A second time, before the new session is there, changes nothing.
+    before = story.agent.next_due()
+    story.happen(story.agent.center_moved)
+    assert story.agent.next_due() == before
 
 
 def test_beats_come_six_times_in_a_term_and_never_where_none_holds() -> None:

@@ -16,13 +16,13 @@ from cress.protocol.messages import (
     Devices,
     Durable,
     Greeting,
+    HiddenProcess,
     Inventory,
     Launch,
     Launches,
     Material,
     Reports,
     Shutdown,
-    Stranger,
     Strangers,
     TimeLimit,
     TimeLimits,
@@ -353,7 +353,7 @@ def test_a_supervisor_without_tasks_and_agent_ends_itself_and_its_journal_keeps_
 
 def test_strangers_are_told_of_when_they_change_and_to_each_new_agent() -> None:
     story = Story()
-    hidden = Strangers(processes=(Stranger(7, 1, "sleep", "it ends with attempt 1 or 2"),))
+    hidden = Strangers(processes=(HiddenProcess(7, 1, "sleep", "it ends with attempt 1 or 2"),))
     story.strange = hidden
     story.loop.turn()
     assert hidden not in story.steps, "there is no agent"

@@ -281,8 +281,8 @@ class AgentProgram:
         await self._happen(self.agent.facts_changed)
 
     async def _watch_centers(self) -> None:
-        url = await self.centers.moved()
-        await self._happen(self.agent.center_closed, f"the center at {url} leads")
+        await self.centers.moved()
+        await self._happen(self.agent.center_moved)
 
     async def _prepare(self, ended: tuple[int, ...], without: frozenset[int] | None) -> None:
         for attempt in ended:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from cress.executor import processes
-from cress.protocol.messages import MOST_STRANGERS, Stranger, Strangers
+from cress.protocol.messages import MOST_STRANGERS, HiddenProcess, Strangers
 from cress.shell.executor.task_manager import SIGKILL, StageState, Task
 
 # Searches in one sweep for the processes of an attempt: killed ones may have started others.
@@ -46,8 +46,8 @@ class Orphans:
         self._parents = parents
         self._began = False
         self._of: dict[int, int] = {}  # pid → attempt
-        self._strangers: dict[int, Stranger] = {}  # those that were told of, by pid
-        self._killed: list[Stranger] = []  # since they were last asked for
+        self._strangers: dict[int, HiddenProcess] = {}  # those that were told of, by pid
+        self._killed: list[HiddenProcess] = []  # since they were last asked for
         self._fresh = True
 
     def begin(self) -> None:
@@ -130,7 +130,7 @@ class Orphans:
             then += f" and {len(may) - MOST_NAMED} more" if len(may) > MOST_NAMED else ""
             command = processes.command_of(pid).encode(errors="replace").decode()
             self._say(f"process {pid} ({command}) hides its attempt; {then}")
-            told = Stranger(pid, began, command[:MOST_COMMAND], then)
+            told = HiddenProcess(pid, began, command[:MOST_COMMAND], then)
             if may:
                 self._strangers[pid] = told
             else:

@@ -153,7 +153,7 @@ class Data(Struct, frozen=True):
     data: Paths
 
 
-class Stranger(msgspec.Struct, frozen=True, array_like=True):
+class HiddenProcess(msgspec.Struct, frozen=True, array_like=True):
     """A process below the supervisor that belongs to no running attempt for certain: its pid, its command, and a
     sentence about what becomes of it. ``since`` is its start in ticks, which tells processes of one pid apart.
     """
@@ -170,8 +170,8 @@ class Strangers(Struct, frozen=True):
     ``killed`` are those that the supervisor has just killed.
     """
 
-    processes: Annotated[tuple[Stranger, ...], Meta(max_length=MOST_STRANGERS)] = ()
-    killed: Annotated[tuple[Stranger, ...], Meta(max_length=MOST_STRANGERS)] = ()
+    processes: Annotated[tuple[HiddenProcess, ...], Meta(max_length=MOST_STRANGERS)] = ()
+    killed: Annotated[tuple[HiddenProcess, ...], Meta(max_length=MOST_STRANGERS)] = ()
 
 
 class LogData(Struct, frozen=True):

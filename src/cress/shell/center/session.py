@@ -27,10 +27,10 @@ from cress.protocol.messages import (
     Durable,
     FromAgent,
     Hello,
+    HiddenProcess,
     Material,
     Refused,
     Reports,
-    Stranger,
     Strangers,
     Term,
     Welcome,
@@ -101,7 +101,7 @@ class Sessions:
         # Nodes whose registration was set aside: the time of the next try, and the pause before it.
         self._resting: dict[str, tuple[int, int]] = {}
         # Processes on the connected nodes that belong to no running attempt for certain.
-        self.strangers: dict[str, tuple[Stranger, ...]] = {}
+        self.strangers: dict[str, tuple[HiddenProcess, ...]] = {}
         # Those that events tell of, by pid and start, also after the connection; the minute, and its events.
         self._told_of: dict[str, tuple[frozenset[tuple[int, int]], int, int]] = {}
         self._asking: dict[Session, tuple[Node, Local | None]] = {}

@@ -215,6 +215,15 @@ class Agent:
             return [Say(f"the center at {self._center} does not answer ({why}); trying again"), *self._end()]
         return self._end()
 
+    def center_moved(self) -> list[Effect]:
+        """End the session, since another center leads; the next one follows at once, over a connection that is made."""
+        if self.phase is not Phase.REGISTERED:
+            return []
+        effects = self._end()
+        if "retry" in self._due:
+            self._due["retry"] = self.now
+        return effects
+
     def looked_around(self, hello: Hello, listening: Iterable[int]) -> list[Effect]:
         """Take the node's offer; its ``reports`` follow those of the supervisor."""
         known = self.inventory
