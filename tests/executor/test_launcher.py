@@ -18,7 +18,8 @@ import pytest
 
 from cress.executor import processes
 from cress.executor.runtimes import launcher
-from tests.executor.harness import shell, supervisor
+from cress.model.reports import Cause
+from tests.executor.harness import SupervisorProcess, left_over, shell, supervisor, until
 
 needs_compiler = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler: the launcher was not tested"
@@ -129,6 +130,47 @@ def test_a_supervisor_starts_tasks_by_it_and_replaces_it_if_it_is_killed(tmp_pat
         assert [client.ended[attempt].code for attempt in (4, 5, 6)] == [6, 6, 6]
         assert _launchers(parent.process.pid) not in ([], served)
         assert "fork" not in parent.said()
+
+
+class LosingSupervisor(SupervisorProcess):
+    """A supervisor that gets no answers while there is a file, as if its launcher was killed just before them."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", _LOSING, str(self.directory), "--name", "node1"]
+
+
+_LOSING = """
+import errno, sys
+from pathlib import Path
+from cress.executor import supervisor
+from cress.executor.runtimes.launcher import Launcher
+
+real = Launcher.answers
+lost = Path(sys.argv[1], "lost")
+Launcher.answers = lambda self: [-errno.ECHILD if lost.exists() else pid for pid in real(self)]
+sys.exit(supervisor.main(sys.argv[1:]))
+"""
+
+
+@needs_compiler
+def test_what_a_launcher_has_started_before_it_was_killed_does_not_run_on(tmp_path: Path) -> None:
+    parent = LosingSupervisor(tmp_path / "executor")
+    try:
+        client = parent.start()
+        client.launch(shell("exec sleep 1000", job=2), 3)
+        client.wait_started(3)
+        (parent.directory / "lost").touch()
+        client.launch(shell("touch $CRESS_DIRECTORY/runs; exec sleep 1000"), 4)
+        end = client.wait_ended(4)
+        assert end.cause is Cause.NODE
+        assert "no new process could be made" in end.error
+        until(lambda: left_over(parent.directory) == {3}, "the end of what was started")
+        # The node goes on.
+        (parent.directory / "lost").unlink()
+        assert client.run(shell("exit 5"), 5).code == 5
+        assert left_over(parent.directory) == {3}
+    finally:
+        parent.close()
 
 
 @needs_compiler

@@ -40,10 +40,15 @@ def test_an_empty_folder_is_given_to_its_owner_once(place: Path) -> None:
     assert folder.is_dir()
 
 
+def replaced_by_a_link(folder: Path) -> None:
+    folder.rmdir()
+    folder.symlink_to("/")
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "other permissions": lambda folder: folder.chmod(0o777),
     "a file in it": lambda folder: (folder / "result").write_text("mine"),
-    "a link in its place": lambda folder: (folder.rmdir(), folder.symlink_to("/")),
+    "a link in its place": replaced_by_a_link,
 }
 
 

@@ -52,5 +52,7 @@ def test_a_job_costs_so_many_calls(policy: str, preemption: str) -> None:
 
 
 def test_the_search_for_victims_is_a_small_part() -> None:
-    with_it, without = (COUNTED["BackFill", preemption] for preemption in ("on", "off"))
-    assert with_it <= 1.3 * without
+    """It was 1.15 times as many calls on 2026-11-28; the goal for large clusters is 1.3."""
+    _played("BackFill", "on")
+    without = calls_of(lambda: _played("BackFill", "off"))
+    assert calls_of(lambda: _played("BackFill", "on")) <= 1.3 * without

@@ -61,7 +61,7 @@ NOT_EXECUTED = 127
 class TaskProcesses:
     """The processes of one executor's attempts, for its task ``manager``, which is set before the first use.
 
-    ``clearing``: attempts that failed to start and whose containers are not removed completely.
+    ``clearing``: attempts that failed to start and whose remains are not removed completely.
     """
 
     manager: TaskManager
@@ -361,6 +361,8 @@ class TaskProcesses:
             else:
                 os.close(fd)
                 self.manager.failed(task.attempt, not_made(-pid))
+                # A launcher that was killed may have started it.
+                self.clearing.add(task.attempt)
 
     def _runtime(self, run: Run) -> Runtime:
         """Return the runtime that starts a program, or the stage for it.
@@ -476,12 +478,14 @@ class TaskProcesses:
         return True
 
     def clear(self) -> None:
-        """Remove the remains of containers whose programs did not start."""
+        """Remove the remains of attempts whose programs did not start."""
         for attempt in list(self.clearing):
             inside = self._inside_of(attempt)
             if inside is not None:
                 inside.signal(attempt, 0, SIGKILL)
-            over = inside is None or inside.clear(attempt) is not None
+            elif self.groups is not None:
+                self.groups.kill(attempt)
+            over = inside.clear(attempt) is not None if inside is not None else not self.orphans.kill(attempt)
             if over and (self.groups is None or self.groups.remove(attempt)):
                 self.clearing.discard(attempt)
 

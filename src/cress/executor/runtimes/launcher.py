@@ -235,5 +235,8 @@ def _works(path: Path) -> bool:
 
 
 if __name__ == "__main__":
-    # ``make setup`` and ``make warm``: an executor says later what is missing.
+    # ``make warm``: an executor says later what is missing. Those of earlier sources are removed.
+    for old in SOURCE.parent.glob(f"launcher-{platform.machine()}-*"):
+        if old.name != name():
+            old.unlink()
     find(SOURCE.parent, lambda sentence: print(sentence, file=sys.stderr))  # noqa: T201
