@@ -371,6 +371,8 @@ def test_interrupted_it_leaves_no_unfinished_file(tmp_path: Path) -> None:
         "FIFO",
         "--policy",
         "Priority",
+        "--processes",
+        "1",
         "--out",
         str(out),
     ]
@@ -386,6 +388,24 @@ def test_interrupted_it_leaves_no_unfinished_file(tmp_path: Path) -> None:
     assert process.returncode == 130
     left = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     assert left == ["FIFO/jobs.csv", "FIFO/summary.json"]
+
+
+def test_interrupted_it_leaves_no_process(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + CRESS[-1]
+    words = ["simulate", "generated:jobs=20000,nodes=50,groups=5", "--policy", "FIFO", "--policy", "Priority"]
+    command = [sys.executable, "-c", code, *words, "--processes", "2", "--out", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    deadline = time.monotonic() + 60
+    while len(found := children.read_text().split()) < 2 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(found) == 2
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "cress simulate: interrupted; only complete files were left\n")
+    assert not [number for number in found if Path(f"/proc/{number}").exists()]
+    assert not [path for path in out.rglob("*") if path.is_file()]
 
 
 def test_help_and_version_are_quick_and_plain() -> None:
@@ -442,9 +462,9 @@ def test_a_terminal_sees_progress_and_every_run_of_a_comparison(tmp_path: Path, 
     policies = ("--policy", "FIFO", "--policy", "BackFill", "--policy", "Priority", "--policy", "Capacity")
     code, seen = on_a_terminal(200, "simulate", log, *policies, "--out", tmp_path / "out")
     assert code == 0, seen
-    for policy in policies[1::2]:
-        # Each has its own bar before the table.
-        assert re.search(rf"{policy} .*0%", seen)
+    # All have one bar before the table.
+    assert re.search(r"4 simulations .*0%", seen)
+    assert not re.search(r"FIFO .*0%", seen)
     assert "\x1b[1m" in seen
     lines = lines_after_the_bars(seen)
     assert [line.split() for line in lines if "FIFO" in line] == [["FIFO", "BackFill", "Priority", "Capacity"]]

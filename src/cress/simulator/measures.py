@@ -22,7 +22,7 @@ from cress.simulator.day_measures import DayMeasures, day_of, has_day
 from cress.simulator.deadline_measures import DeadlineCounts, count_deadlines
 from cress.simulator.fragment_measures import FragmentMeasures, fragments_of
 from cress.simulator.groups import NOWHERE
-from cress.simulator.series import Ints, Steps, accumulate
+from cress.simulator.series import Ints, Steps, accumulate, distinct
 from cress.simulator.workload import NO_LIMIT, Workload
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -435,7 +435,7 @@ def _clean(steps: Steps) -> Steps:
 
 
 def _entitle(groups: dict[str, GroupSeries], quotas: dict[str, Steps]) -> dict[str, GroupSeries]:
-    changes = np.unique(np.concatenate([quota.times for quota in quotas.values()])) if quotas else np.zeros(0, np.int64)
+    changes = distinct(np.concatenate([quota.times for quota in quotas.values()])) if quotas else np.zeros(0, np.int64)
     total = np.zeros(len(changes))
     for quota in quotas.values():
         total += quota.at(changes)
@@ -453,7 +453,7 @@ def jain(groups: dict[str, GroupSeries]) -> Steps:
     """Return the Jain index over time: 1 where all groups with demand have nothing, 0 where no group has demand."""
     if not groups:
         return Steps(np.zeros(0, np.int64), np.zeros(0))
-    moments = np.unique(
+    moments = distinct(
         np.concatenate([steps.times for group in groups.values() for steps in (group.entitled, group.used)])
     )
     count, total, squares = np.zeros(len(moments)), np.zeros(len(moments)), np.zeros(len(moments))
