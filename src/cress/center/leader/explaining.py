@@ -126,7 +126,7 @@ class Explainer:
         machine = self._committer.machine
         begin = time.monotonic()
         try:
-            self._fork = KeptFork(Answers(machine).answer)
+            self._fork = KeptFork(ForkAnswers(machine).answer)
         except OSError as error:
             _log.warning("no explanation can be made: %s", error.strerror)
             raise NotAccepted(f"the center cannot explain now: {error.strerror}", hint="try again later") from None
@@ -156,7 +156,7 @@ class Explainer:
             fork.close()
 
 
-class Answers:
+class ForkAnswers:
     """The answers of a fork; its machine stays as it is, since trials run in forks of their own."""
 
     def __init__(self, machine: Machine) -> None:
@@ -196,12 +196,12 @@ class Answers:
         return _encode(foretold(self._machine, by, lambda: time.monotonic() < until))
 
 
-ANSWERS: dict[str, Callable[[Answers, Question], bytes]] = {
-    "job": Answers._job,  # noqa: SLF001 – the table of its own methods
-    "group": Answers._group,  # noqa: SLF001
-    "node": Answers._node,  # noqa: SLF001
-    "placed": Answers._placed,  # noqa: SLF001
-    "starts": Answers._starts,  # noqa: SLF001
+ANSWERS: dict[str, Callable[[ForkAnswers, Question], bytes]] = {
+    "job": ForkAnswers._job,  # noqa: SLF001 – the table of its own methods
+    "group": ForkAnswers._group,  # noqa: SLF001
+    "node": ForkAnswers._node,  # noqa: SLF001
+    "placed": ForkAnswers._placed,  # noqa: SLF001
+    "starts": ForkAnswers._starts,  # noqa: SLF001
 }
 
 
