@@ -18,6 +18,7 @@ pytest.importorskip("textual", reason="textual is not installed: pip install 'cr
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from cress.cli import top_app
 from cress.cli.top_app import Panel, StoryScreen, TopApp
 
 NOW = 1_700_000_000.0
@@ -175,3 +176,17 @@ def test_rows_are_sorted_by_values_not_by_text() -> None:
     assert [row.key[1] for row in shown(WAITING, LOOK, sort=3)] == ["12", "9"]
     assert [row.key[1] for row in shown(NODES, LOOK, word="N2")] == ["n2"]
     assert "7 jobs run, 2 wait" in heading(LOOK)
+
+
+def test_looks_that_took_more_than_their_part_of_a_processor_are_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Told()
+
+    async def story(app: TopApp, pilot: Pilot[None]) -> None:
+        await settled(pilot, lambda: source.looks == 1)
+        monkeypatch.setattr(top_app, "PART", -1.0)
+        app.look_again()
+        monkeypatch.setattr(top_app, "PART", 1e9)
+        app.look_again()
+        await settled(pilot, lambda: source.looks == 2)
+
+    played(source, story)

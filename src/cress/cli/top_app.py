@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from typing import ClassVar
 
@@ -16,6 +17,9 @@ from textual.widgets import DataTable, Footer, Input, Static
 from cress.cli.tables import clean
 from cress.cli.top_rows import EVENTS, GROUPS, NODES, WAITING, TopRow, TopTable, fitted, heading, shown
 from cress.cli.top_source import Look, Source
+
+# The part of a processor that looks may take, and the usual seconds between two.
+PART, USUAL = 0.01, 5.0
 
 
 class Panel(DataTable[str]):
@@ -125,6 +129,8 @@ class TopApp(App[None]):
         self._source, self._every = source, every
         self._paused = False
         self._word = ""
+        # The time and the processor time (seconds) from which looks are counted.
+        self._begun: tuple[float, float] | None = None
         self.seen: Look | None = None
 
     def compose(self) -> ComposeResult:
@@ -142,8 +148,20 @@ class TopApp(App[None]):
         """Begin to look at the center."""
         self.query_one("#nodes").display = False
         self.query_one("#waiting").focus()
-        self.set_interval(self._every, self.look)
+        self.set_interval(self._every, self.look_again)
         self.look()
+
+    def look_again(self) -> None:
+        """Look, unless the looks so far took more than their part of a processor."""
+        now, spent = time.monotonic(), time.process_time()
+        if self._begun is None:
+            # The start of the program, with its first look, does not count.
+            self._begun = now, spent
+        begun, before = self._begun
+        # Whoever asks for looks more often gets them.
+        share = PART * max(1.0, USUAL / self._every)
+        if spent - before <= share * (now - begun):
+            self.look()
 
     @property
     def _nodes_shown(self) -> bool:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from cress.client import Client, EventView, GroupView, JobView, NodeView, StateView
 
 # Most jobs and nodes of one look, and events that are kept.
-MOST_JOBS, MOST_NODES, MOST_EVENTS = 200, 200, 200
+MOST_JOBS, MOST_NODES, MOST_EVENTS = 100, 100, 200
 
 
 @dataclass

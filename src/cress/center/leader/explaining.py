@@ -42,7 +42,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_starts = msgspec.msgpack.Decoder(dict[int, Forecast]).decode
 
 
-class Question(msgspec.Struct, frozen=True, array_like=True):
+class ForkQuestion(msgspec.Struct, frozen=True, array_like=True):
     """A question to a fork: ``kind`` is a key of ``ANSWERS``, about a job or attempt, or a group or node."""
 
     kind: str
@@ -58,7 +58,7 @@ class StartsOfOneMoment(NamedTuple):
     by_limits: dict[int, Forecast]
 
 
-_decode_question = msgspec.msgpack.Decoder(Question).decode
+_decode_question = msgspec.msgpack.Decoder(ForkQuestion).decode
 
 
 class Explainer:
@@ -75,19 +75,19 @@ class Explainer:
 
     async def explain(self, number: int) -> Explanation | None:
         """Return the explanation of a job, without its start; ``None`` if no task of it waits. Raises NotAccepted."""
-        return await self._ask(Question("job", number), Explanation | None)
+        return await self._ask(ForkQuestion("job", number), Explanation | None)
 
     async def group(self, name: str) -> GroupExplanation | None:
         """Return why a group does not get more; ``None`` if there is no such group. Raises NotAccepted."""
-        return await self._ask(Question("group", name=name), GroupExplanation | None)
+        return await self._ask(ForkQuestion("group", name=name), GroupExplanation | None)
 
     async def node(self, name: str) -> NodeExplanation:
         """Return why a node, which must be known, is not fuller. Raises NotAccepted."""
-        return await self._ask(Question("node", name=name), NodeExplanation)
+        return await self._ask(ForkQuestion("node", name=name), NodeExplanation)
 
     async def placed(self, attempt: int) -> tuple[NodeScore, ...]:
         """Return the best nodes for the task of a running attempt. Raises NotAccepted."""
-        return await self._ask(Question("placed", attempt), tuple[NodeScore, ...])
+        return await self._ask(ForkQuestion("placed", attempt), tuple[NodeScore, ...])
 
     async def start(self, number: int, *, at_once: bool = False) -> ExpectedStart | None:
         """Return the expected start of a waiting job; ``None`` if it is not known. Raises NotAccepted.
@@ -100,12 +100,12 @@ class Explainer:
         if known is not None or number <= starts.beyond_reach or (at_once and starts.seconds > AT_ONCE):
             return known
         begin, last = time.monotonic(), next(reversed(self._committer.machine.core.jobs), 0)
-        found: StartsOfOneMoment = await self._ask(Question("starts"), StartsOfOneMoment)
+        found: StartsOfOneMoment = await self._ask(ForkQuestion("starts"), StartsOfOneMoment)
         starts.took(time.monotonic() - begin, PATIENCE, last)
         starts.add(*found)
         return starts.of(number, clock.utc())
 
-    async def _ask(self, question: Question, kind: object) -> _T:
+    async def _ask(self, question: ForkQuestion, kind: object) -> _T:
         asked = time.monotonic()
         async with self._turn:
             fork = await self._fork_after(asked)
@@ -126,7 +126,7 @@ class Explainer:
         machine = self._committer.machine
         begin = time.monotonic()
         try:
-            self._fork = KeptFork(Answers(machine, self._committer.loop.is_aside).answer)
+            self._fork = KeptFork(ForkAnswers(machine, self._committer.loop.is_aside).answer)
         except OSError as error:
             _log.warning("no explanation can be made: %s", error.strerror)
             raise NotAccepted(f"the center cannot explain now: {error.strerror}", hint="try again later") from None
@@ -156,7 +156,7 @@ class Explainer:
             fork.close()
 
 
-class Answers:
+class ForkAnswers:
     """The answers of a fork; its machine stays as it is, since trials run in forks of their own."""
 
     def __init__(self, machine: Machine, follows: bool) -> None:
@@ -175,22 +175,22 @@ class Answers:
         asked = _decode_question(question)
         return ANSWERS[asked.kind](self, asked)
 
-    def _job(self, asked: Question) -> bytes:
+    def _job(self, asked: ForkQuestion) -> bytes:
         return _encode(explained(self._machine, asked.number, Forks(self._machine.core)))
 
-    def _group(self, asked: Question) -> bytes:
+    def _group(self, asked: ForkQuestion) -> bytes:
         return _encode(explained_group(self._machine, asked.name))
 
-    def _node(self, asked: Question) -> bytes:
+    def _node(self, asked: ForkQuestion) -> bytes:
         return _encode(explained_node(self._machine, asked.name))
 
-    def _placed(self, asked: Question) -> bytes:
+    def _placed(self, asked: ForkQuestion) -> bytes:
         # It may have ended since the question was asked.
         if asked.number not in self._machine.core.attempts:
             return _encode(())
         return Fork(lambda: _encode(best_nodes(self._machine.core, asked.number))).result()
 
-    def _starts(self, _: Question) -> bytes:
+    def _starts(self, _: ForkQuestion) -> bytes:
         if not self._foretold:
             until = time.monotonic() + PATIENCE
             works = [Fork(partial(self._run_forward, by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
@@ -202,12 +202,12 @@ class Answers:
         return _encode(foretold(self._machine, by, lambda: time.monotonic() < until))
 
 
-ANSWERS: dict[str, Callable[[Answers, Question], bytes]] = {
-    "job": Answers._job,  # noqa: SLF001 – the table of its own methods
-    "group": Answers._group,  # noqa: SLF001
-    "node": Answers._node,  # noqa: SLF001
-    "placed": Answers._placed,  # noqa: SLF001
-    "starts": Answers._starts,  # noqa: SLF001
+ANSWERS: dict[str, Callable[[ForkAnswers, ForkQuestion], bytes]] = {
+    "job": ForkAnswers._job,  # noqa: SLF001 – the table of its own methods
+    "group": ForkAnswers._group,  # noqa: SLF001
+    "node": ForkAnswers._node,  # noqa: SLF001
+    "placed": ForkAnswers._placed,  # noqa: SLF001
+    "starts": ForkAnswers._starts,  # noqa: SLF001
 }
 
 

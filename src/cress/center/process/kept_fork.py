@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import socket
+import threading
 import traceback
 from collections.abc import Callable
 
@@ -70,7 +71,8 @@ class KeptFork:
         self._socket.close()
         # It may be in the middle of an answer that nobody waits for.
         os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+        # To return the memory of a large state takes the kernel a while, for which nobody should wait.
+        threading.Thread(target=os.waitpid, args=(self._pid, 0), daemon=True).start()
 
 
 def _serve(connection: socket.socket, answer: Callable[[bytes], bytes]) -> None:
