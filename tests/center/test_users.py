@@ -222,6 +222,7 @@ LEAST = {
     ("GET", "/v1/jobs"): "viewer",
     ("GET", "/v1/groups"): "viewer",
     ("GET", "/v1/nodes"): "viewer",
+    ("GET", "/v1/attempts"): "viewer",
     ("GET", "/v1/config"): "viewer",
     ("GET", "/v1/config/history"): "viewer",
     ("GET", "/v1/config/history/1"): "viewer",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
@@ -76,6 +80,18 @@ def test_a_center_that_is_killed_and_comes_back_is_told_on_the_open_page(
         with cluster.client() as client:
             client.submit([{"name": "after-the-crash", "command": "true"}])
         expect(page.get_by_role("link", name="after-the-crash")).to_be_visible()
+
+
+def test_moments_are_those_of_the_time_zone_of_the_viewer(browser: Browser, portal: Portal, cluster: Cluster) -> None:
+    with cluster.client() as client:
+        job = client.submit([{"name": "zoned", "command": "true"}]).jobs[0].id
+        submitted = client.job(job).submitted
+    with opened(browser, portal, timezone_id="Asia/Tokyo") as page:
+        page.goto(f"{portal.url}/jobs/{job}")
+        shown = page.locator("dl.facts time").first
+        there = datetime.fromtimestamp(submitted, ZoneInfo("Asia/Tokyo"))
+        expect(shown).to_contain_text(f"{there:%H:%M:%S}")
+        expect(shown).to_have_attribute("title", re.compile("Asia/Tokyo"))
 
 
 @pytest.mark.long
@@ -166,7 +182,7 @@ def test_no_serious_violation_of_accessibility_and_no_page_is_too_wide(
     axe = Axe()
     found: list[str] = []
     with opened(browser, portal, color_scheme=scheme, bypass_csp=True) as page:
-        for path in (*PAGES, f"/jobs/{job}", f"/jobs/{job}/log"):
+        for path in (*PAGES, f"/jobs/{job}", f"/jobs/{job}/log", f"/jobs/{job}/terminal"):
             for width, height in SIZES:
                 page.set_viewport_size({"width": width, "height": height})
                 page.goto(portal.url + path)

@@ -349,3 +349,14 @@ def test_attempts_on_nodes_are_those_that_ran_in_the_span_the_latest_ends_first(
     assert [one.attempt for one in found] == [9, out.attempt, into.attempt, inside.attempt]
     assert history.attempts_on(["n1"], since=10, until=20, limit=1) == [out]
     assert history.attempts_on(["n9"], since=0, until=99, limit=9) == []
+
+
+def test_a_history_of_an_earlier_release_gets_the_index_for_nodes(tmp_path: Path) -> None:
+    url, file = f"sqlite:///{tmp_path}/history.db", tmp_path / "history.db"
+    History(url).close()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DROP INDEX attempts_node")
+    History(url).close()
+    with closing(sqlite3.connect(file)) as connection:
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")]
+    assert names.count("attempts_node") == 1
