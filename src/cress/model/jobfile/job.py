@@ -94,9 +94,9 @@ def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str
 
 def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
     """Return a job as submitted, as JSON; a dag keeps the order of its steps, other keys are sorted."""
-    order = None if type_of(mapping) is JobType.DAG else "deterministic"
+    plain = _with_texts_as_keys(mapping)
     try:
-        return msgspec.json.encode(_with_texts_as_keys(mapping), order=order).decode()
+        return msgspec.json.encode(plain, order=None if type_of(mapping) is JobType.DAG else "deterministic").decode()
     except (TypeError, ValueError, RecursionError) as error:
         hint = "texts, numbers, lists, mappings"
         reader.errors.append(InputError(f"cannot be written as JSON: {error}", hint=hint))
