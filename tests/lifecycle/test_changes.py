@@ -133,6 +133,8 @@ def test_more_tasks_of_an_array_run_when_the_bound_is_raised() -> None:
 def test_a_deadline_is_watched_from_its_change_on() -> None:
     world = full_world()
     changed(world, 1, deadline=UTC_AT_START + world.now + 10 * MINUTE)
+    changed(world, 1, deadline=0)
+    assert not [key for key in world.machine.timers.times if key[1] == "1"]
     changed(world, 1, deadline=UTC_AT_START + world.now + 5 * MINUTE)
     told = []
     while world.now < 6 * MINUTE and world.machine.next_wakeup() is not None:
