@@ -23,7 +23,7 @@ def test_each_verb_has_a_page_that_man_understands(tmp_path: Path) -> None:
     assert not [line for line in text.splitlines() if line.startswith("'")]
     groff = shutil.which("groff")
     if groff is not None:
-        page = [groff, "-k", "-man", "-Tutf8", "-ww", tmp_path / "man1" / "cress-update.1"]
+        page = [groff, "-k", "-man", "-Tutf8", "-ww", str(tmp_path / "man1" / "cress-update.1")]
         read = subprocess.run(page, capture_output=True, text=True, check=False)
         assert (read.returncode, read.stderr) == (0, "")
 

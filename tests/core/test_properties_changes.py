@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.settings import UPDATED
-from tests.core.stories import Player, replay, seeded_operations, seeded_setting
+from tests.core.settings import UPDATED, seeded_operations, seeded_setting
+from tests.core.stories import Player, replay
 from tests.examples import examples
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cress.core.kernels.holding import END
-from cress.lifecycle.effects import NewLimit
+from cress.lifecycle.effects import DeadlineMissed, NewLimit
 from cress.lifecycle.inputs import ChangeJobs, Hold, Requeue
 from cress.lifecycle.machine import Machine
 from cress.model.changeable import CHANGEABLE
@@ -133,12 +133,14 @@ def test_more_tasks_of_an_array_run_when_the_bound_is_raised() -> None:
 def test_a_deadline_is_watched_from_its_change_on() -> None:
     world = full_world()
     changed(world, 1, deadline=UTC_AT_START + world.now + 10 * MINUTE)
+    changed(world, 1, deadline=0)
+    assert not [key for key in world.machine.timers.times if key[1] == "1"]
     changed(world, 1, deadline=UTC_AT_START + world.now + 5 * MINUTE)
     told = []
     while world.now < 6 * MINUTE and world.machine.next_wakeup() is not None:
         world.wake()
         told += world.last.notices
-    assert [notice.job for notice in told if type(notice).__name__ == "DeadlineMissed"] == [1]
+    assert [notice.job for notice in told if isinstance(notice, DeadlineMissed)] == [1]
     changed(world, 1, deadline=0)
     assert not [key for key in world.machine.timers.times if key[1] == "1"]
 
@@ -193,7 +195,9 @@ def test_only_jobs_of_their_own_are_changed(word: ChangeJobs | Requeue) -> None:
 def test_a_new_run_gets_an_id_for_each_job_and_none_is_used_twice() -> None:
     world = full_world()
     word = msgspec.structs.replace(changes(1, time_limit=2 * HOUR), new_runs=True)
-    (run,) = world.step(word).replies[0] or ()
+    reply = world.step(word).replies[0]
+    assert isinstance(reply, tuple)
+    (run,) = reply
     assert world.machine.jobs[1].template == run == 2
     assert world.submit(job()) == (3,)
 

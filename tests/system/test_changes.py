@@ -100,7 +100,7 @@ def test_scontrol_updates_and_requeues(cluster: Cluster) -> None:
     runs(cluster, holder)
 
     def scontrol(*words: object) -> subprocess.CompletedProcess[str]:
-        command = [cluster.folder / "slurm" / "scontrol", *map(str, words)]
+        command = [str(cluster.folder / "slurm" / "scontrol"), *map(str, words)]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert scontrol("update", f"JobId={holder}", "TimeLimit=2:00:00", "Priority=5").returncode == 0

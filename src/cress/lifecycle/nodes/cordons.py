@@ -77,9 +77,12 @@ def why_closed(context: Context, node: LiveNode, now: int) -> str:
         return node.why
     if until is not None:
         return f"{node.why}; running tasks are stopped in {lasting(until - now)}"
-    if not context.on_node(node.node.name):
+    there = context.on_node(node.node.name)
+    if not there:
         return node.why
-    return node.why + ("; running tasks go on to their end" if node.patient else "; running tasks are being stopped")
+    # It may have had a deadline before, at which its tasks were told to stop.
+    goes_on = node.patient and not any(attempt.halted == "drained" for attempt in there)
+    return node.why + ("; running tasks go on to their end" if goes_on else "; running tasks are being stopped")
 
 
 def forgive(context: Context, node: LiveNode) -> None:

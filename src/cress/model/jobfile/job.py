@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -94,9 +94,13 @@ def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str
 
 def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
     """Return a job as submitted, as JSON; a dag keeps the order of its steps, other keys are sorted."""
-    order = None if type_of(mapping) is JobType.DAG else "deterministic"
+    order: Literal["deterministic"] | None = None if type_of(mapping) is JobType.DAG else "deterministic"
     try:
-        return msgspec.json.encode(_with_texts_as_keys(mapping), order=order).decode()
+        try:
+            return msgspec.json.encode(mapping, order=order).decode()
+        except TypeError:
+            # In Python the id of a job may be a key.
+            return msgspec.json.encode(_with_texts_as_keys(mapping), order=order).decode()
     except (TypeError, ValueError, RecursionError) as error:
         hint = "texts, numbers, lists, mappings"
         reader.errors.append(InputError(f"cannot be written as JSON: {error}", hint=hint))
@@ -104,7 +108,7 @@ def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
 
 
 def _with_texts_as_keys(value: object) -> object:
-    """Return a value of a job file with keys as JSON has them: in Python the id of a job may be a number."""
+    """Return a value of a job file with keys as JSON has them."""
     if isinstance(value, Mapping):
         return {key if isinstance(key, str) else str(key): _with_texts_as_keys(inner) for key, inner in value.items()}
     return [_with_texts_as_keys(inner) for inner in value] if isinstance(value, list | tuple) else value
