@@ -59,8 +59,8 @@ def results() -> Iterator[Result]:
         yield Result(f"{name}, of the rate of posix_spawn", ratio, "×")
         yield Result(f"Cress, of the rate of {name}", ours / ratio, "×", goal, at_least=True)
     yield from latency
-    for why in told:
-        print(f"not measured: {why}")
+    for reason in told:
+        print(f"not measured: {reason}")
 
 
 def _processor(run: Array) -> Iterator[Result]:

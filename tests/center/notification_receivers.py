@@ -78,7 +78,7 @@ class MailReceiver:
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
-    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802 – the name of the library
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
         self.mails.append(email.message_from_bytes(envelope.content, policy=email.policy.default))
         return "250 OK"
 

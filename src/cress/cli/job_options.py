@@ -17,7 +17,7 @@ from cress.slurm.command_line import Given, parse
 from cress.slurm.option_table import Fate, Option, Takes
 
 if TYPE_CHECKING:
-    from cress.model.jobfile.keys import Key
+    from cress.model.jobfile.key import Key
 
 # Keys that no text on one line can give, and those that options of the command itself give.
 NOT_OPTIONS = frozenset({"command", "parts", "steps", "continue", "timetable"})

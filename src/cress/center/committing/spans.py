@@ -12,7 +12,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, TraceIdRatioBased
 from opentelemetry.trace import (
     NonRecordingSpan,
     SpanContext,
@@ -88,7 +88,7 @@ class Spans:
         """Return the root of a job's trace; None if the job is not chosen."""
         digest = hashlib.sha256(f"{self._cluster}/{job}/{submitted}".encode()).digest()
         trace, span = int.from_bytes(digest[:16], "big") or 1, int.from_bytes(digest[16:24], "big") or 1
-        if not self._sampler.should_sample(None, trace, "job").decision.is_sampled():
+        if self._sampler.should_sample(None, trace, "job").decision is Decision.DROP:
             return None
         return SpanContext(trace, span, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 

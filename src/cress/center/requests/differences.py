@@ -13,7 +13,8 @@ import msgspec
 
 from cress.model.job import Job
 from cress.model.jobfile.job import JobSpec
-from cress.model.jobfile.keys import ALIASES, BY_NAME, FAMILY
+from cress.model.jobfile.key import FAMILY
+from cress.model.jobfile.keys import ALIASES, BY_NAME
 from cress.model.jobfile.reader import plain
 from cress.model.run import Run
 from cress.protocol.job_views import KeyChange

@@ -6,16 +6,27 @@ value, and its documentation. Parser, JSON Schema, defaults and documentation ar
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Any
-
-import msgspec
-
 from cress.model.errors import InputError
 from cress.model.family import Missed, Overlap
 from cress.model.job import JobType, OnPartition
 from cress.model.jobfile import checks, clauses, domains, families, files, licences, notify, secrets, values
+from cress.model.jobfile.key import (
+    BATCH,
+    CLAUSES,
+    CRON,
+    DAG,
+    DATABASE,
+    ENDING,
+    FAMILY,
+    JOB,
+    JOB_AND_RUN,
+    KEPT,
+    RANK,
+    RUN,
+    SERVICE,
+    Key,
+    truth,
+)
 from cress.model.jobfile.schemas import (
     AFTER,
     ARRAY,
@@ -43,31 +54,12 @@ from cress.model.jobfile.schemas import (
     USES,
     WITHIN,
     WORD,
-    Schema,
     count,
     file_list,
     words,
 )
 from cress.model.jobfile.values import MAX_NAME_LENGTH, MAX_PIDS, MAX_PRIORITY, MAX_RETRIES, MAX_TASKS, RUNTIMES
 from cress.model.units import parse_count
-
-BATCH, SERVICE, DATABASE, CRON, DAG = (
-    JobType.BATCH,
-    JobType.SERVICE,
-    JobType.DATABASE,
-    JobType.CRON,
-    JobType.DAG,
-)
-ALL = frozenset(JobType)
-# Types whose tasks end.
-ENDING = frozenset({BATCH, CRON, DAG})
-# Types whose tasks are replaced when they end.
-KEPT = frozenset({SERVICE, DATABASE})
-
-# The structs in which the value of a key becomes the field with the same name.
-JOB, RUN, JOB_AND_RUN, FAMILY = ("job",), ("run",), ("job", "run"), ("family",)
-# Texts of the constraint language, which become the requirement or the rank of the job.
-CLAUSES, RANK = ("clauses",), ("rank",)
 
 ALIASES = {
     "issue_as_whole": "gang",
@@ -79,36 +71,6 @@ ALIASES = {
     "license": "licences",
     "licenses": "licences",
 }
-
-
-class Key(msgspec.Struct, frozen=True):
-    """One key of job files.
-
-    ``read`` parses a value, or raises ``InputError``; keys without it are read together with others (``job.py``,
-    ``dag.py``). ``into``: the structs that have the value as a field, whose default is the field's. ``types``: the
-    types of jobs that may have the key; ``step``: steps of dags may have it too. ``about`` and ``default`` are
-    Markdown.
-    """
-
-    name: str
-    schema: Schema
-    read: Callable[[object], Any] | None = None
-    into: tuple[str, ...] = ()
-    types: frozenset[JobType] = ALL
-    step: bool = True
-    about: str = ""
-    default: str = ""
-
-    @property
-    def description(self) -> str:
-        """``about`` as a sentence, without links."""
-        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", self.about)
-        return f"{text[:1].upper()}{text[1:]}."
-
-
-def truth(meaning: str) -> Callable[[object], bool]:
-    """Return a parser of true and false; ``meaning`` of true is the hint for anything else."""
-    return lambda value: values.truth(value, meaning)
 
 
 def minimum(value: object) -> int:

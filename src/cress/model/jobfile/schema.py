@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from cress.model.job import JobType
-from cress.model.jobfile.keys import ALIASES, TABLE, Key, misplaced
+from cress.model.jobfile.key import Key
+from cress.model.jobfile.keys import ALIASES, TABLE, misplaced
 from cress.model.jobfile.schemas import Schema, needed, pattern_of
 
 _ABOUT = "Jobs of Cress: what `cress submit`, `cress apply` and the API take (docs/jobs.md)."

@@ -11,7 +11,8 @@ from cress.core.placing.submitted_constraints import constrained
 from cress.model.errors import InputError
 from cress.model.job import Job, JobType
 from cress.model.jobfile.job import JobSpec, read_job
-from cress.model.jobfile.keys import CLAUSES, RANK, TABLE
+from cress.model.jobfile.key import CLAUSES, RANK
+from cress.model.jobfile.keys import TABLE
 from cress.model.jobfile.values import mistakes
 from cress.model.resources import Dimensions
 from cress.model.units import parse_count
