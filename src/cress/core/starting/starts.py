@@ -148,6 +148,8 @@ class TaskStarts:
         """Start a task of the next unit of ``job``; ``member``: the job of the task, which may be a companion."""
         if member is not job:
             basis = msgspec.structs.replace(basis, leader=job.job.id, claim=None)
+            # Its run may be expected to be shorter or longer than that of the leader.
+            self._leases.set_end(slot, end_of(self._books, member))
         self.start(member, task, f, slot, basis)
 
     def start(self, job: JobEntry, task: int, f: int, slot: int, basis: Basis) -> None:
