@@ -110,6 +110,17 @@ def test_room_is_made_for_all_of_them() -> None:
     assert made.used("g") == 3
 
 
+def test_a_claim_is_given_up_when_its_unit_moves_to_another_group() -> None:
+    groups = group("g", 4), group("h", 1), group("k", 4)
+    made = World(*groups, nodes=nodes(2, cpu=2))
+    made.run(job("other").group("h").tasks(4))
+    made.wait(1000)
+    made.submit(*web(3, first=2, like=MEMBER.group("g"))).decide()
+    made.apply(group("h", 1), group("k", 4), moves={"g": "k"}).decide()
+    made.yield_victims()
+    assert made.running_of("k") == 3
+
+
 @pytest.mark.parametrize("gone", ["w2", "w3"])
 def test_one_that_is_cancelled_meanwhile_is_waited_for_by_nobody(gone: str) -> None:
     made = World(group("g", 4), group("h", 1), nodes=nodes(2, cpu=2))

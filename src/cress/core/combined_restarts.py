@@ -268,6 +268,9 @@ def leave_units(core: Books, job: JobEntry) -> None:
     Called for a job that is cancelled, held or moved to another group.
     """
     core.units.in_doubt = core.units.in_doubt or core.relations.dependencies.in_use
+    for claim in list(job.claims) if job.waits_whole else ():
+        # Its room is for all of them.
+        drop_claim(core, claim, again=not job.cancelled)
     for task in sorted(job.companions):
         dissolve(core, job, task)
     for leader in dict.fromkeys((*job.carried.values(), *job.beside.values())):

@@ -12,7 +12,6 @@ from cress.core.job_ends import end_of
 from cress.core.jobs import ClaimEntry, JobEntry
 from cress.core.kernels.holding import NONE
 from cress.core.passes import Decided
-from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import GangRoom
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.tables import devices
@@ -148,6 +147,8 @@ class TaskStarts:
         """Start a task of the next unit of ``job``; ``member``: the job of the task, which may be a companion."""
         if member is not job:
             basis = msgspec.structs.replace(basis, leader=job.job.id, claim=None)
+            # Its run may be expected to be shorter or longer than that of the leader.
+            self._leases.set_end(slot, end_of(self._books, member))
         self.start(member, task, f, slot, basis)
 
     def start(self, job: JobEntry, task: int, f: int, slot: int, basis: Basis) -> None:
@@ -158,7 +159,7 @@ class TaskStarts:
             has = room.devices
         else:
             has = devices.allocated(cluster, slot, f)
-        none = job.shape.wants is NO_WANTS
+        none = job.constraints is None
         ports = () if none else self._relations.ports.choose(f, all_ports(job.wants_of(task)))
         own = len(job.job.ports)
         start = Start(
