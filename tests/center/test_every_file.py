@@ -109,7 +109,9 @@ def told(data: Path) -> list[str]:
 
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0x10
+    # Not in the part of a page that nothing uses.
+    place = next((place for place in range(len(data) // 2, len(data)) if data[place]), len(data) // 2)
+    data[place] ^= 0x10
     path.write_bytes(data)
 
 

@@ -244,7 +244,7 @@ def test_a_dag_is_resumed_from_where_it_failed(tmp_path: Path) -> None:
         assert (await center.get(f"/v1/jobs/{dag}"))["state"] == "failed"
         await center.mover.work()
         answer = await center.call("POST", f"/v1/jobs/{dag}/resume", {}, 201, **{"Idempotency-Key": "k"})
-        assert answer["jobs"] == [{"id": 5, "name": "etl", "note": "", "deadline": None}]
+        assert answer["jobs"] == [{"id": 5, "name": "etl", "note": "", "deadline": None, "expected_start": None}]
         assert answer == await center.call("POST", f"/v1/jobs/{dag}/resume", {}, 201, **{"Idempotency-Key": "k"})
         assert (await center.get("/v1/jobs/5"))["dag"]["resumed"] == dag
         for number in (6, 7):

@@ -191,7 +191,10 @@ def test_a_task_knows_the_centers_that_stand_by() -> None:
         ("/v1/events", False),
         ("/v1/groups", False),
         ("/v1/login", False),
-        ("/v1/names/web", False),
+        ("/v1/names/web", True),  # which looks at the group
+        ("/v1/names/web/watch", True),
+        ("/v1/names/web/all", False),
+        ("/v1/names/", False),
     ],
 )
 def test_a_token_opens_the_calls_about_its_job(path: str, *, opens: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing, suppress
 
 import pytest
@@ -35,6 +36,8 @@ def test_a_terminal_in_a_task(browser: Browser, portal: Portal, cluster: Cluster
         page.get_by_role("link", name="Terminal", exact=True).click()
         screen = page.locator(".xterm-rows")
         expect(page.locator("#terminal-state")).to_have_text("connected")
+        # What is typed before its prompt a shell may discard.
+        expect(screen).to_contain_text(re.compile("[#$]"))
         typed(page, "echo $((6*7)) $CRESS_JOB_ID")
         expect(screen).to_contain_text(f"42 {job}")
         # Ctrl-C reaches the program, not the page.

@@ -122,7 +122,7 @@ def test_a_million_tasks_are_one_job(bare: Cluster) -> None:
     done = bare.cress("logs", 1)
     assert (done.returncode, done.stderr) == (
         2,
-        "cress logs: job 1 has 1,000,000 tasks (name one, such as cress logs 1.0)\n",
+        "cress logs: job 1 has 1,000,000 tasks (name one, such as cress logs 1.0; or --all-tasks)\n",
     )
     assert bare.cress("cancel", 1).returncode == 0
 

@@ -42,6 +42,8 @@ class RunKeys(TypedDict, total=False):
 
     ``environment``: variables.
     ``secrets``: ``{"DB_PASSWORD": "db"}`` or ``{"key.pem": {"secret": "db", "as": "file"}}`` (docs/secrets.md).
+    ``uses``: jobs whose addresses the tasks get (docs/names.md). ``notify``: addresses that are told what becomes of the
+    job (docs/notifications.md).
     ``directory``: where they start; by default the current directory. ``requirement`` and ``rank`` select nodes
     (docs/constraints.md). ``spread``, ``away_from``, ``near``, ``within``: ``"zone"``, ``{"by": "zone", "most_skew":
     2}``, or a list; ``labels``: ``{"tier": "db"}``. ``licences``: those of each task (``"matlab"``, ``{"matlab": 2}``).
@@ -53,6 +55,8 @@ class RunKeys(TypedDict, total=False):
     time_limit: Duration
     environment: Mapping[str, str]
     secrets: Secrets
+    uses: str | Sequence[str]
+    notify: Any
     directory: Path
     stop_grace: Duration
     on_partition: str
@@ -204,12 +208,13 @@ class KeptKeys(CountKeys, total=False):
 class ServiceKeys(KeptKeys, total=False):
     """The keys of a service except its name and command.
 
-    ``minimum`` tasks are never preempted; an update stops ``max_unavailable`` tasks at once, runs ``surge`` tasks in
-    addition, and waits after ``canary`` tasks; ``timetable``: ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time
-    zone ``zone``; with ``job_failure=False`` a task that is lost with its
-    node is not replaced; with ``movable=False`` its tasks are not moved to other nodes.
+    ``gang``: its tasks start together; ``minimum`` tasks are never preempted; an update stops ``max_unavailable`` tasks
+    at once, runs ``surge`` tasks in addition, and waits after ``canary`` tasks; ``timetable``: ``[{"at": "0 8 * * 1-5",
+    "tasks": 10}]``, in the time zone ``zone``; with ``job_failure=False`` a task that is lost with its node is not
+    replaced; with ``movable=False`` its tasks are not moved to other nodes.
     """
 
+    gang: bool | str
     job_failure: bool
     movable: bool
     minimum: int
