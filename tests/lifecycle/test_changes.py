@@ -55,6 +55,24 @@ def test_the_table_names_keys_of_job_files_and_fields_of_jobs() -> None:
     assert {row.field for row in CHANGEABLE.values()} <= set(Job.__struct_fields__)
 
 
+def test_a_task_that_failed_more_often_than_its_new_retries_has_one_more_try() -> None:
+    world = World(followed=True)
+    world.join("n1", cpus=1)
+    (number,) = world.submit(job(retries=5))
+    for _ in range(3):
+        world.run_all()
+        (attempt,) = world.machine.attempts
+        world.report("n1", ended(attempt, code=1))
+        world.step(after=HOUR)
+    assert world.machine.jobs[number].failures == {0: 3}
+    changed(world, number, retries=1)
+    assert world.machine.jobs[number].failures == {0: 1}
+    world.run_all()
+    (attempt,) = world.machine.attempts
+    world.report("n1", ended(attempt, code=1))
+    assert number not in world.machine.jobs
+
+
 def test_a_waiting_job_with_a_higher_priority_starts_first() -> None:
     world = World(followed=True)
     world.step(GroupsApplied(groups=(msgspec.structs.replace(group("web", 2), policy=SchedPolicy.PRIORITY),)))

@@ -101,8 +101,9 @@ def test_what_is_refused_changes_nothing(world: World, change: dict[str, Any], s
     assert world.machine.core is core
 
 
-def busy(followed: bool = False) -> World:
+def busy(followed: bool = False, *, keeps_rules: bool = True) -> World:
     world = World(followed=followed)
+    world.machine.keeps_rules = keeps_rules
     world.step(GroupsApplied(groups=(group("a", 2), group("b", 6))))
     world.join("n1")
     world.submit(job(4, group="a"))
@@ -151,7 +152,7 @@ def test_options_that_shape_the_scheduler_change_only_while_that_is_quick(monkey
 
 
 def test_records_of_an_older_release_replay_without_revisions() -> None:
-    world = busy(followed=True)
+    world = busy(followed=True, keeps_rules=False)
     older = [
         Record((6, 4), each.now, each.utc, each.inputs, Facts(each.facts.core, _without_revisions(each.facts.rows)))
         for each in world.records

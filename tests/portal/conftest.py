@@ -16,6 +16,8 @@ from tests.system.cluster import Cluster
 def cluster() -> Iterator[Cluster]:
     """A center with one executor, ``n1``, of 2 cores and 4G."""
     cluster = Cluster()
+    # No start files of whoever runs the tests.
+    cluster.environment["HOME"] = str(cluster.folder)
     try:
         cluster.start_center()
         cluster.start_executor("n1", "<2, 4G>")

@@ -128,9 +128,14 @@ class _Processes:
             self._begun += 1
             ours, theirs = self._fork.Pipe(duplex=False)
             process = self._fork.Process(target=self._run, args=(i, theirs), daemon=True)
-            process.start()
+            # An interrupt in between would leave a process that nobody knows. The process itself never sees one.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                process.start()
+                self._running[ours] = (i, process)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
-            self._running[ours] = (i, process)
 
     def _collect(self) -> None:
         """Wait until a task has ended, or a moment; show the progress."""

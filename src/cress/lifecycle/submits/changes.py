@@ -133,6 +133,10 @@ def _apply(context: Context, live: LiveJob, new: Job) -> None:
     context.user_load.add(old, -1)
     context.group_load.add(old, -1)
     live.job = new
+    for task, count in list(live.failures.items()):
+        if count > new.retries:
+            # Its next failure is its last one, as for a task that has used up its retries.
+            live.failures[task] = new.retries
     context.user_load.add(new)
     context.group_load.add(new)
     context.observe(JobChanged(new))
