@@ -42,8 +42,8 @@ class RunKeys(TypedDict, total=False):
 
     ``environment``: variables.
     ``secrets``: ``{"DB_PASSWORD": "db"}`` or ``{"key.pem": {"secret": "db", "as": "file"}}`` (docs/secrets.md).
-    ``uses``: jobs whose addresses the tasks get (docs/names.md). ``notify``: addresses that are told what becomes of the
-    job (docs/notifications.md).
+    ``uses``: jobs whose addresses the tasks get (docs/names.md). ``notify``: addresses that are told what becomes of
+    the job (docs/notifications.md).
     ``directory``: where they start; by default the current directory. ``requirement`` and ``rank`` select nodes
     (docs/constraints.md). ``spread``, ``away_from``, ``near``, ``within``: ``"zone"``, ``{"by": "zone", "most_skew":
     2}``, or a list; ``labels``: ``{"tier": "db"}``. ``licences``: those of each task (``"matlab"``, ``{"matlab": 2}``).
