@@ -139,6 +139,11 @@ def outcome(
         files[path.name] = (oct(facts.st_mode), facts.st_uid, facts.st_gid, facts.st_nlink)
     texts = [(folder / "7" / name).read_text(errors="replace") for name in ("stdout", "stderr")]
     said = [re.sub(rf"\b{pid}\b|(?<=pipe:\[)\d+", "N", text) for text in texts]
+    # Signals 32 and 33 are those of the C library, which no program can ask for.
+    said = [
+        re.sub(r"(?m)^(SigIgn:\s+)(\w+)$", lambda found: f"{found[1]}{int(found[2], 16) & ~(3 << 31):x}", text)
+        for text in said
+    ]
     return {"told": told.decode(), "status": status, "problem": str(problem), "files": files, "said": said}
 
 

@@ -42,8 +42,6 @@ class RunKeys(TypedDict, total=False):
 
     ``environment``: variables.
     ``secrets``: ``{"DB_PASSWORD": "db"}`` or ``{"key.pem": {"secret": "db", "as": "file"}}`` (docs/secrets.md).
-    ``uses``: jobs whose addresses the tasks get (docs/names.md). ``notify``: addresses that are told what becomes of
-    the job (docs/notifications.md).
     ``directory``: where they start; by default the current directory. ``requirement`` and ``rank`` select nodes
     (docs/constraints.md). ``spread``, ``away_from``, ``near``, ``within``: ``"zone"``, ``{"by": "zone", "most_skew":
     2}``, or a list; ``labels``: ``{"tier": "db"}``. ``licences``: those of each task (``"matlab"``, ``{"matlab": 2}``).
@@ -55,8 +53,6 @@ class RunKeys(TypedDict, total=False):
     time_limit: Duration
     environment: Mapping[str, str]
     secrets: Secrets
-    uses: str | Sequence[str]
-    notify: Any
     directory: Path
     stop_grace: Duration
     on_partition: str
@@ -118,7 +114,8 @@ class CountKeys(TaskKeys, total=False):
 
     ``hold``: the job waits until it is released. ``after``: jobs that must end first; a list of ids, names of jobs of
     the same submit, handles or steps, or a mapping of these to ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a
-    number, ``"dynamic"``, or several by name.
+    number, ``"dynamic"``, or several by name. ``uses``: jobs whose addresses the tasks get (docs/names.md). ``notify``:
+    addresses that are told what becomes of the job (docs/notifications.md).
     """
 
     tasks: int | str
@@ -126,6 +123,8 @@ class CountKeys(TaskKeys, total=False):
     after: After
     ports: Any
     dynamic_port: bool
+    uses: str | Sequence[str]
+    notify: Any
 
 
 class EndingKeys(CountKeys, total=False):
