@@ -8,11 +8,12 @@ import signal
 from collections.abc import Callable
 
 import httpx
+import pytest
 
 from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings
 from cress.center.notifications.outbox import Outbox
-from cress.center.notifications.sender import AT_ONE_HOST, Sender, to_urls
-from tests.center.notification_receivers import WebReceiver
+from cress.center.notifications.sender import AT_ONE_HOST, GivenUp, Sender, by_mail, to_urls
+from tests.center.notification_receivers import MailReceiver, WebReceiver
 
 URL = "http://hook.example.org/"
 
@@ -120,6 +121,16 @@ def test_the_process_calls_no_protected_address_and_a_new_one_continues_its_work
         results = asyncio.run(run(receiver))
     assert (results["ok"], results["again"]) == ("", "")
     assert results["refused"] == "127.0.0.1 is a loopback address, which jobs may not use (--notify-host)"
+
+
+def test_mail_goes_to_the_domains_that_the_operator_allows() -> None:
+    with MailReceiver() as receiver:
+        settings = SenderSettings(hosts=("*.example.org",), smtp=receiver.url, sender="c@h.org")
+        send = by_mail(settings)
+        asyncio.run(send(Delivery("1", "mailto:ann@lab.example.org", "{}", "subject", "text")))
+        with pytest.raises(GivenUp, match=r"^elsewhere.org is not among the domains that jobs may use"):
+            asyncio.run(send(Delivery("2", "mailto:ann@elsewhere.org", "{}", "subject", "text")))
+        assert [letter["To"] for letter in receiver.mails] == ["ann@lab.example.org"]
 
 
 def test_what_does_not_fit_is_dropped() -> None:

@@ -7,18 +7,22 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from cress.executor import processes
+from cress.executor.orphans import Orphans
 from cress.executor.runtimes import launcher
 from cress.model.reports import Cause
+from cress.shell.executor.task_manager import StageState
 from tests.executor.harness import SupervisorProcess, left_over, shell, supervisor, until
 
 needs_compiler = pytest.mark.skipif(
@@ -171,6 +175,38 @@ def test_what_a_launcher_has_started_before_it_was_killed_does_not_run_on(tmp_pa
         assert left_over(parent.directory) == {3}
     finally:
         parent.close()
+
+
+@needs_compiler
+def test_a_process_that_is_not_yet_its_program_is_attributed_to_nobody(tmp_path: Path) -> None:
+    """It has no mark yet, and what is guessed once would be remembered: it ran on until attempt 3 ended."""
+    found = launcher.find(tmp_path, lambda _: None)
+    running = SimpleNamespace(attempt=3, pid=os.getpid(), stage=StageState.RUNNING)
+    becomes = [True]
+    ours, its = socket.socketpair()
+    its.set_inheritable(True)
+    pid = os.posix_spawn(found.program, [b"cress-launcher", b"%d" % its.fileno()], {})
+    try:
+        orphans = Orphans(
+            os.fsencode(tmp_path),
+            lambda _: None,
+            tasks=lambda: cast("Any", {3: running}),
+            known=lambda: processes.children(os.getpid()) - {pid},
+            begins=lambda child: child == pid and becomes[0],
+        )
+        orphans.begin()
+        assert orphans.of(3) == set()
+        assert orphans.kill(4), "one that may be of attempt 4 is on its way"
+        becomes[0] = False
+        orphans.begin_turn()
+        assert orphans.of(3) == {pid}
+        assert not orphans.kill(4)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        ours.close()
+        its.close()
+        found.close()
 
 
 @needs_compiler

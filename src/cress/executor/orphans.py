@@ -26,8 +26,9 @@ class Orphans:
     """The orphans of one supervisor. ``attempts`` is the folder of the attempts, ``say`` tells the operator.
 
     ``tasks`` are the attempts under way, and ``known`` returns the children that are no orphans. ``parents`` are
-    further processes whose children are orphans: the reapers of earlier supervisors. Nothing is an orphan until
-    ``begin``, since the attempts of an earlier supervisor are unknown before.
+    further processes whose children are orphans: the reapers of earlier supervisors. ``begins`` says whether a process
+    is about to become a program, and may have no mark yet. Nothing is an orphan until ``begin``, since the attempts of
+    an earlier supervisor are unknown before.
     """
 
     def __init__(
@@ -38,12 +39,15 @@ class Orphans:
         tasks: Callable[[], Mapping[int, Task]],
         known: Callable[[], Collection[int]],
         parents: Callable[[], Iterable[int]] = tuple,
+        begins: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self._attempts = attempts
         self._say = say
         self._tasks = tasks
         self._known = known
         self._parents = parents
+        self._begins = begins
+        self._beginning = False
         self._began = False
         self._of: dict[int, int] = {}  # pid → attempt
         self._strangers: dict[int, HiddenProcess] = {}  # those that were told of, by pid
@@ -70,7 +74,10 @@ class Orphans:
         return {pid for pid, owner in self._of.items() if owner == attempt}
 
     def kill(self, attempt: int, spare: int = 0) -> bool:
-        """Kill the orphans of an attempt but ``spare``, and those that they start meanwhile; return False if none."""
+        """Kill the orphans of an attempt but ``spare``, and those that they start meanwhile.
+
+        Return False if there are none, and no process that could still turn out to be one.
+        """
         killed: set[int] = set()
         for _ in range(ROUNDS):
             fresh = self.of(attempt) - killed - {spare}
@@ -81,7 +88,7 @@ class Orphans:
                     os.kill(pid, SIGKILL)
             killed |= fresh
             self.begin_turn()
-        return bool(killed)
+        return bool(killed) or self._beginning
 
     def strangers(self) -> Strangers:
         """Return the living processes whose attempt is not known, and those that were killed since the last call."""
@@ -97,12 +104,17 @@ class Orphans:
         for parent in self._parents():
             children |= {pid for pid in processes.children(parent) if processes.is_alive(pid)}
         self._of = {pid: attempt for pid, attempt in self._of.items() if pid in children}
+        self._beginning = False
         tasks = self._tasks()
         for pid in children.difference(self._known(), self._of):
             attempt = processes.attempt_of(pid, self._attempts)
             if attempt is None:
                 session = processes.session_of(pid)
                 attempt = next((task.attempt for task in tasks.values() if task.pid == session), None)
+            if attempt is None and self._begins(pid):
+                # What is guessed now would be remembered, and its mark would never be read.
+                self._beginning = True
+                continue
             if attempt is None:
                 attempt = self._guess(pid, tasks)
             if attempt is None:

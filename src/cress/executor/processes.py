@@ -14,6 +14,10 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
+# Clock ticks of a second.
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
 def start_ticks(pid: int) -> int | None:
     """Return the start time of a process in clock ticks since boot; None: no such process.
 

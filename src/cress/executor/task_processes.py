@@ -12,6 +12,7 @@ import resource
 import selectors
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -52,6 +53,8 @@ STRAYS = 5.0
 REAPERS = 5.0
 # How programs end that are refused memory: SIGABRT, SIGBUS, SIGSEGV. Bytes that suffice to load the libraries of one.
 MEMORY_SIGNALS, LOADING = (-6, -7, -11), 1 << 19
+# Seconds in which a process that the launcher has made becomes its program.
+BEGINNING = 10.0
 # Turns without an attempt of an earlier supervisor before the files of its reaper are removed.
 LATER = 10
 # The exit code of a process that could not become its program: no end of a program if the journal has no start.
@@ -127,13 +130,31 @@ class TaskProcesses:
         self.runtime.groups = self.groups
         self.staged.group_by(self.groups)
         self.orphans = Orphans(
-            self.attempts, say, tasks=lambda: self.manager.tasks, known=self._own_children, parents=self.ends.reapers
+            self.attempts,
+            say,
+            tasks=lambda: self.manager.tasks,
+            known=self._own_children,
+            parents=self.ends.reapers,
+            begins=self._begins,
         )
 
     def _own_children(self) -> set[int]:
         """Return the children of this process that are not orphans."""
         adopted = {task.pid for task in self.manager.tasks.values() if task.adopted}
         return {os.getpid(), self.launcher.pid, *self.by_pid, *self.copies.working, *self.scratch.removing, *adopted}
+
+    def _begins(self, pid: int) -> bool:
+        """Return whether a process still has the launcher's program, and will execute its own in a moment.
+
+        A task could execute the launcher too, so this holds for the first seconds of a process only.
+        """
+        started = processes.start_ticks(pid)
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        if not self.launcher.program or started is None or now - started / processes.TICKS > BEGINNING:
+            return False
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/exe").samefile(self.launcher.program)
+        return False
 
     def reap(self, *, signalled: bool) -> None:
         """Reap every child that has ended; ``signalled``: SIGCHLD has arrived."""

@@ -8,7 +8,10 @@ import os
 import socket
 import time
 from collections import OrderedDict
+from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 from cress.center.committing.committer import Committer
 from cress.center.keeping.notified_position import read_position, write_position
@@ -51,7 +54,9 @@ def sender_settings(settings: CenterSettings) -> tuple[SenderSettings, SenderSet
         return urls, None
     password = _secret(settings.notify_password, "--notify-password").decode("utf-8", "strict")
     sender = settings.notify_from or f"cress@{socket.getfqdn()}"
-    return urls, SenderSettings(smtp=settings.notify_smtp, password=password, sender=sender)
+    return urls, SenderSettings(
+        hosts=settings.notify_hosts, smtp=settings.notify_smtp, password=password, sender=sender
+    )
 
 
 def _secret(path: Path | None, option: str) -> bytes:
@@ -96,6 +101,10 @@ class Notifier:
                 except StoreError as error:
                     _log.warning("notifications wait: %s", error)
                     await asyncio.sleep(LOOK)
+                except Exception:  # noqa: BLE001 – one event must not end all notifications
+                    _log.exception("an event was told to nobody")
+                    self._handled += 1
+                    await asyncio.sleep(1)
 
     async def _look(self) -> None:
         feed = self._committer.events
@@ -127,8 +136,7 @@ class Notifier:
         entries = await self._entries(event)
         if not entries:
             return
-        if not event.user or not event.name:
-            await self._complete(event)
+        event = self._complete(event)
         failed = event.kind == "job.ended" and event.state not in _NO_FAILURE
         for place, entry in enumerate(entries):
             for occasion in reversed(occasions):
@@ -157,11 +165,12 @@ class Notifier:
         group = committer.machine.core.groups.by_name.get(event.group)
         return (run.notify if run is not None else ()) + (group.spec.notify if group is not None else ())
 
-    async def _complete(self, event: EventView) -> None:
-        """Enter the names of a job into an event of its tasks."""
-        run = self._committer.run(event.job or 0)
-        if run is not None:
-            event.name, event.user = event.name or run.name, event.user or run.user
+    def _complete(self, event: EventView) -> EventView:
+        """Return an event of a task with the name and the user of its job."""
+        run = None if event.user and event.name else self._committer.run(event.job or 0)
+        if run is None:
+            return event
+        return msgspec.structs.replace(event, name=event.name or run.name, user=event.user or run.user)
 
     def _tell(
         self, id: str, entry: Notify, occasion: Occasion, event: EventView, expected: float | None = None
@@ -202,10 +211,11 @@ class Notifier:
             self._watched.popitem(last=False)
 
     async def _expected_starts(self) -> None:
-        core = self._committer.machine.core
-        # Submitted before this center began to lead.
-        async for number in in_turns([job for job, entry in core.jobs.items() if entry.waiting][:MOST_WATCHED]):
-            self._watch(number)
+        jobs = self._committer.machine.core.jobs
+        # Submitted before this center began to lead: the newest ones.
+        async for number in in_turns(list(islice(reversed(jobs), MOST_WATCHED))):
+            if number in jobs and jobs[number].waiting:
+                self._watch(number)
         while True:
             await asyncio.sleep(LOOK)
             async for number in in_turns(list(self._watched)):

@@ -13,10 +13,11 @@ import ssl
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import httpx
@@ -30,7 +31,7 @@ from cress.center.notifications.delivery import (
     decode_settings,
     encode,
 )
-from cress.model.allowed_sources import ANY, AllowedSources
+from cress.model.allowed_sources import ANY, AllowedSources, parse_host_rule
 from cress.network.connection_guard import ConnectionGuard, RefusedError
 
 OPTION = "(--notify-host)"
@@ -45,7 +46,7 @@ SIGNATURE = "Cress-Signature"
 
 _BUSY = frozenset({408, 425, 429})  # answers of servers that pass (RFC 9110 §15, RFC 6585)
 
-Send = Callable[[Delivery], Awaitable[None]]
+Send = Callable[[Delivery], Coroutine[Any, Any, None]]
 
 
 class GivenUp(Exception):
@@ -96,8 +97,12 @@ def to_urls(settings: SenderSettings, client: httpx.AsyncClient) -> Send:
 
 def by_mail(settings: SenderSettings) -> Send:
     """Return the function that hands a delivery to the mail server. It raises GivenUp or TryAgain."""
+    rules = [parse_host_rule(text) for text in settings.hosts or (ANY,)]
 
     async def send(delivery: Delivery) -> None:
+        domain = delivery.to.rpartition("@")[2].lower()
+        if not any(rule.allows(domain, 0) for rule in rules):
+            raise GivenUp(f"{domain} is not among the domains that jobs may use {OPTION}")
         try:
             await asyncio.to_thread(_mail, settings, delivery)
         except smtplib.SMTPResponseException as error:
