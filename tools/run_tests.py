@@ -47,7 +47,7 @@ COMPUTING = (
 # What pytest returns when no test was chosen, and when tests failed.
 NONE_CHOSEN = 5
 FAILED = 1
-AGAIN = 3
+AGAIN = 12
 # What is added to the nice value of the pool that computes.
 GIVES_WAY = 5
 _BAD = ("failed", "error", "errors")
@@ -145,8 +145,11 @@ class _Pool:
         """Return the names of the tests that failed; empty if pytest did not say all of them."""
         # The cache remembers failures of other runs too.
         names = self._cached("cache/lastfailed")
-        failed = [name for name in names if any(f"{line} - ".startswith(f"{name} - ") for line in self._told)]
-        return failed if len(failed) == sum(self.counts[kind] for kind in _BAD) else []
+        found = {line: [name for name in names if f"{line} - ".startswith(f"{name} - ")] for line in self._told}
+        if not all(found.values()) or len(self._told) != sum(self.counts[kind] for kind in _BAD):
+            return []
+        # One may have failed twice: itself, and what tidied up after it.
+        return sorted({name for matching in found.values() for name in matching})
 
     def above_budget(self) -> frozenset[str]:
         """Return the names of the tests of which nothing is wrong but their time (``tests/budget.py``)."""

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from aiosmtpd.controller import Controller
 
+from tests.center.program import PATIENCE
 from tests.executor.harness import free_port
 
 
@@ -64,7 +65,10 @@ class MailReceiver:
 
     def __init__(self) -> None:
         self.mails: list[email.message.EmailMessage] = []
-        self._controller = Controller(self, hostname="127.0.0.1", port=free_port())
+        # Its own name, since that of the machine may be asked of a server that does not answer.
+        self._controller = Controller(
+            self, hostname="127.0.0.1", port=free_port(), server_hostname="localhost", ready_timeout=PATIENCE
+        )
 
     @property
     def url(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 
@@ -17,7 +18,12 @@ class Door:
         self.lose_answers = False
         self.closed = False
         self._open: list[socket.socket] = []
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self._start(self._serve)
+
+    def _start(self, function: Callable[..., None], *arguments: object) -> None:
+        self._threads.append(threading.Thread(target=function, args=arguments, daemon=True))
+        self._threads[-1].start()
 
     def _serve(self) -> None:
         while True:
@@ -30,8 +36,8 @@ class Door:
                 continue
             server = socket.create_connection(self._behind)
             self._open += [client, server]
-            threading.Thread(target=self._copy, args=(client, server, False), daemon=True).start()
-            threading.Thread(target=self._copy, args=(server, client, True), daemon=True).start()
+            self._start(self._copy, client, server, False)
+            self._start(self._copy, server, client, True)
 
     def _copy(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
         with suppress(OSError):
@@ -51,5 +57,11 @@ class Door:
                 each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        self._listening.close()
+        """End its threads, then close what they used."""
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
         self.cut()
+        while self._threads:
+            self._threads.pop().join()
+        for each in (self._listening, *self._open):
+            each.close()

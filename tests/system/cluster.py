@@ -264,11 +264,16 @@ class Cluster:
                     process.wait(15)
                 process.kill()
                 process.wait()
-        for pid in self._left():
+        # One that is killed may just have started another.
+        wait_until(self._all_killed, "the end of every process")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _all_killed(self) -> bool:
+        left = self._left()
+        for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not self._left(), "the end of every process")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        return not left
 
     def _left(self, word: bytes = b"") -> list[int]:
         """Processes that have this word, else of this cluster: supervisors and tasks have sessions, and name its

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import hmac
 import smtplib
+import socket
 import ssl
 import sys
 import time
@@ -134,10 +135,12 @@ def _mail(settings: SenderSettings, delivery: Delivery) -> None:
         # As between mail servers: encrypted where possible, and nothing secret to lose to a false server.
         secure.check_hostname, secure.verify_mode = False, ssl.CERT_NONE
     connection: smtplib.SMTP
+    # Without a name of its own, the library asks name servers for one, and a machine without them waits long.
+    name = socket.gethostname()
     if server.scheme == "smtps":
-        connection = smtplib.SMTP_SSL(host, server.port or 465, timeout=PATIENCE, context=secure)
+        connection = smtplib.SMTP_SSL(host, server.port or 465, name, timeout=PATIENCE, context=secure)
     else:
-        connection = smtplib.SMTP(host, server.port or 25, timeout=PATIENCE)
+        connection = smtplib.SMTP(host, server.port or 25, name, timeout=PATIENCE)
     with connection:
         connection.ehlo_or_helo_if_needed()
         # With a password, a server without TLS is an error: others could read the password.
