@@ -137,6 +137,9 @@ def test_a_job_is_checked_submitted_and_cancelled(owner: httpx.Client, cluster: 
         assert first == second
         number = int(first.rpartition("/")[2])
         assert owner.post(f"{first}/cancel", data=secret).status_code == 303
+        # A page that reads itself again meanwhile does not take the message from the next one.
+        assert "is being cancelled" not in owner.get(first, headers={"X-Refresh": "1"}).text
+        assert "is being cancelled" in owner.get(first).text
         assert center.job(number, wait=30).state == "cancelled"
 
 

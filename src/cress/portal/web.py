@@ -28,6 +28,8 @@ STATIC = HERE / "static"
 MOST_FORM = 4 * 2**20
 # The header in which scripts send the secret of the session.
 CSRF_HEADER = "x-csrf"
+# Sent by a page that reads itself again (portal.js).
+REFRESH_HEADER = "x-refresh"
 
 # Pages that belong to an entry of the navigation with another address.
 WITHIN = {
@@ -119,7 +121,10 @@ async def page(
 ) -> HTMLResponse:
     """Return a page for a user who is signed in."""
     caller = await session.viewer.caller()
-    told, session.told = session.told, ""
+    told = ""
+    if REFRESH_HEADER not in request.headers:
+        # A page that reads itself again shows no message, and must not take that of a page on its way.
+        told, session.told = session.told, ""
     return render(request, template, status, caller=caller, csrf=session.csrf, told=told, **values)
 
 
