@@ -14,6 +14,7 @@ from cress.center.requests import apply as applying
 from cress.center.requests.validation import read_jobs
 from cress.center.views.members import place_of
 from cress.lifecycle.inputs import Cancel
+from cress.lifecycle.slices import whole
 from cress.model.errors import NotAccepted
 from tests.center.inside import Inside, inside
 
@@ -123,8 +124,8 @@ def test_who_is_faster_than_an_apply_is_told_of(tmp_path: Path) -> None:
         committer = center.committer
         entries = [{**WEB, "tasks": 3}, {**NIGHTLY, "when": "@daily"}]
         specs, jobs = read_jobs(entries, dimensions=committer.machine.core.dimensions, user="ann")
-        changes = applying.changes_of(committer, specs, jobs, lambda _: None)
-        applying.check(committer, changes, ())
+        changes = whole(applying.changes_of(committer, specs, jobs, lambda _: None))
+        whole(applying.check(committer, changes, ()))
         committer.post(Cancel(job=1))
         with pytest.raises(NotAccepted, match=r"job 1 is .*; nightly is updated anyway \(apply the file again\)"):
             await applying.carry_out(committer, changes, ())

@@ -83,10 +83,14 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
 
         own.file("bad.yaml", SHOP.replace("exec sleep 1000", "echo boom; exit 1"))
         assert said(own.cress("apply", "--diff", "bad.yaml"))[:3] == [
-            f"job 1 (shop) is being updated to version 2; {BACK} (follow it: cress job 1, or apply with --wait)",
+            f"job 1 (shop) would be updated; {BACK}",
             "  tasks: 3 -> 2",
             "  command: exec sleep 1000 -> echo boom; exit 1",
         ]
+        assert client.job(1).service.version == 1  # type: ignore[union-attr]  # nothing has changed
+        assert said(own.cress("apply", "bad.yaml"))[0] == (
+            f"job 1 (shop) is being updated to version 2; {BACK} (follow it: cress job 1, or apply with --wait)"
+        )
         wait_until(lambda: client.job(1).service.returned, "the bad version being taken back")  # type: ignore[union-attr]
         wait_until(lambda: ready() == (2, 2, 2), "the good version")
         told = facts(own, "shop")
@@ -190,6 +194,7 @@ def test_who_waits_for_an_apply_is_told_how_it_ended(own: Cluster) -> None:
     ("arguments", "sentence"),
     [
         (("--wait", "--dry-run"), "cress apply: --wait: cannot be combined with --dry-run (only one of them)\n"),
+        (("--wait", "--diff"), "cress apply: --wait: cannot be combined with --diff (only one of them)\n"),
         (("--timeout", "5s"), "cress apply: --timeout: has no effect without --wait (give --wait, too)\n"),
     ],
 )

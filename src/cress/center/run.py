@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import uvicorn
-import uvloop
 
 from cress.center.access.callers import Callers
 from cress.center.access.guard import LOCAL_NAMES
@@ -64,6 +63,7 @@ from cress.center.secrets.vault import Vault
 from cress.center.settings import CenterSettings
 from cress.center.web.asgi import App
 from cress.center.web.sign_ins import SlowSignIns
+from cress.center.web.tls_doors import CenterLoop
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
 from cress.model.zones import zone_of
@@ -108,6 +108,7 @@ def run_center(settings: CenterSettings) -> int:
     logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in str(record.msg))
     os.umask(0o077)
     signing_in = allow_files(settings.address_rate)
+    CenterLoop.most_handshakes = signing_in // 2
     forbid_core_dumps()
     # Ignored until there is a center that can read its files again.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -124,7 +125,7 @@ def run_center(settings: CenterSettings) -> int:
         _say(error)
         return BAD_INPUT
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=CenterLoop) as runner:
             runner.run(_run(settings, directory, topology, licences, tls, signing_in))
     except InputError as error:
         _say(error)

@@ -30,8 +30,9 @@ Examples:
 Each job of the files is compared with the live job of the same name and group. A missing job is created. A different
 one is updated without an interruption (docs/jobs.md), or scaled if only its number of tasks differs. An equal one stays
 as it is, and so do jobs that the files do not name. All files are checked before anything is changed.
---dry-run and --diff show the keys that differ, each with the present value and that of the file. A number of tasks that
-`cress scale` has set is set back to that of the file, and the line of the job says so.
+--diff shows the keys that differ, each with the present value and that of the file, and changes nothing; --dry-run is
+another word for it. A number of tasks that `cress scale` has set is set back to that of the file, and the line of the
+job says so.
 An update replaces the tasks one by one as the new version becomes ready, and is rolled back if it does not.
 --wait ends when all tasks of the services and databases in the files have the new version and are ready. Ctrl-C ends
 the wait; the update goes on.
@@ -46,7 +47,7 @@ def apply(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
     diff: Annotated[
-        bool, typer.Option("--diff", help="Show the keys that differ from the running jobs, as --dry-run does.")
+        bool, typer.Option("--diff", help="Show the keys that differ from the running jobs, without changing them.")
     ] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the new versions are ready, or have failed.")
@@ -63,8 +64,10 @@ def apply(
         from cress.cli.jobfile import read_jobs
         from cress.cli.submit import in_directory_of, placed
 
-        if wait and dry_run:
-            raise InputError("cannot be combined with --dry-run", hint="only one of them", field="--wait")
+        if wait and (dry_run or diff):
+            what = "--dry-run" if dry_run else "--diff"
+            raise InputError(f"cannot be combined with {what}", hint="only one of them", field="--wait")
+        dry_run = dry_run or diff
         if timeout is not None and not wait:
             raise InputError("has no effect without --wait", hint="give --wait, too", field="--timeout")
         longest = None if timeout is None else duration_of(timeout, "--timeout") / SECOND
@@ -85,7 +88,7 @@ def apply(
                 if not as_json:
                     for job in page.jobs:
                         print(_line(job, dry_run=dry_run, wait=wait), flush=True)
-                        for line in _differences(job) if diff or dry_run else ():
+                        for line in _differences(job) if dry_run else ():
                             print(line, flush=True)
                 elif not wait:
                     print_json(page)

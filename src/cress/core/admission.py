@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from cress.core.advance.choice import check as check_reservation
 from cress.core.advance.choice import no_reservation
@@ -53,6 +53,8 @@ from cress.model.zones import zone_of
 # Amounts stay below this, so that sums over a cluster and products with shares stay exact in 64 bits.
 AMOUNT_LIMIT = 2**50
 MOST_PORT = 65_535
+# Groups that are checked between two pauses.
+PAUSE = 100
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -276,25 +278,37 @@ def _amounts(vector: ResourceVector, dimensions: Dimensions, field: str) -> None
 
 def check_groups(core: Books, event: GroupsApplied) -> None:
     """Raise ``InputError`` if this list of groups cannot be applied now."""
+    for _ in checking_groups(core, event):
+        pass
+
+
+def checking_groups(core: Books, event: GroupsApplied) -> Iterator[None]:
+    """Do ``check_groups``, and pause after every few groups: there may be thousands. Nothing changes."""
     names: set[str] = set()
     if event.zone:
         zone_of(event.zone)
     inner = inner_names(event.groups)
-    for group in event.groups:
+    for number, group in enumerate(event.groups, 1):
         _group(group, core, inner)
         if group.name in names:
             raise InputError(f"group {group.name!r} is given twice", hint="each name once", field="Name")
         names.add(group.name)
+        if number % PAUSE == 0:
+            yield
     kinds = measures_in(event.groups, core.dimensions)
     if len(kinds) > MOST_KINDS:
         raise InputError(
             f"quotas of {len(kinds)} kinds of nodes", hint=f"at most {MOST_KINDS} together", field="ResourceQuota"
         )
+    yield
     for problem in problems(event.groups, accounting=core.options.accounting, dimensions=core.dimensions):
         raise InputError(
             f"group {problem.group}: {problem.keyword}: {problem.what}", hint=problem.hint, field=problem.keyword
         )
-    core.groups.check(event.groups)
+    for first in range(0, len(event.groups), PAUSE):
+        yield
+        core.groups.check(event.groups[first : first + PAUSE])
+    yield
     kept = leaf_names(event.groups)
     for reservation in core.advance_reservations.by_name.values():
         if reservation.spec.group not in ("", *kept):

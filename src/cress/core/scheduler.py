@@ -107,12 +107,12 @@ class Scheduler:
 
     # --- facts and decisions -----------------------------------------------------------------------------------
 
-    def observe(self, now: int, events: Sequence[Event]) -> None:
+    def observe(self, now: int, events: Sequence[Event], *, checked: bool = False) -> None:
         """Apply events in this order, all at time ``now`` (µs).
 
-        Raises ``InputError`` before anything changes.
+        Raises ``InputError`` before anything changes. ``checked``: the caller has checked them.
         """
-        self.ledger.observe(now, events)
+        self.ledger.observe(now, events, checked=checked)
 
     def apply(self, now: int, facts: Sequence[Fact]) -> None:
         """Apply events and decisions of another scheduler, in their order, all at time ``now``; decide nothing.

@@ -7,11 +7,12 @@ from typing import TypeAlias
 from cress.core.live_options import LIVE, are_live, changed_names
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import Configure, Restarted, SetGroup
+from cress.lifecycle.slices import SLICE, Slices, whole
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import GroupsApplied, LicencesSet
 from cress.model.option_text import format_option
 from cress.model.options import Options
-from cress.model.revisions import MOST_CHARACTERS, MOST_REVISIONS, Revision, format_document
+from cress.model.revisions import MOST_CHARACTERS, MOST_REVISIONS, Revision, document_parts
 
 # Inputs that can change the configuration.
 Changing: TypeAlias = Restarted | Configure | GroupsApplied | SetGroup | LicencesSet
@@ -29,14 +30,25 @@ def last(context: Context) -> int:
 
 def document(context: Context) -> str:
     """Return the present configuration as a document."""
+    return whole(writing(context))
+
+
+def writing(context: Context) -> Slices[str]:
+    """Return the present configuration as a document, in slices."""
     core = context.core
-    return format_document(
+    written: list[str] = []
+    parts = document_parts(
         core.options,
         core.relations.licences.counts,
         core.groups.configured,
         dimensions=core.dimensions,
         zone=core.groups.own_zone,
     )
+    for part in parts:
+        written.append(part)
+        if len(written) % SLICE == 0:
+            yield
+    return "".join(written)
 
 
 def check_base(context: Context, base: int) -> None:
@@ -75,10 +87,10 @@ def check_options(context: Context, options: Options) -> None:
         )
 
 
-def note(context: Context, input_: Changing) -> None:
-    """Store a revision if an input has changed the configuration."""
+def note(context: Context, input_: Changing) -> Slices[None]:
+    """Store a revision if an input has changed the configuration; in slices."""
     revisions = context.tables.revisions
-    number, text = last(context), document(context)
+    number, text = last(context), (yield from writing(context))
     if number and revisions[number].text == text:
         return
     by = "" if isinstance(input_, Restarted | LicencesSet) else input_.by

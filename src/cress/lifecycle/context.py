@@ -124,9 +124,9 @@ class Context:
         self.general.next_job = first + count
         return first
 
-    def observe(self, *events: Event) -> None:
-        """Tell the scheduler what happened."""
-        self.core.observe(self.now, events)
+    def observe(self, *events: Event, checked: bool = False) -> None:
+        """Tell the scheduler what happened; ``checked``: these events were checked in this step."""
+        self.core.observe(self.now, events, checked=checked)
         self.told += events
 
     def submitted(self, job: Job, behind: int | None) -> JobSubmitted:

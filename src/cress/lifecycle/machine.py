@@ -146,7 +146,7 @@ class Machine(Context):
             try:
                 out.replies.append((yield from self._take(padded(input_, self.core.dimensions))))
                 if isinstance(input_, configuration.CHANGING) and self.keeps_revisions:
-                    configuration.note(self, input_)
+                    yield from configuration.note(self, input_)
             except InputError as error:
                 out.replies.append(error)
             self._settle()
@@ -232,22 +232,23 @@ class Machine(Context):
             case NodeCordoned() | Drain():
                 cordons.take(self, input_)
             case GroupsApplied() | SetGroup():
-                self._apply_groups(input_ if isinstance(input_, GroupsApplied) else self.changed_groups(input_))
+                applied = input_ if isinstance(input_, GroupsApplied) else self.changed_groups(input_)
+                yield from self._apply_groups(applied)
             case Configure():
-                self._set_configuration(input_)
+                yield from self._set_configuration(input_)
             case Restarted() | Declare() | Rebalance() | StopMoves() | AdvanceReserved() | AdvanceReservationRemoved():
                 self._steer(input_)
             case _:
                 access.take(self, input_)
         return None
 
-    def _apply_groups(self, applied: GroupsApplied) -> None:
-        self.check_groups(applied)
+    def _apply_groups(self, applied: GroupsApplied) -> Slices[None]:
+        yield from self.checking_groups(applied)
         kept = leaf_names(applied.groups)
         moves = dict(applied.moves)
         was = set(self.core.groups.by_name)
         groups = with_closing_times(applied.groups, self.core.groups.configured, self.utc)
-        self.observe(GroupsApplied(groups, applied.moves, applied.zone))
+        self.observe(GroupsApplied(groups, applied.moves, applied.zone), checked=True)
         alive: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()] if was - kept else []
         for job in alive:
             name = job.job.group or DEFAULT_GROUP
@@ -256,6 +257,7 @@ class Machine(Context):
                 job.job = msgspec.structs.replace(job.job, group=moves[name])
                 self.group_load.add(job.job)
         self.named = self.by_name()
+        yield
 
     def changed_groups(self, input_: SetGroup) -> GroupsApplied:
         """Return all groups with a change of one. Raises ``InputError``."""
@@ -271,10 +273,10 @@ class Machine(Context):
         groups = tuple(new if group is old else group for group in configured)
         return GroupsApplied(groups=groups, zone=core.groups.own_zone, by=input_.by)
 
-    def _set_configuration(self, input_: Configure) -> None:
+    def _set_configuration(self, input_: Configure) -> Slices[None]:
         """Change options, licences and groups, all or nothing."""
         before = self.core
-        self.check_configuration(input_)
+        yield from self.checking_configuration(input_)
         if input_.options.accounting != before.options.accounting:
             # Quotas are checked in the new accounting. There are no groups and jobs, so this is fast.
             self.core = configured(before, self.tables, Configured(input_.options))
@@ -286,12 +288,12 @@ class Machine(Context):
             self._go_on(Configured(input_.options))
         now = without_times(self.core.groups.configured), self.core.groups.own_zone
         if (without_times(input_.groups), input_.zone) != now:
-            self._apply_groups(_groups_of(input_))
+            yield from self._apply_groups(_groups_of(input_))
         if dict(input_.licences) != self.core.relations.licences.counts:
             self.observe(LicencesSet(input_.licences))
 
-    def check_configuration(self, input_: Configure) -> None:
-        """Raise ``InputError`` if this configuration cannot be applied now."""
+    def checking_configuration(self, input_: Configure) -> Slices[None]:
+        """Raise ``InputError`` if this configuration cannot be applied now; in slices."""
         configuration.check_base(self, input_.base)
         configuration.check_options(self, input_.options)
         self._check_options(input_.options)
@@ -299,11 +301,15 @@ class Machine(Context):
         if (input_.groups, input_.zone, input_.moves) == (groups.configured, groups.own_zone, ()):
             return  # thousands of groups take long, and these were checked when they came
         if input_.options.accounting == self.core.options.accounting:  # else quotas are checked in the new accounting
-            self.check_groups(_groups_of(input_))
+            yield from self.checking_groups(_groups_of(input_))
 
     def check_groups(self, applied: GroupsApplied) -> None:
         """Raise ``InputError`` if these groups cannot be applied now."""
-        admission.check_groups(self.core.books, applied)
+        whole(self.checking_groups(applied))
+
+    def checking_groups(self, applied: GroupsApplied) -> Slices[None]:
+        """Do ``check_groups`` in slices."""
+        yield from admission.checking_groups(self.core.books, applied)
         kept = leaf_names(applied.groups)
         moves = dict(applied.moves)
         for family in self.families.values():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from cress.model.group import Group
-from cress.model.groups.conf import format_groups
+from cress.model.groups.conf import group_blocks
 from cress.model.option_text import format_option
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -54,16 +54,37 @@ def format_document(
     zone: str = "",
 ) -> str:
     """Return the document: options that differ from their defaults, licences, and groups as in ``Group.conf``."""
-    text = format_groups(groups, dimensions=dimensions, accounting=options.accounting, zone=zone)
-    lines = [_section("options", changed_options(options)), _section("licences", dict(sorted(licences.items())))]
-    body = "".join(f"  {line}\n" if line else "\n" for line in text.removesuffix("\n").split("\n"))
-    return "".join(lines) + (f"groups: |\n{body}" if text else 'groups: ""\n')
+    return "".join(document_parts(options, licences, groups, dimensions=dimensions, zone=zone))
 
 
-def _section(name: str, values: Mapping[str, str | int]) -> str:
+def document_parts(
+    options: Options,
+    licences: Mapping[str, int],
+    groups: Sequence[Group],
+    *,
+    dimensions: Dimensions,
+    zone: str = "",
+) -> Iterator[str]:
+    """Yield the document in parts, one for each option, licence and group: there may be thousands."""
+    yield from _section("options", changed_options(options))
+    yield from _section("licences", dict(sorted(licences.items())))
+    if not groups and not zone:
+        yield 'groups: ""\n'
+        return
+    yield "groups: |\n"
+    blocks = group_blocks(groups, dimensions=dimensions, accounting=options.accounting, zone=zone)
+    for number, block in enumerate(blocks):
+        lines = "".join(f"  {line}\n" for line in block.removesuffix("\n").split("\n"))
+        yield f"\n{lines}" if number else lines
+
+
+def _section(name: str, values: Mapping[str, str | int]) -> Iterator[str]:
     if not values:
-        return f"{name}: {{}}\n"
-    return f"{name}:\n" + "".join(f"  {_word(key)}: {_word(str(value))}\n" for key, value in values.items())
+        yield f"{name}: {{}}\n"
+        return
+    yield f"{name}:\n"
+    for key, value in values.items():
+        yield f"  {_word(key)}: {_word(str(value))}\n"
 
 
 def _word(text: str) -> str:

@@ -16,6 +16,7 @@ from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.files.config_document import Document, parse_document, with_counts, with_values
 from cress.center.files.group_file import checked_quotas
+from cress.center.process.turns import all_in_turns
 from cress.lifecycle import configuration
 from cress.lifecycle.inputs import Configure
 from cress.model.errors import InputError
@@ -97,7 +98,7 @@ async def change(request: Request) -> Response:
         by=user_of(request),
         what=body.what[:MOST_WHAT] or "configuration changed",
     )
-    machine.check_configuration(input_)
+    await all_in_turns(machine.checking_configuration(input_))
     warnings = checked_quotas(machine, groups, found.options.accounting) if document.groups and groups.groups else ()
     if not query_of(request, DryRunQuery).dry_run and found.text != found.before:
         await committer.submit(input_)

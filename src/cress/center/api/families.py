@@ -17,6 +17,7 @@ from cress.center.api.jobs import checked_body, digest_of, key_of, known_states,
 from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, id_of, spec_of
+from cress.center.process.turns import all_in_turns
 from cress.center.requests import apply as applying
 from cress.center.requests.validation import jobs_of, placed, read_jobs
 from cress.center.secrets.checks import check_secrets
@@ -71,14 +72,15 @@ async def apply(request: Request) -> Response:
     async with committer.turns.of_user(user, len(data)):
         specs, jobs, dry_run = await checked_body(committer, len(data), checked)
         known = await known_states(request, jobs)
-        # Without an await before the step, the state that was checked is the state that is changed.
-        changes = applying.changes_of(committer, specs, jobs, partial(_check_caller, request))
-        applying.check(committer, changes, known)
+        # A small file is checked without a pause. If somebody changes a service during a pause in the check of a large
+        # one, the machine refuses that part.
+        changes = await all_in_turns(applying.changes_of(committer, specs, jobs, partial(_check_caller, request)))
+        await all_in_turns(applying.check(committer, changes, known))
         check_secrets(committer.machine, [change.spec for change in changes])
         created = [change.job for change in changes if not change.id]
         committer.machine.user_load.check(created, committer.settings.user_jobs, committer.settings.user_tasks)
         if dry_run:
-            return reply(AppliedJobs(jobs=applying.told(committer, changes, {}, done=False)))
+            return reply(AppliedJobs(jobs=await all_in_turns(applying.told(committer, changes, {}, done=False))))
         return reply(AppliedJobs(jobs=await applying.carry_out(committer, changes, known)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from decimal import Decimal
 from functools import partial
 
@@ -18,7 +17,7 @@ from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import group_of
 from cress.center.files.group_file import checked_quotas
-from cress.center.process.turns import chunks, in_turns
+from cress.center.process.turns import all_in_turns, chunks, in_turns
 from cress.center.views.groups import group_view, inner_view, used_resource
 from cress.lifecycle.inputs import SetGroup
 from cress.model.errors import InputError
@@ -113,9 +112,8 @@ async def apply(request: Request) -> Response:
     diff = await committer.turns.check(len(data), partial(format_diff, changes))
     moves = checked_moves(committer, body.moves, parsed)
     warnings = checked_quotas(committer.machine, parsed, accounting)
-    await asyncio.sleep(0)  # checks of thousands of groups take some milliseconds each
     applied = GroupsApplied(groups=parsed.groups, moves=moves, zone=parsed.zone, by=user_of(request))
-    committer.machine.check_groups(applied)
+    await all_in_turns(committer.machine.checking_groups(applied))
     if not query_of(request, DryRunQuery).dry_run:
         await committer.submit(applied)
     notes = tuple(map(str, (*parsed.notes, *warnings)))
@@ -146,7 +144,7 @@ async def change(request: Request, name: str) -> Response:
         raise InputError("a keyword is given twice", hint="each keyword once", field="values")
     word = SetGroup(name=name, values=tuple(zip(keywords, body.values.values(), strict=True)), by=caller.user)
     applied = committer.machine.changed_groups(word)
-    committer.machine.check_groups(applied)
+    await all_in_turns(committer.machine.checking_groups(applied))
     parsed = ParsedGroups(tuple(group for group in applied.groups if group.name == name))
     warnings = checked_quotas(committer.machine, parsed, core.options.accounting) if "ResourceQuota" in keywords else ()
     old = core.groups.configured

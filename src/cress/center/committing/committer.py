@@ -318,12 +318,30 @@ class Committer:
         and NotStored.
         """
         self._check_open()
-        if isinstance(what, Update) and runs and not what.anew:
-            what, runs = self.loop.compared(what, runs[0])
         future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
-        self.loop.post(InputCall(what, runs, caller=future))
+        self.loop.post(self._compared(InputCall(what, runs, caller=future)))
         self._wake.set()
         return await future
+
+    async def submit_together(self, calls: Sequence[InputCall]) -> None:
+        """Submit inputs at once, with futures as callers; return when all are answered. Raises NotStored."""
+        self._check_open()
+        compared = [self._compared(call) async for call in in_turns(calls)]
+        self._check_open()
+        for call in compared:
+            self.loop.post(call)
+        self._wake.set()
+        async for call in in_turns(calls):
+            assert isinstance(call.caller, asyncio.Future)
+            if not call.caller.done():
+                await asyncio.wait((call.caller,))
+
+    def _compared(self, call: InputCall) -> InputCall:
+        """Return a call in which an update with an unchanged run says so."""
+        if isinstance(call.input, Update) and call.runs and not call.input.anew:
+            what, runs = self.loop.compared(call.input, call.runs[0])
+            return InputCall(what, runs, caller=call.caller, then=call.then)
+        return call
 
     async def submit_each(self, inputs: Sequence[Input]) -> None:
         """Submit inputs in order; return when all are stored.

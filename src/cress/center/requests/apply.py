@@ -12,13 +12,15 @@ from enum import Enum
 
 import msgspec
 
-from cress.center.committing.committer import Committer, NotStored
+from cress.center.committing.committer import Committer
+from cress.center.process.turns import all_in_turns, in_turns
 from cress.center.requests.differences import changes_of_keys, scaled_back
 from cress.center.requests.validation import placed
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Input, Scale, Submit, Update
 from cress.lifecycle.jobs.group_limits import with_limit
+from cress.lifecycle.slices import Slices
 from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.family import Service
@@ -29,6 +31,7 @@ from cress.model.jobfile.reader import below
 from cress.model.records import JobState
 from cress.model.run import Run
 from cress.protocol.job_views import AppliedJob, KeyChange
+from cress.shell.center.commit import InputCall
 from cress.shell.center.runs import same_run
 
 KINDS = (JobType.SERVICE, JobType.DATABASE, JobType.CRON)
@@ -64,8 +67,8 @@ class Change(msgspec.Struct, frozen=True):
 
 def changes_of(
     committer: Committer, specs: Sequence[JobSpec], jobs: Sequence[Job], check_caller: Callable[[Family], None]
-) -> list[Change]:
-    """Return the changes in the order of the file. Raises InputError(s) for jobs that cannot be applied.
+) -> Slices[list[Change]]:
+    """Return the changes in the order of the file, in slices. Raises InputError(s) for jobs that cannot be applied.
 
     ``check_caller`` raises an error unless the caller may change the existing job of a name.
     """
@@ -85,6 +88,7 @@ def changes_of(
                 twice = InputError(f"two jobs have the name {job.name}", hint="job names must be unique", field="name")
                 errors.append(below(twice, spec.place))
             names.add(key)
+        yield
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
     return changes
@@ -119,13 +123,13 @@ def _what_counts(job: Job) -> Job:
     return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group=job.group or DEFAULT_GROUP)
 
 
-def check(committer: Committer, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]) -> None:
-    """Raise InputError if the machine would refuse any of the changes."""
+def check(committer: Committer, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]) -> Slices[None]:
+    """Raise InputError if the machine would refuse any of the changes; in slices."""
     machine = committer.machine
     created = [change for change in changes if change.what is What.CREATED]
     try:
         if created:
-            machine.check_submit([_alone(create, created) for create in created], known)
+            yield from machine.checking(_alone(created), known)
     except InputError as error:
         raise placed(
             error if len(created) > 1 else below(error, "jobs[0]"), [create.spec for create in created]
@@ -134,24 +138,26 @@ def check(committer: Committer, changes: Sequence[Change], known: tuple[tuple[in
         if change.what is not What.UPDATED:
             continue
         try:
-            machine.check_submit([msgspec.structs.replace(change.job, id=change.id, after=())])
+            yield from machine.checking([msgspec.structs.replace(change.job, id=change.id, after=())])
         except InputError as error:
             raise below(error, change.spec.place) from None
 
 
-def _alone(change: Change, created: Sequence[Change]) -> Job:
-    """Return the job as one of the created ones, with dependencies that refer to places among these."""
-    after = []
-    for number, condition in change.job.after:
-        if number > 0:
-            after.append((number, condition))
-            continue
-        behind = next(
-            (place for place, create in enumerate(created) if create.spec.place == f"jobs[{-number - 1}]"), None
-        )
-        if behind is not None:  # an existing job started long ago
-            after.append((-behind - 1, condition))
-    return msgspec.structs.replace(change.job, after=tuple(after))
+def _alone(created: Sequence[Change]) -> list[Job]:
+    """Return the created jobs, with dependencies that refer to places among these."""
+    places = {create.spec.place: place for place, create in enumerate(created)}
+    alone: list[Job] = []
+    for create in created:
+        after = []
+        for number, condition in create.job.after:
+            if number > 0:
+                after.append((number, condition))
+                continue
+            behind = places.get(f"jobs[{-number - 1}]")
+            if behind is not None:  # an existing job started long ago
+                after.append((-behind - 1, condition))
+        alone.append(msgspec.structs.replace(create.job, after=tuple(after)))
+    return alone
 
 
 async def carry_out(
@@ -161,52 +167,60 @@ async def carry_out(
     created = [change for change in changes if change.what is What.CREATED]
     work: list[_Work] = []
     if created:
-        jobs = tuple(_alone(create, created) for create in created)
-        work.append(_Work(created, Submit(jobs=jobs, known=known), [create.spec.run for create in created]))
-    for change in changes:
+        what = Submit(jobs=tuple(_alone(created)), known=known)
+        work.append(_Work(created, what, [create.spec.run for create in created]))
+    async for change in in_turns(changes):
         if change.what is What.UPDATED:
             work.append(_Work([change], Update(job=change.id, spec=change.job), [change.spec.run]))
         elif change.what is What.SCALED:
             work.append(_Work([change], Scale(job=change.id, tasks=change.job.tasks), []))
-    await asyncio.gather(*(entry.do(committer) for entry in work))
-    failed = next((entry.error for entry in work if entry.error is not None), None)
+    await committer.submit_together([entry.call for entry in work])
+    failed = None
+    done: list[str] = []
+    async for entry in in_turns(work):
+        error = entry.error
+        failed = failed or error
+        if error is None:
+            done += (f"{change.job.name} is {change.what.value}" for change in entry.changes)
     if failed is not None:
-        done = [
-            f"{change.job.name} is {change.what.value}" for entry in work if not entry.error for change in entry.changes
-        ]
         if done and isinstance(failed, InputError):
             raise NotAccepted(f"{failed.what}; {', '.join(done)} anyway", hint="apply the file again")
         raise failed
     ids: dict[str, int] = {}
-    for one in work:
-        if isinstance(one.input, Submit):
-            ids |= {change.spec.place: number for change, number in zip(one.changes, one.reply, strict=True)}
-    return told(committer, changes, ids)
+    for entry in work:
+        if isinstance(entry.call.input, Submit):
+            ids |= {change.spec.place: number for change, number in zip(entry.changes, entry.reply, strict=True)}
+    return await all_in_turns(told(committer, changes, ids))
 
 
 class _Work:
-    """An input, its change, and its result."""
+    """An input, its changes, and its answer."""
 
     def __init__(self, changes: Sequence[Change], what: Input, runs: Sequence[Run]) -> None:
         self.changes = changes
-        self.input = what
-        self.runs = runs
-        self.reply: tuple[int, ...] = ()
-        self.error: InputError | NotStored | None = None
+        self._answer: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
+        self.call = InputCall(what, runs, caller=self._answer)
 
-    async def do(self, committer: Committer) -> None:
-        """Submit the input, and wait until it is stored or refused."""
-        try:
-            self.reply = await committer.submit(self.input, self.runs)
-        except (InputError, NotStored) as error:
-            self.error = error
+    @property
+    def reply(self) -> tuple[int, ...]:
+        """The ids of new jobs."""
+        return self._answer.result()
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the input was refused or not stored; None if it was stored."""
+        return self._answer.exception()
 
 
 def told(
     committer: Committer, changes: Sequence[Change], ids: dict[str, int], *, done: bool = True
-) -> tuple[AppliedJob, ...]:
-    """Return a view of the changes, done or planned; ``ids`` are those of new jobs, by place."""
-    return tuple(_told(committer, change, change.id or ids.get(change.spec.place, 0), done=done) for change in changes)
+) -> Slices[tuple[AppliedJob, ...]]:
+    """Return a view of the changes, done or planned, in slices; ``ids`` are those of new jobs, by place."""
+    views: list[AppliedJob] = []
+    for change in changes:
+        views.append(_told(committer, change, change.id or ids.get(change.spec.place, 0), done=done))
+        yield
+    return tuple(views)
 
 
 def _told(committer: Committer, change: Change, number: int, *, done: bool) -> AppliedJob:

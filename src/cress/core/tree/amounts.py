@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from cress.core.accounts import Account, Charged, ChargedAttempt
@@ -78,10 +79,8 @@ class Amounts(Account):
         """Take over a configuration, except for the quota."""
         self.spec = spec
         self.options = options
-        needs = Fraction(str(options.preempt_below))
-        yields = Fraction(str(options.preempt_above))
-        self._needs = (needs.numerator, needs.denominator)
-        self._yields = (yields.numerator, yields.denominator)
+        self._needs = _as_fraction(options.preempt_below)
+        self._yields = _as_fraction(options.preempt_above)
         self.counts_cores = self._counts_cores()
 
     def _counts_cores(self) -> bool:
@@ -308,6 +307,13 @@ class InnerGroup(Amounts):
         self.held_below: list[int] = [0]
         self.stale = False
         self.level = 0
+
+
+@lru_cache(maxsize=256)
+def _as_fraction(value: float) -> tuple[int, int]:
+    """Return numerator and denominator of a decimal number."""
+    exact = Fraction(str(value))
+    return exact.numerator, exact.denominator
 
 
 def _quota_in(quota: Quota, names: tuple[str, ...], kinds: tuple[str, ...]) -> list[int]:

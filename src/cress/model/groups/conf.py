@@ -8,7 +8,7 @@ mistake yields nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
@@ -250,7 +250,23 @@ def format_groups(
     ``used`` and ``priority`` are the computed attributes by name of group: ``used`` in millicores, in millionths of a
     server, or as a vector or its text. They are written for people and ignored by the reader.
     """
-    blocks = [f"{ZONE}: {zone}\n"] if zone else []
+    return "\n".join(
+        group_blocks(groups, dimensions=dimensions, accounting=accounting, used=used, priority=priority, zone=zone)
+    )
+
+
+def group_blocks(
+    groups: Iterable[Group],
+    *,
+    dimensions: Dimensions,
+    accounting: str = CPU,
+    used: Mapping[str, int | str | ResourceVector] | None = None,
+    priority: Mapping[str, int | str] | None = None,
+    zone: str = "",
+) -> Iterator[str]:
+    """Yield the blocks of a ``Group.conf`` one by one; between them is an empty line. See ``format_groups``."""
+    if zone:
+        yield f"{ZONE}: {zone}\n"
     for group in groups:
         values = group_values(group, accounting=accounting, dimensions=dimensions)
         if group.weight == 1:
@@ -261,8 +277,7 @@ def format_groups(
             values[PRIORITY] = str(priority[group.name])
         if used and group.name in used:
             values[USED] = _used_text(used[group.name], accounting, dimensions)
-        blocks.append("".join(f"{keyword}: {value}\n" for keyword, value in values.items()))
-    return "\n".join(blocks)
+        yield "".join(f"{keyword}: {value}\n" for keyword, value in values.items())
 
 
 def _used_text(used: int | str | ResourceVector, accounting: str, dimensions: Dimensions) -> str:

@@ -150,6 +150,8 @@ def problems(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions
     found = found or _mixed(groups, by_name, inner)
     if found:
         return found
+    if not inner and all(group.max_quota is None for group in groups):
+        return []
     children, weeks = children_of(groups), weeks_of(groups)
     say = partial(say_amount, accounting=accounting, dimensions=dimensions)
     for group in groups:
@@ -201,10 +203,13 @@ def _mixed(groups: Sequence[Group], by_name: Mapping[str, Group], inner: frozens
             kinds.setdefault(_root(group, by_name), _kind(group.quota))
     found = []
     for group in groups:
+        in_tree = group.parent or group.name in inner
+        if not in_tree and group.max_quota is None and group.lendable is None:
+            continue
         wanted = kinds[_root(group, by_name)]
         own = [group.quota, *(window.quota for window in group.windows)] if group.quota != NO_QUOTA else []
         other = any(_kind(quota) != wanted for quota in own)
-        if other and (group.parent or group.name in inner):
+        if other and in_tree:
             what = f"the quotas of a tree are all of one kind, here {_said(wanted)}"
             found.append(Problem(group.name, QUOTA, what, "numbers, or vectors of the same dimensions all week"))
             continue
