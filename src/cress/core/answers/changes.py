@@ -1,8 +1,8 @@
 """Single changes that could let a waiting unit start now, smallest first; a trial on a copy shows which of them do.
 
-A change to the job itself is tried as a user would make it: by ``cress update``, which keeps its place. Where that is
-not possible, the waiting job is cancelled, or held if some of its tasks run, and submitted anew with the change. Members
-of a service that start together change together.
+A change to the job itself is one that ``cress update`` makes, which keeps its place. Where that is not possible, the
+waiting job is cancelled, or held if some of its tasks run, and submitted anew with the change. The members of a service
+that start together change together.
 """
 
 from __future__ import annotations
