@@ -132,7 +132,7 @@ class Reader:
     def anew(self, **changed: Any) -> Iterator[Input]:
         """The job, or its waiting tasks, are submitted again with a change."""
         old, attempts = self.live.job, self.live.attempts
-        tasks = old.tasks if not attempts else self.machine.core.jobs[self.number].waiting
+        tasks = old.tasks if not attempts else max(1, self.machine.core.jobs[self.number].waiting)
         known = tuple((number, record.state) for number, record in self.world.over.items())
         new = msgspec.structs.replace(old, **{"id": 0, "family": 0, "tasks": tasks, **changed})
         if attempts or self.machine.core.jobs[self.number].claims:
