@@ -25,22 +25,30 @@ def place(task: int = 0, address: str = "h", ports: tuple[tuple[str, int], ...] 
 class Names:
     """A feed whose table has these places after so many waits."""
 
-    def __init__(self, places: list[Place], after: int) -> None:
+    def __init__(self, places: list[Place], after: int, waits: dict[int, str]) -> None:
         self.left = after
+        self.waits = waits
         self.table = SimpleNamespace(
             revision=0, places=lambda _, group: places if not self.left and group == "lab" else []
         )
 
     async def wait(self, _name: str, _revision: object, seconds: float) -> None:
         self.left = max(0, self.left - 1)
+        # What the start waits for is told meanwhile.
+        assert self.waits[5].startswith("task 0 has its place on n1 and starts when a task of db is ready; if none")
         await asyncio.sleep(min(seconds, 0.001))
 
 
 def given(places: list[Place], *, after: int = 0, patience: float = 5.0) -> dict[str, bytes]:
     run = Run(job=1, command=("x",), uses=("db",))
-    starting = Starting(cast("Any", None), cast("Any", SimpleNamespace(job=SimpleNamespace(group="lab"))), run)
-    names = cast("Any", Names(places, after))
-    return asyncio.run(UsedJobs(names, patience).provide(starting)).environment
+    attempt = cast("Any", SimpleNamespace(id=5, task=0, node="n1"))
+    starting = Starting(attempt, cast("Any", SimpleNamespace(job=SimpleNamespace(group="lab"))), run)
+    waits: dict[int, str] = {}
+    names = cast("Any", Names(places, after, waits))
+    try:
+        return asyncio.run(UsedJobs(names, waits, patience).provide(starting)).environment
+    finally:
+        assert not waits
 
 
 def test_the_addresses() -> None:

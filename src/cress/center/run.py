@@ -177,7 +177,7 @@ async def _run(
     committer.materials.providers += (
         job_tokens.provide,
         SecretDelivery(committer, vault),
-        UsedJobs(committer.names).provide,
+        UsedJobs(committer.names, committer.materials.waits).provide,
     )
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
     if standby is not None:

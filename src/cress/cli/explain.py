@@ -47,6 +47,8 @@ Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
 CLAUSES = (TableColumn("CLAUSE", gives=True), TableColumn("EXCLUDES", right=True), TableColumn("ONLY IT", right=True))
 NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 
+# Kinds of reasons of jobs that may have no task in the scheduler yet, or have one that is placed.
+NOT_TRIED = ("held", "after", "uses")
 # The page with a row for each reason: what it means, until when, what to do.
 REASONS = "docs/waiting.md"
 
@@ -93,7 +95,7 @@ def explain(
         if found.nearest:
             print()
             show(NEAREST, [(near.node, "; ".join(_missing(near))) for near in found.nearest])
-        if found.reason:
+        if _was_tried(found):
             print()
             print("It would start now:" if found.remedies else "No single change that was tried lets it start now.")
             for remedy in found.remedies:
@@ -190,14 +192,19 @@ def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str,
         ("Job", f"{view.id}" + (f" ({clean(view.name)})" if view.name else "") + member),
         ("State", view.state),
         ("Reason", found.reason or view.reason),
-        ("What to do", what_to_do(found.kind) if found.reason else ""),
+        ("What to do", what_to_do(found.kind or view.reason_kind) if found.kind or view.reason_kind else ""),
         ("Waits", _waits(view, now) if found.reason else ""),
-        ("Expected start", when(found.start, now) if found.reason else ""),
+        ("Expected start", when(found.start, now) if _was_tried(found) else ""),
         ("Runs", _runs(view, now) if not found.reason else ""),
         ("Late", found.late),
         ("Node", found.chosen),
         ("Preempted", count(view.preempted, "time") if view.preempted else ""),
     ]
+
+
+def _was_tried(found: ExplanationView) -> bool:
+    """Return whether changes were tried: whether a task waits for the scheduler."""
+    return bool(found.reason) and (found.kind not in NOT_TRIED or bool(found.remedies or found.nearest))
 
 
 def what_to_do(kind: str) -> str:

@@ -12,7 +12,7 @@ import typer
 from cress.cli import completion, deadlines, devices, families
 from cress.cli.common import Columns, Data, Json, Wide, connect, count, duration, moment, print_json, selection_of
 from cress.cli.errors import told
-from cress.cli.explain import when
+from cress.cli.explain import what_to_do, when
 from cress.cli.job_names import task_named
 from cress.cli.resolve import ports as ports_of
 from cress.cli.tables import Cell, Selection, TableColumn, facts, show, state
@@ -132,6 +132,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Type", view.type),
         ("State", state(view.state)),
         ("Reason", "" if _stands_below(view) else view.reason),
+        ("What to do", what_to_do(view.reason_kind) if view.reason_kind else ""),
         ("Expected start", "" if view.expected_start is None else when(view.expected_start, now)),
         *families.facts_of(view, now),
         ("Member", "" if view.family is None else f"{view.index} of job {view.family}"),

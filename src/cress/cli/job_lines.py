@@ -38,6 +38,7 @@ FIELDS: Mapping[str, Callable[[JobView, float], Value]] = {
     "waited": lambda job, now: (job.started or job.ended or now) - job.submitted,
     "preempted": lambda job, _: job.preempted,
     "reason": lambda job, _: clean(job.reason),
+    "kind": lambda job, _: job.reason_kind or "-",
 }
 _MOMENTS, _DURATIONS = {"submitted", "started", "ended"}, {"age", "elapsed", "waited"}
 

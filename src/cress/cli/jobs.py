@@ -13,6 +13,7 @@ from cress.cli.chosen_jobs import has_label
 from cress.cli.common import Columns, Data, Json, Wide, connect, duration, selection_of
 from cress.cli.deadlines import with_deadlines
 from cress.cli.errors import told
+from cress.cli.explain import what_to_do
 from cress.cli.job_lines import in_order, line_of, parts_of
 from cress.cli.job_names import job_named
 from cress.cli.outputs import Output, written
@@ -44,7 +45,7 @@ expected to start: eight of ten jobs start between the two. --family lists membe
 Columns: id, name, type, group, user, state, done, running, age, time, deadline, starts, reason; a narrow terminal
 leaves some out.
 Fields of --sort and --format: id, name, group, user, type, state, priority, tasks, waiting, running, succeeded, failed,
-submitted, started, ended, age, elapsed, waited, preempted, reason.
+submitted, started, ended, age, elapsed, waited, preempted, reason, kind: the row of the reason in docs/waiting.md.
 Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
@@ -159,10 +160,23 @@ def jobs(
             selection = selection_of(columns, wide=wide)
             names = selection.names
             show(*table(page.jobs, now, names), selection)
+            if told_about := rows_about(page.jobs):
+                typer.echo(told_about, err=True)
             if page.next is not None and (every or state or limit):
                 typer.echo("older jobs are not shown (cress jobs --all, or a larger --limit)", err=True)
         else:
             typer.echo("no jobs", err=True)
+
+
+def rows_about(jobs: Sequence[JobView]) -> str:
+    """Return where the reasons of waiting jobs are explained; empty if none waits."""
+    kinds = dict.fromkeys(job.reason_kind for job in jobs if job.reason_kind)
+    if not kinds:
+        return ""
+    first, *others = kinds
+    return (
+        f"what the reasons mean: {', '.join((what_to_do(first), *(f'#{kind}' for kind in others)))}; or cress why JOB"
+    )
 
 
 def table(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
-from cress.core.answers.explain import Copies, explain
+from cress.core.answers.changes import Counterfactual
+from cress.core.answers.explain import explain
 from cress.core.answers.groups import use_of, why_no_more
 from cress.core.answers.nodes import free_of, why_not_fuller
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs import members
-from cress.lifecycle.jobs.reasons import kind, reason
+from cress.lifecycle.jobs.reasons import reason, told
+from cress.lifecycle.machine import Machine
 from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
+from cress.lifecycle.trials.remedies import helps
 from cress.model.estimates import RunEstimate
 from cress.model.explanation import Explanation, Finding, GroupExplanation, NodeExplanation
 from cress.model.job import JobType
@@ -24,12 +29,25 @@ from cress.model.units import format_amount
 MOST_BELOW = 20
 
 
+class Copies(Protocol):
+    """Copies of one machine, for a trial each; the machine itself stays as it is."""
+
+    def holds(self, trial: Callable[[Machine], bool]) -> bool:
+        """Return the result of a trial on a copy."""
+
+
 def explained(context: Context, number: int, copies: Copies) -> Explanation | None:
     """Return why a job waits and what would change that, without its start; ``None`` if no task of it waits."""
-    told = reason(context, number)
-    if not told:
+    why = told(context, number)
+    if not why.text:
         return None
-    return msgspec.structs.replace(explain(context.core, number, told, copies), kind=kind(context, number))
+    absent = {name: not (node.cordoned or node.rest) for name, node in context.nodes.items() if not node.connected}
+    trials = partial(_helps, copies)
+    return msgspec.structs.replace(explain(context.core, number, why.text, trials, absent), kind=why.kind)
+
+
+def _helps(copies: Copies, change: Counterfactual) -> bool:
+    return copies.holds(lambda machine: helps(machine, change))
 
 
 def explained_group(context: Context, name: str) -> GroupExplanation | None:

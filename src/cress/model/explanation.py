@@ -31,8 +31,8 @@ class Remedy(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change with which the unit would start now, checked on a copy of the scheduler; ``kind`` is for programs.
 
     ``change`` has, for a change of the job itself, the key of its job file with the new value, or the dimension of its
-    ``resource`` with the new amount. For ``uncordon`` it has the ``node``, for ``quota`` the ``group`` and its
-    ``ResourceQuota``; it is empty for other changes.
+    ``resource`` with the new amount. For ``uncordon`` and ``back`` it has the ``node``, for ``quota`` the ``group`` and
+    its ``ResourceQuota``; it is empty for other changes.
     """
 
     kind: str

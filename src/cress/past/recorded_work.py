@@ -33,7 +33,7 @@ from cress.model.events import (
     RacksSet,
     TaskEnded,
 )
-from cress.model.group import Group
+from cress.model.group import DEFAULT_GROUP, Group
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.options import Options
@@ -152,6 +152,8 @@ class _Reader:
         self._attempts: dict[int, RecordedAttempt] = {}
         self._utc = 0
         self._ends: dict[int, int] = {}
+        # Groups that were removed, as they were last.
+        self._removed: dict[str, Group] = {}
 
     def begin(self, file: EventFile) -> None:
         """Take in the state with which a file begins."""
@@ -214,6 +216,14 @@ class _Reader:
             ]
             for number in gone:
                 del work.jobs[number]
+        there = {group.name for group in work.groups}
+        named = {job.job.group or DEFAULT_GROUP for job in work.jobs.values()} - there
+        # A group that was removed without a place for its jobs, since all had ended, is simulated as it was.
+        work.groups += tuple(
+            msgspec.structs.replace(group, parent=group.parent if group.parent in there else "")
+            for name, group in self._removed.items()
+            if name in named
+        )
         return work
 
     # --- facts -----------------------------------------------------------------------------------------------
@@ -280,6 +290,13 @@ class _Reader:
     def _grouped(self, fact: GroupsApplied, _: int) -> None:
         if fact.groups != self.work.groups:
             self.work.regrouped += bool(self.work.jobs)
+        there = {group.name for group in fact.groups}
+        self._removed.update((group.name, group) for group in self.work.groups if group.name not in there)
+        moves = dict(fact.moves)
+        for job in self.work.jobs.values() if moves else ():
+            # Those that had ended as well: a group that is gone has no quota to simulate them with.
+            if (job.job.group or DEFAULT_GROUP) in moves:
+                job.job = msgspec.structs.replace(job.job, group=moves[job.job.group or DEFAULT_GROUP])
         self.work.groups, self.work.zone = fact.groups, fact.zone or self.work.zone
 
     def _configured(self, fact: Configured, _: int) -> None:

@@ -170,7 +170,8 @@ class JobView(View, frozen=True):
     requests.
 
     ``family`` is the job of which it is the member number ``index``. A live service or database has ``service``, a live
-    cron job ``cron``. A dag has ``dag``, also after its end, and its ``tasks`` count steps.
+    cron job ``cron``. A dag has ``dag``, also after its end, and its ``tasks`` count steps. ``reason_kind`` is the kind
+    of the reason while a task waits: the anchor of its row in docs/waiting.md.
     """
 
     id: int
@@ -220,6 +221,7 @@ class JobView(View, frozen=True):
     service: ServiceView | None = None
     cron: CronView | None = None
     dag: DagView | None = None
+    reason_kind: str = ""
 
 
 class HeldDevice(View, frozen=True):

@@ -8,6 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cress.center.access.redaction import redacted
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, seen_job, sees_number
 from cress.center.api.nodes import known_node
@@ -16,10 +17,12 @@ from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob
 from cress.center.leader.explaining import Explainer
 from cress.center.views.explanation import explanation_view, findings, late_by
+from cress.center.views.families import reason_of, reason_of_job
 from cress.center.views.history_of_attempts import ended_views
 from cress.center.views.jobs import why_chosen
 from cress.center.views.members import attempts_of
 from cress.lifecycle.explaining import waiting_job
+from cress.lifecycle.jobs.reasons import Told
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
@@ -47,12 +50,24 @@ async def job(request: Request, id: str) -> Response:
             start = await explainer.start(told.job)
             told = told if start is None else msgspec.structs.replace(told, start=start)
         view = (
-            ExplanationView(job=int(id), reason="")
+            _without_waiting_task(committer, int(id), found)
             if told is None
             else explanation_view(told, partial(sees_number, request))
         )
         view = await _with_tasks(committer, explainer, found, view)
     return reply(view)
+
+
+def _without_waiting_task(committer: Committer, number: int, job: AnyJob) -> ExplanationView:
+    """Return the explanation of a job of which no task waits for the scheduler: why it does not run nevertheless."""
+    if isinstance(job, LiveJob):
+        why = reason_of_job(committer, job)
+    elif isinstance(job, Family):
+        why = reason_of(committer, job)
+    else:
+        why = Told()
+    # Without a kind it is a remark: on an update, or on the end.
+    return ExplanationView(job=number, reason=redacted(why.text) if why.kind else "", kind=why.kind)
 
 
 async def _with_tasks(

@@ -40,6 +40,8 @@ class StartMaterials:
 
     def __init__(self, loop: CommitLoop, connections: Connections) -> None:
         self.providers: list[Provider] = []
+        # What the starts of attempts wait for, as sentences.
+        self.waits: dict[int, str] = {}
         self._loop = loop
         self._connections = connections
         self._tasks: set[asyncio.Task[None]] = set()

@@ -17,18 +17,32 @@ PATIENCE = 90.0
 
 
 class UsedJobs:
-    """Waits for ready tasks of the jobs that a task uses, and gives it their addresses."""
+    """Waits for ready tasks of the jobs that a task uses, and gives it their addresses.
 
-    def __init__(self, names: NameFeed, patience: float = PATIENCE) -> None:
+    ``waits`` has what the start of an attempt waits for, as a sentence, while it does.
+    """
+
+    def __init__(self, names: NameFeed, waits: dict[int, str], patience: float = PATIENCE) -> None:
         self._names = names
+        self._waits = waits
         self._patience = patience
 
     async def provide(self, starting: Starting) -> StartMaterial:
         """Return the addresses. Raises InputError if no task is ready in time."""
         until = time.monotonic() + self._patience
+        try:
+            return await self._addresses(starting, until)
+        finally:
+            self._waits.pop(starting.attempt.id, None)
+
+    async def _addresses(self, starting: Starting, until: float) -> StartMaterial:
         group = starting.job.job.group or DEFAULT_GROUP
         environment: dict[str, bytes] = {}
         for name in starting.run.uses:
+            self._waits[starting.attempt.id] = (
+                f"task {starting.attempt.task} has its place on {starting.attempt.node} and starts when a task of "
+                f"{name} is ready; if none is within {self._patience:g} s, the start fails and is tried again"
+            )
             places = await self._ready(name, group, until)
             variable = used_variable(name)
             environment[variable] = _address(places[0]).encode()

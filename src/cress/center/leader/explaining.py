@@ -22,7 +22,6 @@ from cress.center.process.kept_fork import KeptFork
 from cress.core.answers.forward import Forecast
 from cress.core.answers.placed import best_nodes
 from cress.core.openings import EndsBy
-from cress.core.scheduler import Scheduler
 from cress.lifecycle.explaining import explained, explained_group, explained_node
 from cress.lifecycle.foretelling import foretold
 from cress.lifecycle.machine import Machine
@@ -176,7 +175,7 @@ class ForkAnswers:
         return ANSWERS[asked.kind](self, asked)
 
     def _job(self, asked: ForkQuestion) -> bytes:
-        return _encode(explained(self._machine, asked.number, Forks(self._machine.core)))
+        return _encode(explained(self._machine, asked.number, Forks(self._machine)))
 
     def _group(self, asked: ForkQuestion) -> bytes:
         return _encode(explained_group(self._machine, asked.name))
@@ -212,12 +211,12 @@ ANSWERS: dict[str, Callable[[ForkAnswers, ForkQuestion], bytes]] = {
 
 
 class Forks:
-    """Copies of a scheduler: each trial runs in a fork of this process."""
+    """Copies of a machine: each trial runs in a fork of this process."""
 
-    def __init__(self, core: Scheduler) -> None:
-        self._core = core
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
 
-    def holds(self, trial: Callable[[Scheduler], bool]) -> bool:
+    def holds(self, trial: Callable[[Machine], bool]) -> bool:
         """Return the result of a trial; False if its fork fails."""
-        data = Fork(lambda: _encode(trial(self._core))).result()
+        data = Fork(lambda: _encode(trial(self._machine))).result()
         return bool(data) and msgspec.msgpack.decode(data, type=bool)

@@ -10,9 +10,10 @@ import msgspec
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
 from cress.center.keeping.history_reader import HistoryJob
+from cress.core.placing.vetoes import Verdict
 from cress.lifecycle.families import families, readiness
 from cress.lifecycle.families.moments import next_after
-from cress.lifecycle.jobs.reasons import held
+from cress.lifecycle.jobs.reasons import USES, Told, held, told
 from cress.lifecycle.tables.family_rows import CronState, DagState, Family, ReplicaState
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError
@@ -58,29 +59,38 @@ def counts_of(committer: Committer, family: Family) -> TaskCounts:
     return TaskCounts(total=total, waiting=total - running, running=running)
 
 
-def reason_of(committer: Committer, family: Family) -> str:
-    """Return the reason why a family waits, or its problem."""
+def reason_of(committer: Committer, family: Family) -> Told:
+    """Return the reason why a family waits, or its problem, which has no kind."""
     if family.cancelling:
-        return family.reason
+        return Told("", family.reason)
     if family.held:
-        return held(family.job.id, family.held_by)
+        return Told(Verdict.HELD.value, held(family.job.id, family.held_by))
     if family.unmet:
         number, _ = family.unmet[0]
         first = recent_job(committer, number)
         name = "" if first is None else spec_of(first).name
         more = f", and {len(family.unmet) - 1} more" if len(family.unmet) > 1 else ""
-        return f"waiting for job {number}{f' ({name})' if name else ''}{more}"
+        return Told(Verdict.AFTER.value, f"waiting for job {number}{f' ({name})' if name else ''}{more}")
     why = families.kind_of(family).why(committer.machine, family, committer.clock.now())
-    return why or _first_reason(committer, family) or family.reason
+    first = _first_reason(committer, family)
+    return Told(first.kind, why or first.text or family.reason)
 
 
-def _first_reason(committer: Committer, family: Family) -> str:
+def _first_reason(committer: Committer, family: Family) -> Told:
     """Return the waiting reason of the first waiting member."""
     if isinstance(family.job.plan, (Cron, Dag)):
-        return ""
-    waiting = (member for member in members_of(committer, family) if member.waiting)
-    reasons = (committer.machine.reason(member.job.id, committer.clock.now()) for member in waiting)
-    return next((reason for reason in reasons if reason), "")
+        return Told()
+    reasons = (reason_of_job(committer, member) for member in members_of(committer, family) if not member.ending)
+    return next((reason for reason in reasons if reason.text), Told())
+
+
+def reason_of_job(committer: Committer, job: LiveJob) -> Told:
+    """Return why tasks of a job wait, or why a placed one does not start yet; empty if none waits."""
+    found = told(committer.machine, job.job.id, committer.clock.now())
+    if found.text or not committer.materials.waits:
+        return found
+    waits = (committer.materials.waits.get(number) for number in job.attempts)
+    return next((Told(USES, text) for text in waits if text), found)
 
 
 def service_view(committer: Committer, family: Family) -> ServiceView | None:

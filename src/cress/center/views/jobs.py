@@ -20,6 +20,7 @@ from cress.center.views.families import (
     is_ready,
     last_state,
     reason_of,
+    reason_of_job,
     service_view,
     whole_dag_view,
 )
@@ -91,12 +92,14 @@ def job_view(committer: Committer, job: AnyJob) -> JobView:
     run = run_of(committer, job)
     view = _job(committer, record_of(job, machine.utc), run)
     now = machine.core.constraints(spec.id)
+    why = reason_of_job(committer, job)
     return msgspec.structs.replace(
         view,
         state=state_of(committer, job).value,
         tasks=msgspec.structs.replace(view.tasks, waiting=job.waiting, running=job.running),
         ended=None,
-        reason=redacted(machine.reason(spec.id, committer.clock.now())),
+        reason=redacted(why.text),
+        reason_kind=why.kind,
         requirement_now=now.requirement if now else "",
         rank_now=now.rank if now else "",
         relaxes=None if now is None or now.until is None else (now.until - machine.now + machine.utc) / SECOND,
@@ -123,12 +126,14 @@ def _family(committer: Committer, family: Family) -> JobView:
     spec, machine = family.job, committer.machine
     run = run_of(committer, family)
     view = _job(committer, families.record_of(family, machine.utc), run)
+    why = reason_of(committer, family)
     return msgspec.structs.replace(
         view,
         state=state_of(committer, family).value,
         tasks=counts_of(committer, family),
         ended=None,
-        reason=redacted(reason_of(committer, family)),
+        reason=redacted(why.text),
+        reason_kind=why.kind,
         held=family.held,
         deadline=deadline_view(committer, family),
         within=spec.within / SECOND if spec.within else None,

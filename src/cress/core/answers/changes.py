@@ -1,12 +1,13 @@
 """Single changes that could let a waiting unit start now, smallest first; a trial on a copy shows which of them do.
 
-A change to the job itself is tried as a user would make it: the waiting job is cancelled, or held if some of its tasks
-run, and submitted anew with the change.
+A change to the job itself is one that ``cress update`` makes, which keeps its place. Where that is not possible, the
+waiting job is cancelled, or held if some of its tasks run, and submitted anew with the change. The members of a service
+that start together change together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
 from typing import Any
 
@@ -20,15 +21,17 @@ from cress.core.diagnostics.amounts import say_amount
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import END, FREE, NODE, NONE, USABLE
+from cress.core.placing.submitted_constraints import replaced
 from cress.core.scheduler import Scheduler
 from cress.language.clauses import brief
 from cress.language.parser import parse_requirement
+from cress.model.changeable import CHANGEABLE, When
 from cress.model.decisions import Start
 from cress.model.events import (
     Event,
     GroupsApplied,
-    JobAfter,
     JobCancelled,
+    JobChanged,
     JobHeld,
     JobSubmitted,
     LicencesSet,
@@ -37,7 +40,7 @@ from cress.model.events import (
     TaskEnded,
 )
 from cress.model.group import Quota
-from cress.model.job import Job
+from cress.model.job import Job, JobType
 from cress.model.resources import Measure
 from cress.model.times import MINUTE, NEVER, SECOND
 from cress.model.units import format_amount, format_duration
@@ -49,6 +52,8 @@ MOST_LOOKED = 200
 # The leases, by their ends, among which the tasks of these are looked for.
 MOST_LEASES = 1_000
 _MEBI = 2**20
+_KEPT_RUNNING = (JobType.SERVICE, JobType.DATABASE)
+NOBODY: Mapping[str, bool] = {}
 # Kinds of which the first change that helps makes the others needless.
 _SMALLEST_ONLY = frozenset({"time_limit", "node", "end"})
 
@@ -72,8 +77,11 @@ class Counterfactual(msgspec.Struct, frozen=True):
         return 1 if self.kind in _SMALLEST_ONLY else 2
 
 
-def changes_for(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
-    """Yield the changes worth a trial for the next unit of a waiting job, by kind."""
+def changes_for(core: Books, job: JobEntry, absent: Mapping[str, bool] = NOBODY) -> Iterator[Counterfactual]:
+    """Yield the changes worth a trial for the next unit of a waiting job, by kind.
+
+    ``absent`` are the nodes whose executors are not connected: whether they would take tasks if they were.
+    """
     prospects = Prospects(core, job)
     yield from _of_the_order(core, job)
     if prospects.may_change:
@@ -83,7 +91,7 @@ def changes_for(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
             yield from _of_the_limit(core, job)
     if prospects.has_room:
         yield from _of_groups(core, job)
-    yield from _of_nodes(core, job, prospects)
+    yield from _of_nodes(core, job, prospects, absent)
     yield from _of_ends(core, job, prospects)
 
 
@@ -110,17 +118,16 @@ def _of_the_order(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
             "release", f"if it were released (cress release {number})", (JobHeld(number, held=False),), number
         )
     if job.behind is not None:
-        yield Counterfactual(
-            "after", f"if it did not wait for job {job.behind}", (JobAfter(number, behind=None),), number
-        )
+        whom = f"job {job.behind}" if len(job.job.after) < 2 else "other jobs"
+        yield _anew(core, job, "after", f"if it did not wait for {whom}", after=())
     first = max((other.job.priority for other in job.group.policy), default=job.job.priority)
     if first > job.job.priority:
-        yield _anew(core, job, "priority", f"with priority {first + 1}", priority=first + 1)
+        yield _with(core, job, "priority", f"with priority {first + 1}", priority=first + 1)
 
 
 def _of_amounts(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     """Yield less of one dimension, and fewer tasks of a gang."""
-    if job.job.parts or job.companions:
+    if job.job.parts or job.shares_node:
         return
     request, dimensions = job.job.request, core.dimensions
     for i, name in enumerate(dimensions.names):
@@ -132,7 +139,7 @@ def _of_amounts(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
             most = most // _MEBI * _MEBI
         changed = (*request[:i], most, *request[i + 1 :])
         text = format_amount(most, dimensions.measure(name))
-        yield _anew(core, job, "amount", f"with {name} of at most {text}", keys=((name, text),), request=changed)
+        yield _with(core, job, "amount", f"with {name} of at most {text}", keys=((name, text),), request=changed)
     room = core.fit.copies_free(job.shape)
     if job.job.gang and 0 < room < job.shape.size:
         yield _anew(
@@ -146,7 +153,7 @@ def _of_clauses(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     clauses = parse_requirement(job.job.requirement).clauses
     for i, clause in enumerate(clauses):
         rest = " && ".join(str(other) for n, other in enumerate(clauses) if n != i)
-        yield _anew(core, job, "clause", f"without {brief(clause)}", requirement=rest)
+        yield _with(core, job, "clause", f"without {brief(clause)}", requirement=rest)
 
 
 def _of_the_limit(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
@@ -157,25 +164,45 @@ def _of_the_limit(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
         left = begin - core.now
         limit = left // MINUTE * MINUTE if left >= 10 * MINUTE else left // SECOND * SECOND
         if 0 < limit < job.limit:
-            yield _anew(
+            yield _with(
                 core, job, "time_limit", f"with a time limit of at most {format_duration(limit)}", time_limit=limit
             )
+
+
+def _with(
+    core: Books, job: JobEntry, kind: str, text: str, keys: tuple[tuple[str, str], ...] = (), **changed: Any
+) -> Counterfactual:
+    """Return the change that gives a job other values; ``keys`` are those of ``changed`` by default."""
+    members = [job, *(other for other, _ in job.unit())] if job.waits_whole else [job]
+    runs = any(member.attempts for member in members)
+    rows = [row for row in CHANGEABLE.values() if row.field in changed]
+    if job.job.is_lease or len(rows) < len(changed) or (runs and any(row.when is When.WAITING for row in rows)):
+        return _anew(core, job, kind, text, keys, **changed)
+    new = [msgspec.structs.replace(member.job, **changed) for member in members]
+    if "requirement" in changed:
+        # As an update does it: the clauses of other keys stay.
+        asked = replaced(job.job.requirement, changed["requirement"])
+        new = [msgspec.structs.replace(one, requirement=asked) for one in new]
+    return Counterfactual(kind, text, tuple(map(JobChanged, new)), job.job.id, keys or _as_told(changed))
+
+
+def _as_told(changed: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, format_duration(value) if key == "time_limit" else str(value)) for key, value in changed.items())
 
 
 def _anew(
     core: Books, job: JobEntry, kind: str, text: str, keys: tuple[tuple[str, str], ...] = (), **changed: Any
 ) -> Counterfactual:
-    """Return the change that submits the waiting part of a job anew; ``keys`` are those of ``changed`` by default."""
-    keys = keys or tuple(
-        (key, format_duration(value) if key == "time_limit" else str(value)) for key, value in changed.items()
-    )
+    """Return the change that submits the waiting part of a job anew; ``keys`` as in ``_with``."""
+    keys = keys or _as_told(changed)
     old, number = job.job, max(core.jobs, default=0) + 1
     whole = not job.attempts and not job.claims
     tasks = old.tasks if whole else max(1, job.waiting)
-    after = () if job.behind is None else old.after
+    behind = None if "after" in changed else job.behind
+    after = () if behind is None else old.after
     new: Job = msgspec.structs.replace(old, **{"id": number, "tasks": tasks, "after": after, **changed})
     leave: Event = JobCancelled(old.id) if whole else JobHeld(old.id, held=True)
-    return Counterfactual(kind, text, (leave, JobSubmitted(new, job.behind, job.estimate)), number, keys)
+    return Counterfactual(kind, text, (leave, JobSubmitted(new, behind, job.estimate)), number, keys)
 
 
 # --- changes of the cluster ----------------------------------------------------------------------------------------
@@ -186,7 +213,7 @@ def _of_groups(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     own, user = job.group, job.job.user
     for group in core.groups:
         if group is not own and not group.spec.closed and group.spec.admits(user):
-            yield _anew(core, job, "group", f"in group {group.name}", group=group.name)
+            yield _with(core, job, "group", f"in group {group.name}", group=group.name)
     spec = next((spec for spec in core.groups.configured if spec.name == own.name), None)
     if spec is None or spec.quota.amounts or spec.windows:
         return
@@ -205,7 +232,7 @@ def _of_groups(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
         yield Counterfactual("quota", text, (GroupsApplied(groups),), job.job.id, keys)
 
 
-def _of_nodes(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Counterfactual]:
+def _of_nodes(core: Books, job: JobEntry, prospects: Prospects, absent: Mapping[str, bool]) -> Iterator[Counterfactual]:
     cluster, number = core.cluster, job.job.id
     if job.job.licences:
         counts = dict(core.relations.licences.counts)
@@ -215,16 +242,14 @@ def _of_nodes(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Coun
             yield Counterfactual("licences", text, (LicencesSet(tuple(more.items())),), number)
     n = cluster.node_count
     closed = [f for f in np.flatnonzero(cluster.nodes[:n, USABLE] == 0).tolist() if not cluster.lost[f]]
-    for f in closed[:MOST_NODES]:
-        name = cluster.names[f]
+    # A node that is away and closed by order as well would need two changes.
+    for name in [name for f in closed if absent.get(name := cluster.names[f], True)][:MOST_NODES]:
+        if name in absent:
+            kind, text = "back", f"if the executor of node {name} were connected"
+        else:
+            kind, text = "uncordon", f"if node {name} took new tasks again (cress nodes uncordon {name})"
         event = NodeCordoned(name, cordoned=False)
-        yield Counterfactual(
-            "uncordon",
-            f"if node {name} took new tasks again (cress nodes uncordon {name})",
-            (event,),
-            number,
-            (("node", name),),
-        )
+        yield Counterfactual(kind, text, (event,), number, (("node", name),))
     for f in _kinds_of_nodes(core):
         if not prospects.with_node(cluster.capacity_of(f)):
             continue
@@ -255,6 +280,9 @@ def _of_ends(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Count
         number = other.job.id
         if tried == MOST_JOBS:
             break
+        if other.job.type in _KEPT_RUNNING:
+            # Its tasks run again when they end.
+            continue
         if not prospects.with_end(other.attempts.values()):
             continue
         tried += 1

@@ -1,49 +1,43 @@
-"""The explanation of one waiting job, from trials on copies of the scheduler."""
+"""The explanation of one waiting job, from trials on copies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
-from cress.core.answers.changes import Counterfactual, changes_for, holds
+from cress.core.answers.changes import NOBODY, Counterfactual, changes_for
 from cress.core.answers.nearest import clause_effects, nearest_nodes
 from cress.core.scheduler import Scheduler
 from cress.model.explanation import Explanation, Remedy
 
 
-class Copies(Protocol):
-    """Copies of one scheduler, for a trial each; the scheduler itself stays as it is."""
+def explain(
+    core: Scheduler,
+    number: int,
+    reason: str,
+    helps: Callable[[Counterfactual], bool],
+    absent: Mapping[str, bool] = NOBODY,
+) -> Explanation:
+    """Return the explanation of a waiting job whose reason is known, without its start.
 
-    def holds(self, trial: Callable[[Scheduler], bool]) -> bool:
-        """Return the result of a trial on a copy."""
-
-
-def explain(core: Scheduler, number: int, reason: str, copies: Copies) -> Explanation:
-    """Return the explanation of a waiting job whose reason is known, without its start."""
+    ``helps`` tries a change on a copy, and says whether the job starts at once then; ``absent`` as in ``changes_for``.
+    """
     books, job = core.books, core.jobs[number]
+    # A task that starts together with others starts with the one that leads them.
+    leader = job if job.queued or not job.carried else job.carried[min(job.carried)]
     return Explanation(
         job=number,
         reason=reason,
         clauses=clause_effects(books, job),
         nearest=() if job.job.parts else nearest_nodes(books, job),
-        remedies=_that_help(list(changes_for(books, job)), copies),
+        remedies=_that_help(list(changes_for(books, leader, absent)), helps),
     )
 
 
-def _that_help(changes: list[Counterfactual], copies: Copies) -> tuple[Remedy, ...]:
+def _that_help(changes: list[Counterfactual], helps: Callable[[Counterfactual], bool]) -> tuple[Remedy, ...]:
     """Return the changes that let the unit start at once: of each kind the first ones."""
     found: dict[str, list[Remedy]] = {}
     for change in changes:
         helped = found.setdefault(change.kind, [])
-        if len(helped) < change.most and copies.holds(partial(_tried, change)):
+        if len(helped) < change.most and helps(change):
             helped.append(Remedy(change.kind, change.text, dict(change.keys)))
     return tuple(remedy for helped in found.values() for remedy in helped)
-
-
-def _tried(change: Counterfactual, core: Scheduler) -> bool:
-    try:
-        return holds(core, change)
-    except ValueError:
-        # The change itself is not accepted, for example because a limit of the group refuses the job.
-        return False

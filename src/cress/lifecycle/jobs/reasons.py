@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cress.core.diagnostics.sentences import sentence
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.measured_load import say_busy
@@ -15,51 +17,53 @@ from cress.model.units import DURATION_LIMIT, format_duration
 
 # The kind of a reason that is none of the scheduler.
 NO_EXECUTOR = "no_executor"
+# The kind of reason while no node takes tasks.
+CLOSED = Verdict.NO_NODE.value
+# The kind of reason of a placed task that starts when a job that it uses is ready.
+USES = "uses"
 # Precision of times: a tenth of a second; for longer ones a second, a minute, an hour.
 _TENTH = 100_000
 _COARSE = ((HOUR, SECOND), (DAY, MINUTE), (DURATION_LIMIT, HOUR))
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"))
 
 
-def reason(context: Context, number: int, now: int | None = None) -> str:
-    """Return why tasks of a job wait; empty if none does.
+class Told(NamedTuple):
+    """Why tasks of a job wait: the sentence, and its kind, which is the anchor of its row in docs/waiting.md."""
+
+    kind: str = ""
+    text: str = ""
+
+
+def told(context: Context, number: int, now: int | None = None) -> Told:
+    """Return why tasks of a job wait, with the kind of the reason; empty if none does.
 
     ``now`` (µs, the machine's clock), if it is later than the step.
     """
     job = context.jobs.get(number)
     veto = context.core.veto(number)
     if job is None or veto is None:
-        return ""
+        return Told()
+    of_scheduler = veto.kind.value.replace(" ", "-")
     if veto.kind is Verdict.HELD:
-        return held(number, job.held_by)
+        return Told(of_scheduler, held(number, job.held_by))
     if veto.kind is Verdict.AFTER:
-        return comes_after(context, job)
+        return Told(of_scheduler, comes_after(context, job))
     if veto.kind is Verdict.BACKOFF and veto.until is not None:
         wait = lasting(veto.until - max(context.now, now or 0))
         if job.kept is None:
-            return f"a task failed and is retried in {wait}"
-        return again_in(context.families[job.job.family], job.index, wait)
+            return Told(of_scheduler, f"a task failed and is retried in {wait}")
+        return Told(of_scheduler, again_in(context.families[job.job.family], job.index, wait))
     if not any(node.connected for node in context.nodes.values()):
-        return "no executor is connected"
+        return Told(NO_EXECUTOR, "no executor is connected")
     if not context.core.cluster.usable_count:
         busy_there = say_busy(context.core.loads.busy(context.core.loads.overloaded_nodes()))
-        return "; ".join(("every node is closed to new tasks" + _first_closed(context), *busy_there))
-    return sentence(veto)
+        return Told(CLOSED, "; ".join(("every node is closed to new tasks" + _first_closed(context), *busy_there)))
+    return Told(of_scheduler, sentence(veto))
 
 
-def kind(context: Context, number: int) -> str:
-    """Return the kind of the reason why tasks of a job wait: the anchor of its row in docs/waiting.md; empty if none
-    waits.
-    """
-    veto = context.core.veto(number)
-    if number not in context.jobs or veto is None:
-        return ""
-    if veto.kind not in (Verdict.HELD, Verdict.AFTER, Verdict.BACKOFF):
-        if not any(node.connected for node in context.nodes.values()):
-            return NO_EXECUTOR
-        if not context.core.cluster.usable_count:
-            return Verdict.NO_NODE.value
-    return veto.kind.value.replace(" ", "-")
+def reason(context: Context, number: int, now: int | None = None) -> str:
+    """Return why tasks of a job wait, as a sentence; empty if none does. ``now`` as in ``told``."""
+    return told(context, number, now).text
 
 
 def held(number: int, by: str) -> str:

@@ -41,6 +41,20 @@ def take(context: Context, word: ChangeJobs | Requeue) -> tuple[int, ...] | None
 
 def change(context: Context, word: ChangeJobs) -> tuple[int, ...] | None:
     """Change jobs: all of them, or none; return the ids of their new runs, if they have new ones."""
+    pairs = check(context, word)
+    first = context.take_id(len(pairs)) if word.new_runs else 0
+    for place, (live, new) in enumerate(pairs):
+        if word.new_runs:
+            live.template = first + place
+        if new != live.job:
+            _apply(context, live, new)
+    return tuple(range(first, first + len(pairs))) if word.new_runs else None
+
+
+def check(context: Context, word: ChangeJobs) -> list[tuple[LiveJob, Job]]:
+    """Return the jobs with their new descriptions. Raises ``InputError``, ``NotAccepted`` for a change that is
+    refused.
+    """
     pairs = []
     for number in word.jobs:
         live = _changeable(context, number, "changed")
@@ -55,13 +69,7 @@ def change(context: Context, word: ChangeJobs) -> tuple[int, ...] | None:
         if is_placed_anew(live.job, new)
     )
     context.core.relations.dependencies.check(relations)
-    first = context.take_id(len(pairs)) if word.new_runs else 0
-    for place, (live, new) in enumerate(pairs):
-        if word.new_runs:
-            live.template = first + place
-        if new != live.job:
-            _apply(context, live, new)
-    return tuple(range(first, first + len(pairs))) if word.new_runs else None
+    return pairs
 
 
 def _changeable(context: Context, number: int, what: str) -> LiveJob:
