@@ -39,6 +39,7 @@ from cress.portal.pages import (
     submit,
     terminal,
     timeline,
+    usage,
     what_if,
 )
 from cress.portal.sessions import BrowserSessions
@@ -57,6 +58,7 @@ PAGES = (
     groups,
     reservations,
     leases,
+    usage,
     efficiency,
     timeline,
     events,

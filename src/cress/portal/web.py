@@ -31,7 +31,7 @@ CSRF_HEADER = "x-csrf"
 
 # Pages that belong to an entry of the navigation with another address.
 WITHIN = {
-    "/groups": ("/reservations", "/leases", "/licences", "/efficiency"),
+    "/groups": ("/reservations", "/leases", "/licences", "/usage", "/efficiency"),
     "/nodes": ("/names",),
     "/submit": ("/what-if",),
 }
