@@ -177,6 +177,7 @@ def test_reasons_that_differ_in_numbers_are_one() -> None:
 def test_amounts_of_large_clusters_are_shares() -> None:
     found = measured({"memory": "2500T", "gpu": "0"}, {"memory": "625T"})
     assert [(one.name, one.share) for one in found] == [("memory", 0.25), ("gpu", 0.0)]
+    assert [(one.used, one.capacity) for one in measured({"memory": "96G"}, {"memory": "16872M"})] == [("16.5G", "96G")]
 
 
 def test_every_moment_is_a_time_that_the_script_shows_in_the_zone_of_the_viewer() -> None:
