@@ -35,6 +35,7 @@ from cress.portal.pages import (
     names,
     nodes,
     overview,
+    reports,
     reservations,
     submit,
     terminal,
@@ -64,6 +65,7 @@ PAGES = (
     events,
     submit,
     what_if,
+    reports,
     access,
 )
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

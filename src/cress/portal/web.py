@@ -33,7 +33,7 @@ CSRF_HEADER = "x-csrf"
 WITHIN = {
     "/groups": ("/reservations", "/leases", "/licences", "/usage", "/efficiency"),
     "/nodes": ("/names",),
-    "/submit": ("/what-if",),
+    "/submit": ("/what-if", "/reports"),
 }
 
 Handler = Callable[[Request], Awaitable[Response]]
