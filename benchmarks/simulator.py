@@ -18,10 +18,14 @@ from cress.core.run_history import RunHistory
 from cress.model.times import SECOND
 
 CRESS = str(Path(sys.executable).parent / "cress")
+# Users have compiled bytecode, whatever the shell that measures says.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 PLAIN = (sys.executable, "-m", "benchmarks.plain_easy")
 
 
-def command(*arguments: str, times: int = 3, program: tuple[str, ...] = (CRESS,)) -> tuple[float, float]:
+def command(
+    *arguments: str, times: int = 3, program: tuple[str, ...] = (CRESS,), check: bool = True
+) -> tuple[float, float]:
     """Return the shortest wall time in seconds, start-up included, and the peak memory in MB, of ``cress`` with
     ``arguments``.
     """
@@ -31,7 +35,7 @@ def command(*arguments: str, times: int = 3, program: tuple[str, ...] = (CRESS,)
             begin = time.perf_counter()
             words = [out if word == "OUT" else word for word in arguments]
             quiet = subprocess.DEVNULL
-            subprocess.run([*program, *words], check=True, stdout=quiet, stderr=quiet)
+            subprocess.run([*program, *words], check=check, stdout=quiet, stderr=quiet, env=ENVIRONMENT)
             best = min(best, time.perf_counter() - begin)
     # The largest child so far: commands run from the smallest to the largest.
     return best, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
@@ -41,15 +45,31 @@ def command(*arguments: str, times: int = 3, program: tuple[str, ...] = (CRESS,)
 GOALS = {"KTH-SP2": (45.8, 262_194), "SDSC-SP2": (56.8, 459_740)}
 
 
-def processor_time(*arguments: str, times: int = 5, program: tuple[str, ...] = (CRESS,)) -> float:
+def processor_time(*arguments: str, times: int = 5, program: tuple[str, ...] = (CRESS,), check: bool = True) -> float:
     """Return the median processor time in seconds, start-up included, of ``cress`` with ``arguments``."""
     found = []
     for _ in range(times):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command(*arguments, times=1, program=program)
+        command(*arguments, times=1, program=program, check=check)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return median(found)
+
+
+def starts() -> Iterator[Result]:
+    """Yield the processor time of short commands, beside the import of their library. No center answers them."""
+    python = (sys.executable, "-c")
+    with tempfile.TemporaryDirectory() as nowhere:
+        library = processor_time("import typer", program=python)
+        yield Result("import of the library of the command line, processor time (reference)", library, "s")
+        for words, program, goal in (
+            (("--help",), (CRESS,), 1.5),
+            (("jobs", "--data", nowhere), (CRESS,), 3.0),
+            (("submit", "--data", nowhere, "--", "true"), (CRESS,), 4.0),
+            (("squeue",), (sys.executable, "-m", "cress.cli.slurm"), 3.0),
+        ):
+            spent = processor_time(*words, program=program, check=False)
+            yield Result(f"{'cress ' * (program[0] == CRESS)}{words[0]} / that import", spent / library, "", goal)
 
 
 # One job: what is left is the time to start.
@@ -118,6 +138,7 @@ def estimates() -> Iterator[Result]:
 def results() -> Iterator[Result]:
     """Yield the figures of the simulator as they are measured."""
     yield Result("cress --help", command("--help")[0], "s", 0.3)
+    yield from starts()
     yield from estimates()
     traces = os.environ.get("CRESS_TRACES")
     if traces:

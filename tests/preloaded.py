@@ -16,10 +16,14 @@ import cress.client.blocking.client
 import cress.executor.agent
 import cress.executor.supervisor  # noqa: F401
 from cress.center.process.compilation import load_kernels
+from cress.cli.verb_table import TABLE
+from cress.cli.verbs import found
 from cress.core.warm import KERNELS
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 
+for verb in TABLE:
+    found(verb.place)
 # None is compiled here; a program that is forked may.
 KERNELS.interpret()
 load_kernels(Dimensions(), Options())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from cress.center.views.efficiency import efficiency_views
@@ -78,23 +79,34 @@ def test_work_is_added_up_with_the_most_unused_first() -> None:
     assert (group.name, group.user, group.group, group.jobs, group.attempts) == ("", "", "lab", 3, 83)
     assert (group.memory_asked, group.memory_peak, group.hint) == (32 * GIB, 5 * GIB, "")
     assert [view.user for view in efficiency_views(parts, "user", DIMENSIONS)] == ["bob", "ann"]
+    labelled = [msgspec.structs.replace(part, label=label) for part, label in zip(parts, ("a", "", "a"), strict=True)]
+    labels = efficiency_views(labelled, "label", DIMENSIONS)
+    assert [(view.label, view.name, view.jobs) for view in labels] == [("", "", 1), ("a", "", 2)]
 
 
 def test_the_call_checks_its_words_and_answers_before_any_job_has_ended(center: Center) -> None:
     assert center.get("/v1/efficiency", name="two")["work"] == []
     refused = center.get("/v1/efficiency", 422, by="job")
     assert refused["faults"][0] == {
-        "what": "'job' is no way to add up", "hint": "one of name, user, group", "field": "by", "file": "", "line": 0,
-    }  # fmt: skip
+        "what": "'job' is no way to add up",
+        "hint": "one of name, user, group, label:NAME",
+        "field": "by",
+        "file": "",
+        "line": 0,
+    }
 
 
 @pytest.mark.long  # finished work moves to the history every ten seconds
 def test_the_work_of_a_job_that_ended(center: Center) -> None:
     with center.executor("n1") as n1:
-        center.submit(name="one", resource="<2, 1G>")
+        center.submit(name="one", resource="<2, 1G>", labels={"team": "red"})
         (launch,) = n1.launches()
         n1.started(launch.attempt)
         n1.ended(launch.attempt)
         (found,) = eventually(lambda: center.get("/v1/efficiency", by="user")["work"])
     assert (found["name"], found["jobs"], found["attempts"]) == ("", 1, 1)
     assert found["memory_asked"] == GIB
+    (found,) = center.get("/v1/efficiency", by="label:team")["work"]
+    assert (found["label"], found["user"], found["jobs"]) == ("red", "", 1)
+    (found,) = center.get("/v1/efficiency", by="label:tier")["work"]
+    assert found["label"] == ""

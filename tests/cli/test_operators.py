@@ -75,6 +75,19 @@ def test_usage_counts_deadlines_where_there_were_some() -> None:
     ]
 
 
+def test_usage_by_label_has_the_costs_of_finished_work() -> None:
+    def work(label: str, cores: float, gpus: float = 0.0) -> EfficiencyView:
+        held = {"cpu": 3600 * cores, "memory": 3600 * 2.0**30, "gpu": 3600 * gpus}
+        return EfficiencyView("", "", "", 2, 3, 60.0, held, 1800.0, 0, 0, label=label)
+
+    found = [work("", 1), work("red", 7, gpus=0.5)]
+    assert plain(*usage.table_of_work(found, "label:team", "cpu=2,memory=0.5,gpu=20")) == [
+        "TEAM  CORE-HOURS  GB-HOURS  CPU-HOURS  JOBS  TASKS   COST  SHARE",
+        "red         7.00      1.00       0.50     2      3  24.50    88%",
+        "-           1.00      1.00       0.50     2      3   2.50    12%",
+    ]
+
+
 @pytest.fixture
 def center(tmp_path: Path) -> Iterator[Center]:
     with Center(tmp_path / "data", forked=True) as running:
@@ -133,14 +146,14 @@ def test_users_and_their_costs_as_a_table() -> None:
         numbers = {"jobs": 2, "attempts": 1000, "run_seconds": 9.0, "memory_asked": 0, "memory_peak": 0}
         return EfficiencyView(name="", user=user, group="", held=held, cpu_seconds=1800.0, **numbers)  # type: ignore[arg-type]
 
-    work = [of("bob", 10), of("ann", 30, gpu=0.5)]
-    assert plain(*usage.table_of_users(work, {})) == [
+    work, prices = [of("bob", 10), of("ann", 30, gpu=0.5)], "cpu=1,memory=0.5,gpu=20"
+    assert plain(*usage.table_of_work(work, "user")) == [
         "USER  CORE-HOURS  GB-HOURS  CPU-HOURS  JOBS  TASKS  SHARE",
         "ann        30.00      2.00       0.50     2  1,000    75%",
         "bob        10.00      2.00       0.50     2  1,000    25%",
     ]
-    assert [line.split()[6] for line in plain(*usage.table_of_users(work, {"cpu": 1, "memory": 0.5, "gpu": 20}))] == [
+    assert [line.split()[6] for line in plain(*usage.table_of_work(work, "user", prices))] == [
         "COST", "41.00", "11.00",
     ]  # fmt: skip
-    with pytest.raises(InputError, match="'tpu' was used by nobody"):
-        usage.table_of_users(work, {"tpu": 1})
+    with pytest.raises(InputError, match="no job has held 'tpu'"):
+        usage.table_of_work(work, "user", "tpu=1")

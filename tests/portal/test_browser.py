@@ -30,6 +30,8 @@ PAGES = (
     "/reservations",
     "/leases",
     "/licences",
+    "/usage",
+    "/usage?by=label&label=team&weights=cpu%3D1",
     "/efficiency",
     "/events",
     "/timeline",

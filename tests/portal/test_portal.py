@@ -167,6 +167,31 @@ def test_every_page_escapes_what_users_wrote(owner: httpx.Client, cluster: Clust
             assert hostile not in owner.get(path).text, path
 
 
+def test_reports_are_compared_and_shown_in_a_sandbox_to_operators_only(
+    portal: Portal, owner: httpx.Client, cluster: Cluster
+) -> None:
+    empty = owner.get("/reports")
+    assert f"cress replay --groups new.conf --out {cluster.data}/reports/new-groups" in empty.text
+    log = cluster.folder / "one.swf"
+    log.write_text("; MaxProcs: 4\n1 0 -1 10 1 -1 -1 1 20 -1 1 1 -1 -1 -1 -1 -1 -1\n")
+    out = cluster.data / "reports" / "first"
+    done = cluster.cress("simulate", str(log), "--policy", "FIFO", "--policy", "BackFill", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    (cluster.data / "reports" / "secret.txt").write_text("not a report")
+    page = owner.get("/reports").text
+    assert [text in page for text in ("first", "FIFO", "BackFill", "25.0 %", "name=first")] == [True] * 5
+    whole = owner.get("/reports/whole?name=first")
+    assert (whole.status_code, whole.text) == (200, (out / "report.html").read_text())
+    assert whole.headers["content-security-policy"].startswith("sandbox allow-scripts; default-src 'none'")
+    for name in ("", "..", "../..", "secret.txt", str(out), "first/FIFO"):
+        assert owner.get("/reports/whole", params={"name": name}).status_code == 422, name
+    made = cluster.cress("token", "create", "plain", "--role", "user").stdout
+    with httpx.Client(base_url=portal.url, trust_env=False) as user:
+        token = next(word for word in made.split() if word.startswith("cress_"))
+        assert user.post("/login", data={"token": token}).status_code == 303
+        assert [user.get(path).status_code for path in ("/reports", "/reports/whole?name=first")] == [403, 403]
+
+
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
@@ -180,6 +205,7 @@ def test_reasons_that_differ_in_numbers_are_one() -> None:
 def test_amounts_of_large_clusters_are_shares() -> None:
     found = measured({"memory": "2500T", "gpu": "0"}, {"memory": "625T"})
     assert [(one.name, one.share) for one in found] == [("memory", 0.25), ("gpu", 0.0)]
+    assert [(one.used, one.capacity) for one in measured({"memory": "96G"}, {"memory": "16872M"})] == [("16.5G", "96G")]
 
 
 def test_every_moment_is_a_time_that_the_script_shows_in_the_zone_of_the_viewer() -> None:

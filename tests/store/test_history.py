@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
+from cress.model.run import Run
 from cress.model.times import HOUR, SECOND
 from cress.store.base import JobFilter, StoreError
 from cress.store.history import History, check_url
@@ -332,6 +333,33 @@ def test_work_is_added_up_by_name_user_group_and_request(history: History) -> No
     assert (found[0].cpu, found[0].peak) == (4, 70)
     assert [part.user for part in history.work_done(JobFilter(user="bob"), since=0, until=99)] == ["bob"]
     assert [part.user for part in history.work_done(JobFilter(seen=("zoe", ("web",))), since=0, until=99)] == ["bob"]
+
+
+def test_work_is_added_up_by_a_label(history: History) -> None:
+    runs = {1: {"team": "red", "tier": "db"}, 2: {"team": "blue"}, 3: {}, 4: {"team": "red"}}
+    jobs = [
+        (record(id), msgspec.msgpack.encode(Run(job=id, command=("x",), labels=tuple(sorted(labels.items())))))
+        for id, labels in runs.items()
+    ]
+    made = [msgspec.structs.replace(attempt(id, id, 0), started=1, placed=1, ended=1 + id) for id in runs]
+    # Whatever is added twice counts once.
+    for _ in range(2):
+        history.add([*jobs, (record(5), None)], made, dict.fromkeys(range(1, 6), WEIGHT))
+
+    def found(label: str) -> list[tuple[str, int, int]]:
+        sums: dict[str, list[int]] = {}
+        for part in history.work_done(JobFilter(), since=0, until=10**18, label=label):
+            total = sums.setdefault(part.label, [0, 0])
+            total[:] = total[0] + part.jobs, total[1] + part.run
+        return sorted((value, jobs, run) for value, (jobs, run) in sums.items())
+
+    assert found("team") == [("", 1, 3), ("blue", 1, 2), ("red", 2, 5)]
+    assert found("tier") == [("", 3, 9), ("db", 1, 1)]
+    assert found("") == found("nothing") == [("", 4, 10)]
+    # Labels go with their job, which may come back by a copy of another history.
+    assert history.prune(10**18) == 5
+    history.add(jobs[:1], made[:1], {1: WEIGHT})
+    assert found("team") == [("red", 1, 1)]
 
 
 def test_attempts_on_nodes_are_those_that_ran_in_the_span_the_latest_ends_first(history: History) -> None:

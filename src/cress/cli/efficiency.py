@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,14 +19,15 @@ EPILOG = """\
 Examples:
   cress efficiency                       jobs of the last 30 days by name, the most unused core-hours first
   cress efficiency --by user --last 7d   each user in one line
+  cress efficiency --by label:team       each value of the label team
   cress efficiency --name train          one job, with a hint
 
 \b
 CORE-HOURS are the requested cores of tasks times their run time, CPU-HOURS the processor time that they used, and USED
 is their ratio. ASKED is the largest requested memory of a task, PEAK the largest memory that one used. A hint follows
 the table if a smaller request would do: it needs three runs. Jobs count that ended in the time span.
-Columns: name, user, group, jobs, runs, core-hours, cpu-hours, used, asked, peak. Exit codes: 0 done, 2 bad input,
-3 no center reachable.
+Columns: name, user, group or label, jobs, runs, core-hours, cpu-hours, used, asked, peak.
+Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (
@@ -44,17 +44,28 @@ COLUMNS = (
 )
 
 
-class Way(StrEnum):
-    """Ways to add up work."""
+# Ways to add up work; the last one is followed by the name of a label.
+WAYS = ("name", "user", "group")
+LABEL = "label:"
 
-    NAME = "name"
-    USER = "user"
-    GROUP = "group"
+
+def _way(text: str) -> str:
+    """Return the way to add up work, as given."""
+    if text in WAYS or (text.startswith(LABEL) and text != LABEL):
+        return text
+    raise ValueError(f"{text!r} is not one of {', '.join([*WAYS, f'{LABEL}NAME'])}")
 
 
 def efficiency(
     last: Annotated[str, typer.Option(metavar="DURATION", help="Time span until now, such as 12h or 30d.")] = "30d",
-    by: Annotated[Way, typer.Option(help="One line for each name of jobs, user, or group.")] = Way.NAME,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="WAY",
+            parser=_way,
+            help="One line for each name of jobs, user, group, or value of a label: name, user, group, label:NAME.",
+        ),
+    ] = "name",
     name: Annotated[str, typer.Option(metavar="NAME", help="Only jobs with this name.")] = "",
     user: Annotated[str, typer.Option(metavar="USER", help="Only jobs of this user.")] = "",
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only jobs of this group.")] = "",
@@ -68,7 +79,7 @@ def efficiency(
         since = max(0.0, time.time() - duration_of(last, "--last") / 1e6)
         from cress.client import calls
 
-        call = calls.efficiency(by=by.value, name=name, user=user, group=group, since=since)
+        call = calls.efficiency(by=by, name=name, user=user, group=group, since=since)
         with connect(data) as client:
             page = client.ask(call)
         if as_json:
@@ -77,10 +88,16 @@ def efficiency(
         if not page.work:
             typer.echo("no job ended in this time", err=True)
             return
-        hidden = [place for place, way in enumerate((Way.NAME, Way.USER, Way.GROUP)) if by not in (Way.NAME, way)]
+        # The values of a label stand in place of the names.
+        own = "name" if by.startswith(LABEL) else by
+        hidden = [place for place, way in enumerate(WAYS) if by != "name" and way != own]
         kept = [place for place in range(len(COLUMNS)) if place not in hidden]
         rows = [[cells[place] for place in kept] for cells in map(_cells, page.work)]
-        show([COLUMNS[place] for place in kept], rows, selection_of(columns, wide=wide))
+        shown = [COLUMNS[place] for place in kept]
+        if by.startswith(LABEL):
+            shown[0] = TableColumn(by.removeprefix(LABEL).upper(), gives=True)
+            rows = [[view.label or "-", *cells[1:]] for view, cells in zip(page.work, rows, strict=True)]
+        show(shown, rows, selection_of(columns, wide=wide))
         for view in page.work:
             if view.hint:
                 typer.echo(f"{view.name}: {view.hint}")

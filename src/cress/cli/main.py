@@ -4,89 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 import cress
-from cress.cli import (
-    alloc,
-    apply,
-    audit,
-    cancel,
-    config,
-    demo,
-    efficiency,
-    events,
-    execution,
-    explain,
-    export,
-    groups,
-    hold,
-    install_service,
-    job,
-    jobs,
-    join,
-    leases,
-    licences,
-    login,
-    logs,
-    manual,
-    nodes,
-    plan,
-    portal,
-    rebalance,
-    replay,
-    reservations,
-    resolve,
-    run,
-    scale,
-    schema,
-    secrets,
-    simulate,
-    size,
-    status,
-    store,
-    story,
-    submit,
-    tls,
-    tokens,
-    top,
-    up,
-    update,
-    usage,
-    users,
-    validate,
-    versions,
-    watch,
-    what_if,
-)
 from cress.cli.errors import BAD_INPUT
-from cress.cli.job_options import JobCommand
-from cress.cli.programs import add_programs
-from cress.cli.slurm import install as slurm
+from cress.cli.plain_values import read_plainly
 from cress.cli.usage_errors import usage_error
-from cress.cli.verbs import taken_from
+from cress.cli.verb_table import TABLE
+from cress.cli.verbs import Verbs
 from cress.model.foreign_words import verb_for
+
+if TYPE_CHECKING:
+    from typer._click.formatting import HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
-class InOrder(TyperGroup):
-    """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
-
-    order = (
-        "submit plan run alloc apply validate schema jobs job explain why story watch logs exec resolve cancel hold "
-        "release update requeue retry scale versions revert restart promote resume trigger groups nodes what-if "
-        "rebalance reserve reservations leases licences status top events usage efficiency login logout whoami token "
-        "secret users audit config slurm up portal center executor join tls store install-service demo simulate size "
-        "replay export man".split()
-    )  # a verb that is missing here comes last
+class ByTable(TyperGroup):
+    """The verbs, in the order of the table. Their list is printed without importing one of them."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands = _VERBS
+        self.commands = VERBS
+        read_plainly(self)
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
         """Return the verb; for the name of another system's verb, the error gives the name in Cress."""
@@ -111,13 +55,34 @@ class InOrder(TyperGroup):
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Return the names of the verbs."""
-        known = {name: position for position, name in enumerate(self.order)}
-        return sorted(self.commands, key=lambda name: known.get(name, len(known)))
+        return [*self.commands]
 
+    def format_commands(self, ctx: typer.Context, formatter: HelpFormatter) -> None:  # type: ignore[override]
+        """Write the list of the verbs."""
+        room = formatter.width - 6 - max(len(verb.name) for verb in TABLE)
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb.name, _shortened(verb.about, room)) for verb in TABLE])
+
+    def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[CompletionItem]:  # type: ignore[override]
+        """Return the verbs that begin so, and the options."""
+        from typer._click.shell_completion import CompletionItem
+
+        items = [CompletionItem(verb.name, help=verb.about) for verb in TABLE if verb.name.startswith(incomplete)]
+        return [*items, *super(TyperGroup, self).shell_complete(ctx, incomplete)]
+
+
+def _shortened(text: str, most: int) -> str:
+    """Return a sentence of at most ``most`` characters, cut between two words."""
+    if len(text) <= most:
+        return text
+    return text[: text.rindex(" ", 0, most - 2)] + "..."
+
+
+VERBS = Verbs(TABLE)
 
 app = typer.Typer(
     name="cress",
-    cls=InOrder,
+    cls=ByTable,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich would take a third of the time of `cress --help`
@@ -148,74 +113,6 @@ def _cress(
         from cress.client.config import choose_cluster
 
         choose_cluster(cluster)
-
-
-app.command(epilog=submit.EPILOG, cls=JobCommand)(submit.submit)
-app.command(epilog=plan.EPILOG)(plan.plan)
-app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": False})(run.run)
-app.command(epilog=alloc.EPILOG, context_settings={"allow_interspersed_args": False})(alloc.alloc)
-app.command(epilog=apply.EPILOG)(apply.apply)
-app.command(epilog=validate.EPILOG)(validate.validate)
-app.command(epilog=schema.EPILOG)(schema.schema)
-app.command(epilog=jobs.EPILOG)(jobs.jobs)
-app.command(epilog=job.EPILOG)(job.job)
-app.command(epilog=explain.EXPLAIN)(explain.explain)
-app.command(epilog=explain.WHY)(explain.why)
-app.command(epilog=watch.EPILOG)(watch.watch)
-app.command(epilog=logs.EPILOG)(logs.logs)
-app.command("exec", epilog=execution.EPILOG)(execution.execute)
-app.command(epilog=resolve.EPILOG)(resolve.resolve)
-app.command(epilog=cancel.EPILOG)(cancel.cancel)
-app.command(epilog=hold.HOLD)(hold.hold)
-app.command(epilog=hold.RELEASE)(hold.release)
-app.command(epilog=update.UPDATE)(update.update)
-app.command(epilog=update.REQUEUE)(update.requeue)
-app.command(epilog=update.RETRY)(update.retry)
-app.command(epilog=versions.VERSIONS)(versions.versions)
-app.command(epilog=versions.REVERT)(versions.revert)
-app.command(epilog=versions.RESTART)(versions.restart)
-app.command(epilog=versions.PROMOTE)(versions.promote)
-app.command(epilog=scale.SCALE)(scale.scale)
-app.command(epilog=scale.RESUME)(scale.resume)
-app.command(epilog=scale.TRIGGER)(scale.trigger)
-app.add_typer(groups.app, name="groups")
-app.add_typer(nodes.app, name="nodes")
-app.command("what-if", epilog=what_if.EPILOG)(what_if.what_if)
-app.command(epilog=rebalance.EPILOG)(rebalance.rebalance)
-app.command(epilog=reservations.EPILOG)(reservations.reserve)
-app.add_typer(reservations.app, name="reservations")
-app.add_typer(leases.app, name="leases")
-app.command(epilog=licences.EPILOG)(licences.licences)
-app.command(epilog=status.EPILOG)(status.status)
-app.command(epilog=events.EPILOG)(events.events)
-app.command(epilog=top.EPILOG)(top.top)
-app.command(epilog=usage.EPILOG)(usage.usage)
-app.command(epilog=efficiency.EPILOG)(efficiency.efficiency)
-app.command(epilog=login.LOGIN)(login.login)
-app.command(epilog=login.LOGOUT)(login.logout)
-app.command(epilog=users.WHOAMI)(users.whoami)
-app.add_typer(tokens.app, name="token")
-app.add_typer(secrets.app, name="secret")
-app.add_typer(users.app, name="users")
-app.command(epilog=audit.EPILOG)(audit.audit)
-app.add_typer(config.app, name="config")
-app.add_typer(slurm.app, name="slurm")
-app.command(epilog=up.EPILOG)(up.up)
-app.command(epilog=portal.EPILOG)(portal.portal)
-add_programs(app)
-app.command(epilog=join.EPILOG)(join.join)
-app.add_typer(tls.app, name="tls")
-app.add_typer(store.app, name="store")
-app.command("install-service", epilog=install_service.EPILOG)(install_service.install_service)
-app.command(epilog=demo.EPILOG)(demo.demo)
-app.command(epilog=simulate.EPILOG, cls=simulate.Comparing)(simulate.simulate)
-app.command(epilog=size.EPILOG)(size.size)
-app.command(epilog=replay.EPILOG)(replay.replay)
-app.command(epilog=story.EPILOG)(story.story)
-app.command(epilog=export.EPILOG)(export.export)
-app.command(epilog=manual.EPILOG)(manual.man)
-
-_VERBS = taken_from(app)
 
 
 def main() -> None:

@@ -48,6 +48,14 @@ def portal(
     name: Names = None,
     tls_cert: Cert = None,
     tls_key: Key = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="CRESS_PORTAL_REPORTS",
+            metavar="DIR",
+            help="Folder of reports of `cress replay` and `cress simulate`. Default: reports, in the data directory.",
+        ),
+    ] = None,
     data: Data = None,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
@@ -72,6 +80,7 @@ def portal(
             host=host,
             port=port,
             names=tuple(name or ()),
+            reports=reports or (folder / "reports" if local else None),
             tls_cert=tls_cert,
             tls_key=tls_key,
             parent_pipe=parent_pipe,

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-import typer
+from cress.cli.verb_table import TABLE
+from cress.cli.verbs import built
 
-from cress.cli import center, executor
-from cress.cli.configured import ConfiguredCommand
+if TYPE_CHECKING:
+    from cress.cli.configured import ConfiguredCommand
 
 PROGRAMS = ("center", "executor")
 
 
-def add_programs(app: typer.Typer) -> None:
-    """Add the commands to an application."""
-    app.command(epilog=center.EPILOG, cls=ConfiguredCommand, context_settings=_settings("center"))(center.center)
-    app.command(epilog=executor.EPILOG, cls=ConfiguredCommand, context_settings=_settings("executor"))(
-        executor.executor
-    )
-
-
 def command_of(program: str) -> ConfiguredCommand:
     """Return the command of a program."""
-    app = typer.Typer()
-    add_programs(app)
-    whole: Any = typer.main.get_command(app)
-    command: ConfiguredCommand = whole.commands[program]
-    return command
-
-
-def _settings(program: str) -> dict[str, Any]:
-    return {"auto_envvar_prefix": f"CRESS_{program.upper()}"}
+    return cast("ConfiguredCommand", built(next(verb for verb in TABLE if verb.name == program)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ from cress.cli.common import Columns, Data, Json, Wide, connect, duration_of, pr
 from cress.cli.errors import told
 from cress.cli.tables import Cell, TableColumn, bar, show, terminal
 from cress.model.errors import InputError
-from cress.model.units import one_of
+from cress.model.prices import cost_of, parse_prices
 
 if TYPE_CHECKING:
     from cress.client import Client, EfficiencyPage, EfficiencyView, UsagePage, UsageView
@@ -28,13 +28,14 @@ Examples:
   cress usage --group web --by hour
   cress usage --by user --last 30d --weights cpu=1,memory=0.1
                                          finished jobs of each user; COST counts core-hours and GB-hours
+  cress usage --by label:team            finished jobs by their label team; --by job: by their name
 
 \b
 CORE-HOURS and GB-HOURS are the requested resources of tasks times their run time. CPU-HOURS is the processor time that
-they used. With --by user, jobs count that ended in the time span; running ones do not. MET and MISSED count jobs with
-deadlines. SHARE is the share of all core hours shown, on a terminal as a bar.
-Columns: time, group or user, core-hours, gb-hours, cpu-hours, tasks, failed, met, missed, cost, share; a narrow
-terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
+they used. By user, job or label, jobs count that ended in the time span; running ones do not. MET and MISSED count jobs
+with deadlines. SHARE is the share of all core hours shown, on a terminal as a bar.
+Columns: time, group, user, job or label, core-hours, gb-hours, cpu-hours, tasks, failed, met, missed, cost, share; a
+narrow terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (
@@ -50,8 +51,8 @@ COLUMNS = (
 DEADLINES = (TableColumn("MET", right=True), TableColumn("MISSED", right=True))
 
 
-OF_USERS = (
-    TableColumn("USER", gives=True),
+# Behind the column of the users, names of jobs, or values of a label.
+OF_WORK = (
     TableColumn("CORE-HOURS", right=True),
     TableColumn("GB-HOURS", right=True, hides=2),
     TableColumn("CPU-HOURS", right=True, hides=3),
@@ -59,26 +60,45 @@ OF_USERS = (
     TableColumn("TASKS", right=True),
 )
 COST = TableColumn("COST", right=True)
+# Stands for jobs without the label, or without a name.
+NONE = "-"
 
 
 class UsageSpan(StrEnum):
-    """Spans of time; ``user`` is the whole time span, added up by user instead of group."""
+    """Spans of time, each for all groups."""
 
     ALL = "all"
     DAY = "day"
     HOUR = "hour"
-    USER = "user"
+
+
+# Ways to add up finished work, with their words in the API.
+OF_WAY = {"user": "user", "job": "name"}
+LABEL = "label:"
+
+
+def _way(text: str) -> str:
+    """Return the way to add up, as given."""
+    if text in (*UsageSpan, *OF_WAY) or (text.startswith(LABEL) and text != LABEL):
+        return text
+    raise ValueError(f"{text!r} is not one of {', '.join([*UsageSpan, *OF_WAY, f'{LABEL}NAME'])}")
 
 
 def usage(
     last: Annotated[str, typer.Option(metavar="DURATION", help="Time span until now, such as 12h or 30d.")] = "24h",
     by: Annotated[
-        UsageSpan, typer.Option(help="One line for the whole time span, each day or hour (UTC), or each user.")
-    ] = UsageSpan.ALL,
+        str,
+        typer.Option(
+            metavar="WAY",
+            parser=_way,
+            help="One line for the whole time span (all), each day or hour (UTC); or for each user, job, or value of a "
+            "label (label:NAME).",
+        ),
+    ] = "all",
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only this group.")] = "",
     weights: Annotated[
         str,
-        typer.Option(metavar="NAME=N,…", help="With --by user: a column COST, such as cpu=1,memory=0.1,gpu=20."),
+        typer.Option(metavar="NAME=N,…", help="By user, job or label: a column COST, such as cpu=1,memory=0.1,gpu=20."),
     ] = "",
     columns: Columns = "",
     wide: Wide = False,
@@ -89,81 +109,70 @@ def usage(
     with told("usage"):
         back = duration_of(last, "--last") / 1e6
         now = time.time()
-        prices = _weights(weights)
-        if by is UsageSpan.USER:
+        if by in OF_WAY or by.startswith(LABEL):
             with connect(data) as client:
-                page_of_users = client.ask(_of_users(group, max(0.0, now - back)))
+                work_page = client.ask(_of_work(by, group, max(0.0, now - back)))
             if as_json:
-                print_json(page_of_users)
-            elif page_of_users.work:
-                show(*table_of_users(page_of_users.work, prices), selection_of(columns, wide=wide))
+                print_json(work_page)
+            elif work_page.work:
+                show(*table_of_work(work_page.work, by, weights), selection_of(columns, wide=wide))
             else:
                 typer.echo("no job ended in this time", err=True)
             return
-        if prices:
-            raise InputError("weights count with --by user only", hint="cress usage --by user", field="--weights")
+        if weights:
+            raise InputError(
+                "weights count by user, job or label only", hint="cress usage --by user", field="--weights"
+            )
         # Usage older than a month is read in whole days, which are fewer.
-        span = "day" if by is UsageSpan.DAY or (by is UsageSpan.ALL and back > 30 * 86_400) else "hour"
+        span = "day" if by == UsageSpan.DAY or (by == UsageSpan.ALL and back > 30 * 86_400) else "hour"
         with connect(data) as client:
             page = _all(client, group, max(0.0, now - back), now, span)
-        if by is UsageSpan.ALL:
+        if by == UsageSpan.ALL:
             page = _together(page, max(0.0, now - back))
         if as_json:
             print_json(page)
         elif page.usage:
             selection = selection_of(columns, wide=wide)
-            show(*table(page.usage, by, due=bool({"met", "missed"} & {*selection.names})), selection)
+            show(*table(page.usage, UsageSpan(by), due=bool({"met", "missed"} & {*selection.names})), selection)
         else:
             typer.echo("nothing was used", err=True)
 
 
-def _of_users(group: str, since: float) -> PreparedCall[EfficiencyPage]:
+def _of_work(by: str, group: str, since: float) -> PreparedCall[EfficiencyPage]:
     from cress.client import calls
 
-    return calls.efficiency(by="user", group=group, since=since)
+    return calls.efficiency(by=OF_WAY.get(by, by), group=group, since=since)
 
 
-def _weights(text: str) -> dict[str, float]:
-    """Return the cost of an hour of each dimension: of a core, a GB of memory, a GPU and so on."""
-    found: dict[str, float] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, number = part.partition("=")
-        try:
-            found[name] = float(number)
-        except ValueError:
-            hint = "such as cpu=1,memory=0.1,gpu=20"
-            raise InputError(f"{part!r} is not NAME=NUMBER", hint=hint, field="--weights") from None
-    return found
-
-
-def table_of_users(
-    work: Sequence[EfficiencyView], weights: Mapping[str, float]
+def table_of_work(
+    work: Sequence[EfficiencyView], by: str, weights: str = ""
 ) -> tuple[Sequence[TableColumn], list[list[Cell]]]:
-    """Return columns and rows of users, the largest share first; with their costs if there are weights.
+    """Return columns and rows of users, jobs or values of a label, the largest share first; with their costs if there
+    are weights.
 
     Raises InputError for a weight of a dimension that nobody has held.
     """
-    known = sorted({name for view in work for name in view.held})
-    for name in weights:
-        if name not in known:
-            raise InputError(f"{name!r} was used by nobody", hint=one_of(name, known), field="--weights")
+    prices = parse_prices(weights, sorted({name for view in work for name in view.held}), "--weights")
     whole = sum(view.held["cpu"] for view in work)
     rows: list[list[Cell]] = []
-    for view in sorted(work, key=lambda view: (-view.held["cpu"], view.user)):
+    own = "label" if by.startswith(LABEL) else OF_WAY[by]
+    for view in sorted(work, key=lambda view: (-view.held["cpu"], view.name, view.user, view.group, view.label)):
         share = view.held["cpu"] / whole if whole else 0.0
-        cost = sum(weights[name] * view.held.get(name, 0.0) / (2**30 if name == "memory" else 1) for name in weights)
         cells: list[Cell] = [
-            view.user,
+            getattr(view, own) or NONE,
+            *((view.user,) if by == "job" else ()),
             f"{view.held['cpu'] / 3600:,.2f}",
             f"{view.held['memory'] / 3600 / 2**30:,.2f}",
             f"{view.cpu_seconds / 3600:,.2f}",
             f"{view.jobs:,}",
             f"{view.attempts:,}",
-            *((f"{cost / 3600:,.2f}",) if weights else ()),
+            *((f"{cost_of(view.held, prices):,.2f}",) if prices else ()),
             bar(share) if terminal() else f"{share:.0%}",
         ]
         rows.append(cells)
-    return (*OF_USERS, *((COST,) if weights else ()), COLUMNS[-1]), rows
+    title = by.removeprefix(LABEL) if by.startswith(LABEL) else by
+    first = [TableColumn(title.upper(), gives=True), *([TableColumn("USER")] if by == "job" else [])]
+    return (*first, *OF_WORK, *((COST,) if prices else ()), COLUMNS[-1]), rows
 
 
 def _all(client: Client, group: str, since: float, until: float, by: str) -> UsagePage:

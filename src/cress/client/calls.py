@@ -368,7 +368,7 @@ def usage(query: UsageQuery) -> PreparedCall[UsagePage]:
 def efficiency(
     *, by: str = "name", name: str = "", user: str = "", group: str = "", since: float | None = None
 ) -> PreparedCall[EfficiencyPage]:
-    """Read what finished jobs asked for and used, by ``name``, ``user`` or ``group``."""
+    """Read what finished jobs asked for and used, by ``name``, ``user``, ``group`` or ``label:NAME``."""
     query = EfficiencyQuery(by=by, name=name, user=user, group=group, since=since)
     return call_of(cluster_calls.EFFICIENCY, query=query)
 

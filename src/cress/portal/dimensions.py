@@ -31,9 +31,25 @@ def amount(text: str, name: str) -> float:
     return float(found[1]) * (1024.0 if bytes_ and found[2] != "m" else 1000.0) ** _POWERS[found[2]]
 
 
+def rounded(text: str, name: str) -> str:
+    """Return an amount of bytes in its largest unit with one digit behind the point, others as they are."""
+    if BASE_DIMENSIONS.get(name) is not Measure.BYTES:
+        return text
+    number = amount(text, name)
+    for unit in ("P", "T", "G", "M"):
+        if number >= 1024.0 ** _POWERS[unit]:
+            return f"{number / 1024.0 ** _POWERS[unit]:.1f}".removesuffix(".0") + unit
+    return text
+
+
 def measured(capacity: Mapping[str, str], used: Mapping[str, str]) -> list[Measured]:
-    """Return the use of each dimension that has a capacity."""
+    """Return the use of each dimension that has a capacity, with texts rounded for people."""
     return [
-        Measured(name, used.get(name, "0"), most, share(amount(used.get(name, "0"), name), amount(most, name)))
+        Measured(
+            name,
+            rounded(used.get(name, "0"), name),
+            rounded(most, name),
+            share(amount(used.get(name, "0"), name), amount(most, name)),
+        )
         for name, most in capacity.items()
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 from cress.client import calls
 from cress.portal.texts import share
@@ -13,6 +15,8 @@ from cress.protocol.cluster_views import NodesPage, NodeView
 LOADS = ("load cpu", "load memory", "load network", "load disk")
 # Seconds for which all nodes are kept, and the nodes of a small cluster.
 FRESH, SMALL = 3.0, 500
+# The attribute that has a field of its own, and the most parts of the map.
+RACK, MOST_PARTS = "Rack", 60
 STATES = ("up", "overloaded", "cordoned", "draining", "drained", "away")
 
 
@@ -47,6 +51,65 @@ def dimensions_of(nodes: Sequence[NodeView]) -> list[str]:
             if amount:
                 found.setdefault(name)
     return [*found, *(LOADS if any(node.load for node in nodes) else ())]
+
+
+class NodeMap(NamedTuple):
+    """The nodes of the map in its order, and its parts: a value and a number of nodes each; one part without a value
+    if they are not grouped.
+    """
+
+    nodes: list[NodeView]
+    parts: list[tuple[str, int]]
+
+    def columns(self, by: str) -> dict[str, object]:
+        """Return what the script draws, as small as it can be: 10,000 nodes are sent with each change of the page.
+
+        ``shares`` are in per cent, -1 if a share is not known. ``states`` and ``racks`` name those that differ from
+        the usual: nodes that are not up by position, and the rack of each run of nodes with its length.
+        """
+        shares = [share_of(node, by) for node in self.nodes]
+        racks = [(rack, len([*run])) for rack, run in groupby(self.nodes, key=lambda node: node.rack)]
+        return {
+            "names": [node.name for node in self.nodes],
+            "parts": self.parts,
+            "states": {i: node.state for i, node in enumerate(self.nodes) if node.state != "up"},
+            "racks": racks if any(rack for rack, _ in racks) else [],
+            "shares": [-1 if share is None else round(100 * share) for share in shares],
+            "running": [node.running for node in self.nodes],
+        }
+
+
+def value_of(node: NodeView, attribute: str) -> str:
+    """Return the value of an attribute as text; that of ``Rack`` is the rack. Empty if the node has none."""
+    if attribute == RACK:
+        return node.rack
+    value = node.attributes.get(attribute)
+    return "" if value is None else str(value)
+
+
+def attributes_of(nodes: Sequence[NodeView]) -> list[str]:
+    """Return the attributes that divide the nodes into a few groups: at least two, and at most ``MOST_PARTS``."""
+    values: dict[str, set[str]] = {RACK: set()}
+    for node in nodes:
+        values[RACK].add(node.rack)
+        for name, value in node.attributes.items():
+            known = values.setdefault(name, set())
+            if len(known) <= MOST_PARTS:
+                known.add(str(value))
+    return [name for name, known in values.items() if 1 < len(known) <= MOST_PARTS]
+
+
+def map_of(nodes: Sequence[NodeView], attribute: str) -> NodeMap:
+    """Return the nodes as they lie on the map: grouped by an attribute, or in their order without one."""
+    if not attribute:
+        return NodeMap([*nodes], [("", len(nodes))])
+    groups: dict[str, list[NodeView]] = {}
+    for node in nodes:
+        groups.setdefault(value_of(node, attribute), []).append(node)
+    # Nodes without a value come last.
+    names = sorted(groups, key=lambda name: (not name, name))
+    parts = [(f"{attribute} {name}" if name else f"without {attribute}", len(groups[name])) for name in names]
+    return NodeMap([node for name in names for node in groups[name]], parts)
 
 
 def share_of(node: NodeView, by: str) -> float | None:

@@ -35,10 +35,12 @@ from cress.portal.pages import (
     names,
     nodes,
     overview,
+    reports,
     reservations,
     submit,
     terminal,
     timeline,
+    usage,
     what_if,
 )
 from cress.portal.sessions import BrowserSessions
@@ -57,11 +59,13 @@ PAGES = (
     groups,
     reservations,
     leases,
+    usage,
     efficiency,
     timeline,
     events,
     submit,
     what_if,
+    reports,
     access,
 )
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -29,8 +29,8 @@ class PortalSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     ``data`` is the data directory of the center, for the owner of that directory; None: the center that the
     environment names. ``folder`` is where ``portal.json`` is written. ``names`` are further values of ``Host`` that are
-    accepted. ``port`` 0 is the port of the last time, or a free one. With ``parent_pipe`` the portal stops when
-    standard input ends.
+    accepted. ``reports`` is the folder of reports of simulations. ``port`` 0 is the port of the last time, or a free
+    one. With ``parent_pipe`` the portal stops when standard input ends.
     """
 
     folder: Path
@@ -39,6 +39,7 @@ class PortalSettings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = HOST
     port: int = 0
     names: tuple[str, ...] = ()
+    reports: Path | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
     parent_pipe: bool = False

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
+import msgspec
 from markupsafe import Markup
 
 from cress.model.units import rounded_duration
@@ -85,7 +86,13 @@ def host(url: str) -> str:
     return urlsplit(url).netloc or url
 
 
+def script_data(value: object) -> Markup:
+    """Return a value as JSON for a ``script`` element, which ends at no tag within it."""
+    return Markup(msgspec.json.encode(value).decode().replace("<", "\\u003c"))  # noqa: S704 – no tag is left in it
+
+
 FILTERS = {
+    "script_data": script_data,
     "host": host,
     "tone": tone,
     "duration": duration,

@@ -94,6 +94,8 @@ class Viewer:
         self.client = client
         self.events: deque[EventView] = deque(maxlen=MOST_EVENTS)
         self.samples: deque[StateView] = deque(maxlen=MOST_SAMPLES)
+        # The use of each group as a part of its quota, with its time.
+        self.group_samples: deque[tuple[float, dict[str, float]]] = deque(maxlen=MOST_SAMPLES)
         # Measured loads of nodes whose pages were open, each with its time, by the name of the node.
         self.loads: dict[str, deque[tuple[float, LoadView]]] = {}
         # Why the center cannot be reached; empty while it can.
@@ -232,6 +234,8 @@ class Viewer:
                 state = await self.ask(calls.state())
                 if not self.samples or state.now > self.samples[-1].now:
                     self.samples.append(state)
+                    groups = (await self.ask(calls.groups())).groups
+                    self.group_samples.append((state.now, {group.name: group.ratio for group in groups}))
             except ClientError:
                 pass  # the feed tells that the center is away
             await asyncio.sleep(SAMPLE)

@@ -33,9 +33,9 @@ REFRESH_HEADER = "x-refresh"
 
 # Pages that belong to an entry of the navigation with another address.
 WITHIN = {
-    "/groups": ("/reservations", "/leases", "/licences", "/efficiency"),
+    "/groups": ("/reservations", "/leases", "/licences", "/usage", "/efficiency"),
     "/nodes": ("/names",),
-    "/submit": ("/what-if",),
+    "/submit": ("/what-if", "/reports"),
 }
 
 Handler = Callable[[Request], Awaitable[Response]]

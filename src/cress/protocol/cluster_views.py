@@ -397,7 +397,8 @@ class UsagePage(View, frozen=True):
 
 
 class EfficiencyView(View, frozen=True):
-    """Requests and use of finished work; ``name``, ``user`` and ``group`` are empty if added up.
+    """Requests and use of finished work; ``name``, ``user`` and ``group`` are empty if added up. ``label`` is the value
+    of the label by which it was added up, empty for jobs without it.
 
     ``held`` are the amounts held over time by dimension: core-seconds, byte-seconds and so on. ``cpu_seconds`` is the
     measured processor time. ``memory_asked`` is the largest request of a task in bytes, ``memory_peak`` the largest use
@@ -415,6 +416,7 @@ class EfficiencyView(View, frozen=True):
     memory_asked: int
     memory_peak: int
     hint: str = ""
+    label: str = ""
 
 
 class EfficiencyPage(View, frozen=True):

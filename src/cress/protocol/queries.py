@@ -135,7 +135,9 @@ class UsageQuery(Query, frozen=True):
 
 
 class EfficiencyQuery(Query, frozen=True):
-    """Work of the jobs that ended in a span of time, by ``name``, ``user`` or ``group``; times as in ``UsageQuery``."""
+    """Work of the jobs that ended in a span of time, by ``name``, ``user``, ``group`` or ``label:NAME``; times as in
+    ``UsageQuery``.
+    """
 
     by: str = "name"
     user: str = ""

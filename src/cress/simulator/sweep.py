@@ -8,13 +8,12 @@ arguments. The function also gets ``tell``, which it calls with the work done so
 from __future__ import annotations
 
 import os
-import pickle
 import signal
-import traceback
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 T = TypeVar("T")
 Task = tuple[Any, ...]
@@ -94,6 +93,9 @@ class _Processes:
     """Forks of this process, one for each task: they have its data and its compiled loops, and send one result."""
 
     def __init__(self, work: Callable[..., Any], tasks: Sequence[Task], most: int, shared: SharedProgress) -> None:
+        # A simulation alone starts without it.
+        from multiprocessing import get_context
+
         self._work, self._tasks, self._most, self._shared = work, tasks, most, shared
         self._fork = get_context("fork")
         # The steps done, which the processes write.
@@ -139,6 +141,9 @@ class _Processes:
 
     def _collect(self) -> None:
         """Wait until a task has ended, or a moment; show the progress."""
+        import pickle
+        from multiprocessing.connection import Connection, wait
+
         for ready in wait(list(self._running), LOOK):
             assert isinstance(ready, Connection)
             i, process = self._running.pop(ready)
@@ -168,6 +173,9 @@ class _Processes:
 
 def outcome(work: Callable[..., Any], task: Task, tell: Callable[[int, int], None]) -> bytes:
     """Run a task; return, pickled, whether it succeeded, and its result or its exception."""
+    import pickle
+    import traceback
+
     try:
         return pickle.dumps((True, work(*task, tell=tell)), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # noqa: BLE001, whatever it is, it is passed on

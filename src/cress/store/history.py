@@ -60,6 +60,14 @@ def _columns(kind: type[msgspec.Struct]) -> Iterator[sql.Column[Any]]:
 _tables = sql.MetaData()
 _jobs = sql.Table("jobs", _tables, *_columns(JobRecord), sql.Column("run", sql.LargeBinary), sql.Column(SEAL, _Big))
 _attempts = sql.Table("attempts", _tables, *_columns(AttemptRecord), sql.Column(SEAL, _Big))
+# The labels of jobs, by which work is added up. They are in the run as well, which no database can read.
+_labels = sql.Table(
+    "labels",
+    _tables,
+    sql.Column("job", _Big, primary_key=True),
+    sql.Column("name", sql.Text, primary_key=True),
+    sql.Column("value", sql.Text, nullable=False),
+)
 # Numbers by name: the identity of the database, the number of additions, and of sealed rows.
 _marks = sql.Table("marks", _tables, sql.Column("name", sql.Text, primary_key=True), sql.Column("value", _Big))
 _usage = sql.Table(
@@ -204,6 +212,7 @@ class History:
         rows = [_sealed(_row(job) | {"run": run}) for job, run in jobs if job.id not in known]
         if rows:
             connection.execute(sql.insert(_jobs), rows)
+            _add_labels(connection, [(job.id, run) for job, run in jobs if run is not None and job.id not in known])
             _add_deadlines(connection, [job for job, _ in jobs if job.id not in known and job.id in met], met)
         _raise(connection, JOBS, len(rows))
         _raise(connection, ATTEMPTS, len(fresh))
@@ -255,6 +264,7 @@ class History:
             old = sql.select(_jobs.c.id).where(_jobs.c.ended < before).order_by(_jobs.c.ended).limit(PRUNED)
             ids = list(connection.scalars(old))
             if ids:
+                connection.execute(sql.delete(_labels).where(_labels.c.job.in_(ids)))
                 for table, key, name in ((_attempts, _attempts.c.job, ATTEMPTS), (_jobs, _jobs.c.id, JOBS)):
                     count = sql.select(sql.func.count()).where(key.in_(ids), table.c[SEAL].is_not(None))
                     _raise(connection, name, -int(connection.scalar(count) or 0))
@@ -334,12 +344,13 @@ class History:
             found[key].failed = found[key].attempts - found[key].succeeded if counted is None else counted
         return found
 
-    def work_done(self, filters: JobFilter, *, since: int, until: int) -> list[WorkDone]:
+    def work_done(self, filters: JobFilter, *, since: int, until: int, label: str = "") -> list[WorkDone]:
         """Return the work of the jobs that pass and ended in ``since`` … ``until`` (µs since the epoch; excluded).
 
-        Of ``filters``, ``values`` and ``seen`` count.
+        Of ``filters``, ``values`` and ``seen`` count. With the name of a label, work with different values of it is
+        apart.
         """
-        key = (_jobs.c.name, _jobs.c.user, _jobs.c.group, _jobs.c.request)
+        key = (_jobs.c.name, _jobs.c.user, _jobs.c.group, _jobs.c.request, *((_labels.c.value,) if label else ()))
         query = (
             sql.select(
                 *key,
@@ -349,7 +360,7 @@ class History:
                 sql.func.sum(_attempts.c.cpu).label("cpu"),
                 sql.func.max(_attempts.c.memory).label("peak"),
             )
-            .join(_attempts, _attempts.c.job == _jobs.c.id)
+            .select_from(_labelled(label).join(_attempts, _attempts.c.job == _jobs.c.id))
             .where(_jobs.c.ended >= since, _jobs.c.ended < until, _attempts.c.started > 0)
             .group_by(*key)
             .order_by(*key)
@@ -370,6 +381,7 @@ class History:
                 run=int(row["run"]),
                 cpu=int(row["cpu"] or 0),
                 peak=row["peak"] or 0,
+                label=(row["value"] or "") if label else "",
             )
             for row in self._select(query)
         ]
@@ -415,6 +427,40 @@ def _add_to_usage(connection: sql.Connection, attempts: Iterable[AttemptRecord],
         last.succeeded += attempt.outcome is Outcome.SUCCEEDED
         last.failed += attempt.outcome in FAILURES or (attempt.outcome is Outcome.LOST and attempt.final)
     _raise_usage(connection, usage)
+
+
+def _labelled(label: str) -> sql.FromClause:
+    """Return the jobs, each with its value of a label if one is asked for."""
+    if not label:
+        return _jobs
+    return _jobs.outerjoin(_labels, (_labels.c.job == _jobs.c.id) & (_labels.c.name == label))
+
+
+class _RunLabels(msgspec.Struct):
+    """The labels of a run; its other fields are not read."""
+
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+_decode_run_labels = msgspec.msgpack.Decoder(_RunLabels).decode
+
+
+def _labels_in(run: bytes) -> tuple[tuple[str, str], ...]:
+    """Return the labels of a run. One that cannot be read is kept as it is; it has none."""
+    try:
+        return _decode_run_labels(run).labels
+    except msgspec.MsgspecError:
+        return ()
+
+
+def _add_labels(connection: sql.Connection, runs: Iterable[tuple[int, bytes]]) -> None:
+    rows = [{"job": job, "name": name, "value": _cell(value)} for job, run in runs for name, value in _labels_in(run)]
+    if rows:
+        # Rows of a job that was removed by a release without this table may be left.
+        for first in range(0, len(rows), AT_ONCE):
+            ids = {row["job"] for row in rows[first : first + AT_ONCE]}
+            connection.execute(sql.delete(_labels).where(_labels.c.job.in_(ids)))
+        connection.execute(sql.insert(_labels), rows)
 
 
 def _add_deadlines(connection: sql.Connection, jobs: Iterable[JobRecord], met: Mapping[int, bool]) -> None:

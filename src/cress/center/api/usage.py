@@ -30,6 +30,8 @@ SPANS = {"hour": 3600, "day": 86_400}
 DEFAULT_SPANS = {"hour": 24, "day": 30}
 # The ways in which work is added up.
 WAYS = ("name", "user", "group")
+# Followed by a colon and the name of a label: by its values.
+LABEL = "label"
 # Most hours of one answer; later ones are on the next page.
 MOST_HOURS = 24 * 62
 
@@ -75,8 +77,10 @@ async def efficiency(request: Request) -> Response:
     told.
     """
     query = query_of(request, EfficiencyQuery)
-    if query.by not in WAYS:
-        raise InputError(f"{query.by[:40]!r} is no way to add up", hint=one_of(query.by, WAYS), field="by")
+    by, _, label = query.by.partition(":")
+    if query.by not in WAYS and not (by == LABEL and label):
+        ways = (*WAYS, f"{LABEL}:NAME")
+        raise InputError(f"{query.by[:40]!r} is no way to add up", hint=one_of(query.by, ways), field="by")
     committer, sight = committer_of(request), sight_of(request)
     until = committer.clock.utc() / SECOND if query.until is None else query.until
     since = until - DEFAULT_SPANS["day"] * SPANS["day"] if query.since is None else query.since
@@ -86,9 +90,10 @@ async def efficiency(request: Request) -> Response:
         name=query.name,
         seen=None if sight.everything else (sight.user, sight.groups),
     )
-    work = await committer.history.work_done(filters, since=round(since * SECOND), until=round(until * SECOND))
+    span = round(since * SECOND), round(until * SECOND)
+    work = await committer.history.work_done(filters, since=span[0], until=span[1], label=label)
     dimensions = committer.machine.core.dimensions
-    views = await asyncio.to_thread(efficiency_views, work, query.by, dimensions)
+    views = await asyncio.to_thread(efficiency_views, work, by, dimensions)
     return reply(EfficiencyPage(work=tuple(views), since=since, until=until))
 
 

@@ -114,11 +114,11 @@ class HistoryReader:
             return {}
         return await self._ask(lambda history: history.usage(since=since, until=until, group=group))
 
-    async def work_done(self, filters: JobFilter, *, since: int, until: int) -> list[WorkDone]:
+    async def work_done(self, filters: JobFilter, *, since: int, until: int, label: str = "") -> list[WorkDone]:
         """Return the work of jobs that ended in a span of time; see ``History.work_done``."""
         if self.is_empty:
             return []
-        return await self._ask(lambda history: history.work_done(filters, since=since, until=until))
+        return await self._ask(lambda history: history.work_done(filters, since=since, until=until, label=label))
 
     async def add(
         self,

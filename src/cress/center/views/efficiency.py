@@ -25,17 +25,26 @@ _THOUSANDTHS = 1000
 
 
 def efficiency_views(work: Iterable[WorkDone], by: str, dimensions: Dimensions) -> list[EfficiencyView]:
-    """Return work added up by ``name`` (with its user and group), ``user`` or ``group``, the most wasteful first."""
-    parts: dict[tuple[str, str, str], list[WorkDone]] = {}
+    """Return work added up by ``name`` (with its user and group), ``user``, ``group`` or ``label``, the most wasteful
+    first.
+    """
+    parts: dict[tuple[str, str, str, str], list[WorkDone]] = {}
     for part in work:
-        key = {"name": (part.name, part.user, part.group), "user": ("", part.user, ""), "group": ("", "", part.group)}
+        key = {
+            "name": (part.name, part.user, part.group, ""),
+            "user": ("", part.user, "", ""),
+            "group": ("", "", part.group, ""),
+            "label": ("", "", "", part.label),
+        }
         parts.setdefault(key[by], []).append(part)
     views = [_view(key, found, dimensions, hints=by == "name") for key, found in parts.items()]
-    views.sort(key=lambda view: (view.cpu_seconds - view.held["cpu"], view.name, view.user, view.group))
+    views.sort(key=lambda view: (view.cpu_seconds - view.held["cpu"], view.name, view.user, view.group, view.label))
     return views[:MOST_ROWS]
 
 
-def _view(key: tuple[str, str, str], parts: list[WorkDone], dimensions: Dimensions, *, hints: bool) -> EfficiencyView:
+def _view(
+    key: tuple[str, str, str, str], parts: list[WorkDone], dimensions: Dimensions, *, hints: bool
+) -> EfficiencyView:
     held = dict.fromkeys(dimensions.names, 0.0)
     for part in parts:
         # Work that is older than a declared dimension has no amount of it.
@@ -47,6 +56,7 @@ def _view(key: tuple[str, str, str], parts: list[WorkDone], dimensions: Dimensio
         name=key[0],
         user=key[1],
         group=key[2],
+        label=key[3],
         jobs=sum(part.jobs for part in parts),
         attempts=sum(part.attempts for part in parts),
         run_seconds=sum(part.run for part in parts) / SECOND,

@@ -17,7 +17,7 @@ from cress.model.errors import InputError
 from cress.model.units import parse_duration
 from cress.portal.dimensions import measured
 from cress.portal.drawings import curve
-from cress.portal.nodes_view import SMALL, STATES, all_nodes, chosen, dimensions_of, share_of
+from cress.portal.nodes_view import SMALL, STATES, all_nodes, attributes_of, chosen, dimensions_of, map_of
 from cress.portal.sessions import BrowserSession
 from cress.portal.trials import TrialResult, tried_if_possible
 from cress.portal.web import FormError, back_to, changing, page, signed_in
@@ -52,27 +52,25 @@ async def nodes(request: Request, session: BrowserSession) -> Response:
     by = by if by in dimensions else (dimensions[0] if dimensions else "cpu")
     first = int(given.get("from", "0")) if given.get("from", "0").isdigit() else 0
     shown = chosen(found.nodes, state, name)
+    attributes = attributes_of(found.nodes)
+    group = given.get("group", "") if given.get("group", "") in attributes else ""
+    drawn = map_of(shown, group)
     return await page(
         request,
         session,
         "nodes.html",
-        nodes=[(node, measured(node.capacity, node.used)) for node in shown[first : first + ROWS]],
+        nodes=[(node, measured(node.capacity, node.used)) for node in drawn.nodes[first : first + ROWS]],
         count=len(shown),
         total=len(found.nodes),
         notes=found.notes,
         problem=problem,
-        chosen={"where": where, "state": state, "name": name, "by": by},
+        chosen={"where": where, "state": state, "name": name, "by": by, "group": group},
+        attributes=attributes,
         dimensions=dimensions,
         states=STATES,
         first=first,
         rows=ROWS,
-        map={
-            "names": [node.name for node in shown],
-            "racks": [node.rack for node in shown],
-            "states": [node.state for node in shown],
-            "shares": [None if (value := share_of(node, by)) is None else round(value, 3) for node in shown],
-            "running": [node.running for node in shown],
-        },
+        map=drawn.columns(by),
         about="",
         pause=3 if len(found.nodes) <= SMALL else 10,
     )

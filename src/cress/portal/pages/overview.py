@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -13,21 +13,25 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cress.client import calls
+from cress.client.errors import ClientError
 from cress.portal.dimensions import Measured, measured
 from cress.portal.drawings import curve
 from cress.portal.groups_view import GroupRow, rows_of
 from cress.portal.job_view import waiting_jobs
 from cress.portal.nodes_view import all_nodes
 from cress.portal.sessions import BrowserSession
+from cress.portal.viewers import Viewer
 from cress.portal.web import page, signed_in
-from cress.protocol.cluster_views import NodeView, StateView
+from cress.protocol.cluster_views import EventView, NodeView, StateView
 from cress.protocol.job_views import JobView
-from cress.protocol.queries import JobsQuery
+from cress.protocol.queries import JobsQuery, UsageQuery
 
 # Waiting jobs whose reasons are counted; the page says so if there are more.
 WAITING = 500
 # Seconds for which lists of jobs are kept.
 FRESH = 3.0
+# Preemptions that are listed, and the height of the curve of a group.
+PREEMPTIONS, SMALL_CURVE = 5, 30
 NUMBERS = re.compile(r"\d[\d,.]*")
 
 
@@ -100,6 +104,44 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
     return found
 
 
+class GroupCurve(NamedTuple):
+    """The use of a group over time: the points, and the height of the line of its quota."""
+
+    points: str
+    quota: float
+
+
+def group_curves_of(samples: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, GroupCurve]:
+    """Return the curve of each group; its scale reaches to the quota, or to the largest use beyond it."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for at, ratios in samples:
+        for name, ratio in ratios.items():
+            found.setdefault(name, []).append((at, ratio))
+    curves = {}
+    for name, values in found.items():
+        most = max(1.0, *(ratio for _, ratio in values))
+        points = curve([(at, ratio / most) for at, ratio in values], height=SMALL_CURVE)
+        if points:
+            curves[name] = GroupCurve(points, round(SMALL_CURVE - 2 - (SMALL_CURVE - 4) / most, 1))
+    return curves
+
+
+async def preemptions_of(viewer: Viewer) -> list[EventView]:
+    """Return the latest preemptions, the newest first; none if the events are not there in a moment."""
+    events = [*reversed(viewer.events)] or await viewer.soon(("recent events", ""), viewer.recent_events, FRESH)
+    return [event for event in events or () if event.kind == "task.preempted"][:PREEMPTIONS]
+
+
+async def deadlines_of(viewer: Viewer) -> tuple[int, int]:
+    """Return how many jobs with deadlines met and missed them in the last 24 hours; none if that is not known."""
+    since = (time.time() // 3600 - 23) * 3600
+    try:
+        usage = (await viewer.ask(calls.usage(UsageQuery(since=since)), fresh=30.0)).usage
+    except ClientError:
+        return 0, 0
+    return sum(row.met for row in usage), sum(row.missed for row in usage)
+
+
 def curves_of(samples: Sequence[StateView], measures: Sequence[Measured]) -> dict[str, str]:
     """Return the curve of each dimension over the samples."""
     return {
@@ -135,6 +177,10 @@ async def overview(request: Request, session: BrowserSession) -> Response:
         measures=measures,
         curves=curves_of(viewer.samples, measures),
         groups=groups,
+        group_curves=group_curves_of(viewer.group_samples),
+        small=SMALL_CURVE,
+        deadlines=await deadlines_of(viewer),
+        preempted=await preemptions_of(viewer),
         pending=waiting is None,
         reasons=reasons_of(waiting.jobs) if waiting else [],
         counted=len(waiting.jobs) if waiting else 0,

@@ -20,6 +20,7 @@ from cress.portal.job_view import OVER
 from cress.portal.pages.jobs import number_of
 from cress.portal.sessions import BrowserSession
 from cress.portal.settings import WrittenJob
+from cress.portal.trials import TrialResult, tried
 from cress.portal.web import back_to, changing, page, sentences, signed_in, status_of
 
 EXAMPLE = """\
@@ -116,6 +117,19 @@ async def submit(request: Request, session: BrowserSession, form: dict[str, str]
     return back_to("/jobs", session, f"{len(ids):,} jobs are submitted, from {ids[0]} to {ids[-1]}{more}")
 
 
+@changing
+async def plan(request: Request, session: BrowserSession, form: dict[str, str]) -> Response:
+    """Show where and when the jobs of a text would start, and what they would do to others; nothing is submitted."""
+    text, written = form.get("text", ""), []
+    given = form.get("replaced", form.get("replaces", ""))
+    try:
+        written = [*await read(request, text)]
+        found = await tried(session.viewer, {"jobs": [job.mapping for job in written]})
+    except (InputError, ClientError) as error:
+        return await _form(request, session, text, mistakes_of(error, written), status_of(error), given)
+    return await _form(request, session, text, [], 200, given, found)
+
+
 async def _cancelled(session: BrowserSession, replaced: str) -> str:
     """Cancel the job that the new one replaces, if any; return what to say about it."""
     if not replaced:
@@ -129,7 +143,13 @@ async def _cancelled(session: BrowserSession, replaced: str) -> str:
 
 
 async def _form(
-    request: Request, session: BrowserSession, text: str, mistakes: Sequence[Mistake], status: int, replaces: str = ""
+    request: Request,
+    session: BrowserSession,
+    text: str,
+    mistakes: Sequence[Mistake],
+    status: int,
+    replaces: str = "",
+    trial: TrialResult | None = None,
 ) -> Response:
     caller = await session.viewer.caller()
     may = role_of(caller.role).rank >= Role.USER.rank
@@ -147,6 +167,7 @@ async def _form(
         key=key,
         groups=names,
         replaces=replaces,
+        trial=trial,
     )
 
 
@@ -154,4 +175,5 @@ ROUTES = [
     Route("/submit", submit_page, methods=["GET"]),
     Route("/submit", submit, methods=["POST"]),
     Route("/submit/check", check, methods=["POST"]),
+    Route("/submit/plan", plan, methods=["POST"]),
 ]

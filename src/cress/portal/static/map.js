@@ -10,6 +10,9 @@
   let size = 0;
   let across = 0;
   let at = -1;
+  // Height of the line above a part, and the parts with their first cell and their upper edge.
+  const LINE = 18;
+  let blocks = [];
 
   function dark() {
     const chosen = document.documentElement.dataset.theme;
@@ -28,7 +31,14 @@
     const count = data.names.length;
     size = Math.max(5, Math.min(34, Math.floor(Math.sqrt((width * Math.min(420, innerHeight * 0.45)) / Math.max(1, count)))));
     across = Math.max(1, Math.floor(width / size));
-    const height = Math.ceil(count / across) * size;
+    let height = 0;
+    let first = 0;
+    blocks = data.parts.map(([label, number]) => {
+      const top = height + (label ? LINE : 0);
+      height = top + Math.ceil(number / across) * size;
+      first += number;
+      return { label, number, top, first: first - number };
+    });
     const scale = devicePixelRatio || 1;
     canvas.width = Math.round(width * scale);
     canvas.height = Math.round(height * scale);
@@ -45,11 +55,17 @@
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     const side = size - GAP;
     const ink = dark() ? "#e4ebe6" : "#17211b";
-    for (let i = 0; i < data.names.length; i += 1) {
-      const x = (i % across) * size;
-      const y = Math.floor(i / across) * size;
-      const state = data.states[i];
-      pen.fillStyle = colour(state === "away" ? null : data.shares[i]);
+    pen.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+    for (const block of blocks) {
+      if (!block.label) continue;
+      pen.fillStyle = ink;
+      pen.fillText(`${block.label}: ${block.number}`, 0, block.top - 5);
+    }
+    for (const block of blocks) for (let i = block.first; i < block.first + block.number; i += 1) {
+      const x = ((i - block.first) % across) * size;
+      const y = block.top + Math.floor((i - block.first) / across) * size;
+      const state = stateOf(i);
+      pen.fillStyle = colour(state === "away" || data.shares[i] < 0 ? null : data.shares[i] / 100);
       pen.fillRect(x, y, side, side);
       if (state === "away") {
         pen.strokeStyle = dark() ? "#ff9d94" : "#b3261e";
@@ -71,9 +87,9 @@
   function choose(i) {
     at = Math.max(0, Math.min(data.names.length - 1, i));
     const share = data.shares[at];
-    const rack = data.racks[at] ? `, rack ${data.racks[at]}` : "";
-    const told = share === null ? "not known" : `${Math.round(100 * share)} %`;
-    tip.textContent = `${data.names[at]}: ${told}, ${data.states[at]}${rack}, ${data.running[at]} task${data.running[at] === 1 ? "" : "s"}`;
+    const rack = rackOf(at) ? `, rack ${rackOf(at)}` : "";
+    const told = share < 0 ? "not known" : `${share} %`;
+    tip.textContent = `${data.names[at]}: ${told}, ${stateOf(at)}${rack}, ${data.running[at]} task${data.running[at] === 1 ? "" : "s"}`;
     draw();
   }
 
@@ -82,8 +98,19 @@
   function under(event) {
     const box = canvas.getBoundingClientRect();
     const column = Math.floor((event.clientX - box.left) / size);
-    const i = Math.floor((event.clientY - box.top) / size) * across + column;
-    return column < across && i < data.names.length ? i : -1;
+    const y = event.clientY - box.top;
+    const block = blocks.findLast((one) => y >= one.top);
+    if (!block || column >= across) return -1;
+    const i = Math.floor((y - block.top) / size) * across + column;
+    return i < block.number ? block.first + i : -1;
+  }
+
+  function stateOf(i) { return data.states[i] || "up"; }
+
+  function rackOf(i) {
+    let end = 0;
+    for (const [rack, count] of data.racks) { end += count; if (i < end) return rack; }
+    return "";
   }
 
   canvas.addEventListener("mousemove", (event) => { const i = under(event); if (i >= 0 && i !== at) choose(i); });

@@ -315,8 +315,8 @@ EFFICIENCY = CallRow(
     EfficiencyPage,
     query=EfficiencyQuery,
     about=(
-        "what finished jobs asked for and used, by `name`, `user` or `group`: [history.md](history.md#efficiency). "
-        "The default is the last 30 days; the first 1,000 rows are given"
+        "what finished jobs asked for and used, by `name`, `user`, `group` or `label:NAME`: "
+        "[history.md](history.md#efficiency). The default is the last 30 days; the first 1,000 rows are given"
     ),
 )
 EVENTS = CallRow(
