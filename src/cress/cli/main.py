@@ -22,6 +22,7 @@ from cress.cli import (
     execution,
     explain,
     export,
+    fetch,
     groups,
     hold,
     install_service,
@@ -77,7 +78,7 @@ class InOrder(TyperGroup):
     """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
-        "submit plan run alloc apply validate schema jobs job explain why story watch logs exec resolve cancel hold "
+        "submit plan run alloc apply validate schema jobs job explain why story watch logs fetch exec resolve cancel hold "
         "release update requeue retry scale versions revert restart promote resume trigger groups nodes what-if "
         "rebalance reserve reservations leases licences status top events usage efficiency login logout whoami token "
         "secret users audit config slurm up portal center executor join tls store install-service demo simulate size "
@@ -163,6 +164,7 @@ app.command(epilog=explain.EXPLAIN)(explain.explain)
 app.command(epilog=explain.WHY)(explain.why)
 app.command(epilog=watch.EPILOG)(watch.watch)
 app.command(epilog=logs.EPILOG)(logs.logs)
+app.command(epilog=fetch.EPILOG)(fetch.fetch)
 app.command("exec", epilog=execution.EPILOG)(execution.execute)
 app.command(epilog=resolve.EPILOG)(resolve.resolve)
 app.command(epilog=cancel.EPILOG)(cancel.cancel)

@@ -22,19 +22,24 @@ from types import FrameType
 import msgspec
 
 from cress.executor import stage_failure
-from cress.executor.addresses import FileRoot
+from cress.executor.addresses import Failed, FileRoot
 from cress.executor.hidden_folders import hidden_here
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.base import NO_SECRETS, Runtime, announced
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import RUNS, StageOrders, take, take_secrets
+from cress.executor.task_files import note_brought
 from cress.executor.task_identity import account_in, step_down
 from cress.model.reports import Cause
+from cress.model.start_material import CENTER_OF_STAGE, CenterAccess
+from cress.model.uploads import uploads_of
 from cress.shell.executor.starting import StageFailure, StartError
 
 TELLS = 3
 # Seconds for all files of an attempt together, and for all its outputs.
 MOST = 3600.0
+# Seconds: longer than the clock of any file system stands still.
+TICK = 0.011
 # Signals without a handler: they cannot be caught, concern the stage's own children, suspend, or report its own faults.
 _UNHEARD = {
     "SIGKILL",
@@ -59,7 +64,9 @@ class Stage:
 
     def __init__(self, orders: StageOrders, secret: Mapping[str, bytes] = NO_SECRETS) -> None:
         self.orders = orders
-        self._secret = secret
+        # The program does not get the stage's access to the center.
+        self._center = center_in(secret)
+        self._secret = {name: value for name, value in secret.items() if name != CENTER_OF_STAGE}
         self.what = orders.what
         self.run = orders.what.run
         self._told_to_end = False
@@ -74,6 +81,10 @@ class Stage:
             wrong = self._transfer(Cause.FILES)
             if wrong is not None and not self._is_to_end():
                 return self._fail(wrong)
+            with contextlib.suppress(OSError):
+                note_brought(self.what.folder)
+                # File systems note times in ticks: what the program writes must have a later time.
+                time.sleep(TICK)
         if self._is_to_end():
             return self._fail(
                 StageFailure(Cause.FILES, "it was stopped before its program was started"), -signal.SIGTERM
@@ -199,6 +210,7 @@ class Stage:
     def _carried(self, kind: Cause) -> bytes:
         try:
             from cress.executor import transfer
+            from cress.executor.inputs import open_inputs
             from cress.executor.source_rules import SourceRules
         except ImportError as error:
             return StageFailure(
@@ -219,6 +231,14 @@ class Stage:
         hidden = hidden_here(Path(self.orders.home)) if walls is not None else ()
         rules = SourceRules(self.orders.sources, hidden, walls or ())
         transfer.load(files, rules)
+        inputs: Mapping[str, int] = {}
+        if kind is Cause.FILES and self.run.has_uploads:
+            try:
+                digests = (digest for _, digest in uploads_of(self.run))
+                inputs = open_inputs(digests, Path(self.orders.home), self._center)
+            except Failed as error:
+                what = f"the files of the submitter could not be fetched: {error}"
+                return StageFailure(Cause.NODE if error.node else kind, what).encode()
         # A root task enters its directory as root, which may pass through the executor's; other tasks do so as their
         # account.
         own = not self.run.directory
@@ -235,7 +255,10 @@ class Stage:
         if not own:
             os.chdir(self.run.directory)
         rules.enforce()
-        wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, root, told, rules)
+        if kind is Cause.FILES:
+            wrong = transfer.bring(files, root, told, rules, inputs)
+        else:
+            wrong = transfer.save(files, root, told, rules)
         return b"done" if wrong is None else wrong.encode()
 
     def _enter_own(self, *, make: bool) -> None:
@@ -256,6 +279,12 @@ class Stage:
             raise PermissionError(errno.EACCES, "it belongs to another account")
         os.fchdir(fd)
         os.close(fd)
+
+
+def center_in(secret: Mapping[str, bytes]) -> CenterAccess | None:
+    """Return the access to the center in the start material of an attempt; ``None``: there is none."""
+    told = secret.get(CENTER_OF_STAGE)
+    return None if told is None else msgspec.json.decode(told, type=CenterAccess)
 
 
 def _all_of(fd: int, most: float | None = None) -> bytes | None:

@@ -32,18 +32,23 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failures: Small = 3
 
 
+# The scheme of the address of an upload; the rest is the SHA-256 of its content.
+UPLOAD = "upload:"
+
+
 class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file of a task: fetched from ``source`` (an address) to ``path``, or saved from ``path`` (may be a pattern) to
     it.
 
     A relative path is below the task's directory. ``mode`` as in chmod; 0: unchanged. ``unpack``: an archive, unpacked
-    into the folder ``path``. ``$CRESS_…`` variables in both are replaced.
+    into the folder ``path``. ``$CRESS_…`` variables in both are replaced. Without a source the content is ``text``.
     """
 
     source: str
     path: str
     mode: Small = 0
     unpack: bool = False
+    text: str = ""
 
 
 class SecretUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -159,7 +164,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def needs_material(self) -> bool:
         """Return whether an attempt waits for its start material before it starts."""
-        return bool(self.secrets or self.uses) or self.job_token
+        return bool(self.secrets or self.uses) or self.job_token or self.has_uploads
+
+    @property
+    def has_uploads(self) -> bool:
+        """Return whether its tasks fetch files that the submitter uploaded."""
+        return any(file.source.startswith(UPLOAD) for file in self.files)
 
     @property
     def staged(self) -> bool:

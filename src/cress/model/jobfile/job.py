@@ -15,7 +15,7 @@ from cress.model.errors import InputError
 from cress.model.family import Cron, Database, FamilySpec, Service
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job, JobType, least_request
-from cress.model.jobfile import values
+from cress.model.jobfile import files, values
 from cress.model.jobfile.checks import port_of_check
 from cress.model.jobfile.clauses import ClauseText, Texts, issue_as_whole
 from cress.model.jobfile.deadlines import NONE, deadline
@@ -133,6 +133,9 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     # The default request is no limit, since the user has not chosen it.
     limits = tuple((name, amount) for name, amount in zip(dimensions.names, request, strict=True) if amount)
     limits = limits if reader.has("resource") else ()
+    workdir = reader.read("workdir", files.workdir, None)
+    if workdir is not None:
+        read["files"] = (workdir, *read["files"])
     given_parts = reader.read(
         "parts", lambda value: parts(value, dimensions, request, limits, command, KEYS), _NO_PARTS
     )

@@ -35,6 +35,7 @@ from cress.model.jobfile.schemas import (
     CLAUSE_TRUTH,
     COMMAND,
     DURATION,
+    INPUT_FILES,
     LABELS,
     LICENCES,
     NOTIFY,
@@ -546,10 +547,22 @@ TABLE = (
     ),
     Key(
         "files",
-        file_list(files.FILE_KEYS, "source", "path"),
+        INPUT_FILES,
         files.files,
         into=RUN,
-        about="files fetched before the program starts: `{path: address}`, or a list of `{source, path, mode, unpack}`",
+        about=(
+            "[files](files.md) fetched before the program starts: `[input.csv]` from where you stand, "
+            "`{path: address}`, or a list of `{source, path, mode, unpack}` or `{text, path, mode}`"
+        ),
+        default="none",
+    ),
+    Key(
+        "workdir",
+        WORD,
+        about=(
+            "a folder from where you stand, whose files are [uploaded](files.md#from-where-you-stand) and copied into "
+            "the directory of each attempt"
+        ),
         default="none",
     ),
     Key(
