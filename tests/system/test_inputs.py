@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from tests.system.cluster import Cluster
 
 
 @pytest.fixture
-def place(shared: Cluster, tmp_path: Path) -> Path:
+def place(tmp_path: Path) -> Path:
     """A folder of a project, with a job file that reads its own files."""
     project = tmp_path / "project"
     (project / "data/deep").mkdir(parents=True)
@@ -51,7 +50,7 @@ def test_files_from_where_one_stands_go_and_come_back(shared: Cluster, place: Pa
     found = {str(path.relative_to(tmp_path / "back")) for path in (tmp_path / "back").rglob("*") if not path.is_dir()}
     # What was brought and did not change stays there, and so does a link that leads out.
     assert found == {f"{task}/out/{name}" for task in (0, 1) for name in ("a/r.txt", "link")}
-    assert os.readlink(tmp_path / "back/1/out/link") == "a/r.txt"
+    assert (tmp_path / "back/1/out/link").readlink() == Path("a/r.txt")
     assert "bad is left out: it is a link that leads out, to /etc/passwd" in back.stderr
     one = shared.cress("fetch", f"{id}.1", "out/**/r.txt", "data", "--to", tmp_path / "one")
     assert "2 files (12 bytes)" in one.stdout, one

@@ -113,4 +113,4 @@ def _fetch(
             hint = f"1 to {len(known)}" if known else "none has started yet"
             raise InputError(f"task {task} of job {job} has no attempt {attempt}", hint=hint, field="--attempt")
         number = known[attempt - 1].id
-    return list(fetched(job, paths, place, client, task=task, attempt=number))
+    return fetched(job, paths, place, client, task=task, attempt=number)

@@ -78,8 +78,8 @@ class InOrder(TyperGroup):
     """Verbs ordered by their users: those of users, of operators, the programs, the simulator."""
 
     order = (
-        "submit plan run alloc apply validate schema jobs job explain why story watch logs fetch exec resolve cancel hold "
-        "release update requeue retry scale versions revert restart promote resume trigger groups nodes what-if "
+        "submit plan run alloc apply validate schema jobs job explain why story watch logs fetch exec resolve cancel "
+        "hold release update requeue retry scale versions revert restart promote resume trigger groups nodes what-if "
         "rebalance reserve reservations leases licences status top events usage efficiency login logout whoami token "
         "secret users audit config slurm up portal center executor join tls store install-service demo simulate size "
         "replay export man".split()

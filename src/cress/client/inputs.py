@@ -11,7 +11,7 @@ import os
 import stat
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -53,7 +53,7 @@ class Input(NamedTuple):
         """Return an error about this file."""
         return InputError(f"{self.name}: {what}", hint=hint, field=self.field)
 
-    def parts(self, offset: int, most: int) -> Iterator[tuple[int, bytes]]:
+    def parts(self, offset: int, most: int) -> Generator[tuple[int, bytes]]:
         """Yield the content from ``offset`` on, in parts of at most ``most`` bytes with their offsets.
 
         Raises InputError if the file is no longer the one that was read first.

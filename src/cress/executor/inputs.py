@@ -77,7 +77,7 @@ def _open(folder: Path, digest: str, access: CenterAccess | None) -> int:
 def _fetch(digest: str, fd: int, access: CenterAccess) -> None:
     """Fetch the rest of a file, from the first center that has it. Raise Failed and OSError."""
     context = ssl.create_default_context(cadata=access.ca or None)
-    urls = access.urls.split(",")
+    urls, why = access.urls.split(","), ""
     for tried in range(TRIES):
         url = urls[tried % len(urls)]
         try:

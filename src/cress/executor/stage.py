@@ -13,6 +13,7 @@ import errno
 import os
 import select
 import signal
+import stat
 import sys
 import time
 from collections.abc import Mapping
@@ -30,9 +31,11 @@ from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import RUNS, StageOrders, take, take_secrets
 from cress.executor.task_files import note_brought
 from cress.executor.task_identity import account_in, step_down
+from cress.model.jobfile.images import archive_in
 from cress.model.reports import Cause
+from cress.model.run import IMAGE_CREDENTIALS, Image
 from cress.model.start_material import CENTER_OF_STAGE, CenterAccess
-from cress.model.uploads import uploads_of
+from cress.model.uploads import digest_in, uploads_of
 from cress.shell.executor.starting import StageFailure, StartError
 
 TELLS = 3
@@ -66,7 +69,9 @@ class Stage:
         self.orders = orders
         # The program does not get the stage's access to the center.
         self._center = center_in(secret)
-        self._secret = {name: value for name, value in secret.items() if name != CENTER_OF_STAGE}
+        self._credentials = secret.get(IMAGE_CREDENTIALS, b"")
+        own = (CENTER_OF_STAGE, IMAGE_CREDENTIALS)
+        self._secret = {name: value for name, value in secret.items() if name not in own}
         self.what = orders.what
         self.run = orders.what.run
         self._told_to_end = False
@@ -77,6 +82,10 @@ class Stage:
 
     def perform(self) -> int:
         """Run the whole stage. Return the exit code, or -n if the stage has to end by signal n."""
+        if self.run.image is not None:
+            wrong = self._use_image(self.run.image)
+            if wrong is not None and not self._is_to_end():
+                return self._fail(wrong)
         if self.run.files:
             wrong = self._transfer(Cause.FILES)
             if wrong is not None and not self._is_to_end():
@@ -111,6 +120,62 @@ class Stage:
                         os.write(2, f"{wrong.error}\nthis could not be reported: {error.strerror}\n".encode())
                     return 1
         return code
+
+    def _use_image(self, image: Image) -> StageFailure | None:
+        """Pull the image if the node lacks it; the program starts in it, as it says where the job says nothing."""
+        from cress.executor.images import Images
+        from cress.executor.inputs import open_inputs
+
+        home = Path(self.orders.home)
+        archive = -1
+        try:
+            kind, rest = archive_in(image.name)
+            if kind and digest_in(rest):
+                archive = open_inputs((digest_in(rest),), home, self._center)[digest_in(rest)]
+            elif kind:
+                archive = self._open_archive(rest)
+            found = Images(home, self.orders.sources).use(image.name, archive, self._credentials)
+            if not (self.run.command or found.command):
+                raise Failed("it names no program, so the job needs a command")  # noqa: TRY301
+        except Failed as error:
+            cause = Cause.NODE if error.node else Cause.FILES
+            return StageFailure(cause, f"image {image.name} cannot be used: {error}")
+        finally:
+            if archive >= 0:
+                os.close(archive)
+        run = self.run
+        given = {name for name, _ in run.environment}
+        beside = bool(run.files or run.outputs)
+        self.run = msgspec.structs.replace(
+            run,
+            root=found.root,
+            command=run.command or found.command,
+            environment=(*(pair for pair in found.environment if pair[0] not in given), *run.environment),
+            directory=run.directory or ("" if beside else found.directory),
+        )
+        self.what = msgspec.structs.replace(self.what, run=self.run)
+        return None
+
+    def _open_archive(self, path: str) -> int:
+        """Open an archive of the node as the account of the task. Raise Failed."""
+        from cress.executor.runtimes.box import as_account
+
+        account = account_in(self.what)
+        if "file" not in self.orders.sources.schemes:
+            raise Failed("paths of this node may not be used (--allow-scheme)")
+        try:
+            with as_account(None if account is None else (account.uid, account.gid, account.groups)):
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise Failed(f"{path}: {error.strerror}") from None
+        real = Path(os.path.realpath(f"/proc/self/fd/{fd}"))
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise Failed(f"{path} is not a file")
+        if any(real.is_relative_to(folder) for folder in hidden_here(Path(self.orders.home))):
+            os.close(fd)
+            raise Failed(f"{path} is hidden from the tasks of this node")
+        return fd
 
     def _start(self) -> tuple[int, StartError | None]:
         """Start the program. Return its pid and, if it does not run, the reason."""

@@ -51,6 +51,17 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
 
 
+class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The image of a container, by its ``name`` as in a job file. ``secret`` has the credentials of its registry."""
+
+    name: str
+    secret: str = ""
+
+
+# The variable with the credentials for an image. Only the stage of an attempt gets it.
+IMAGE_CREDENTIALS = "CRESS_IMAGE_CREDENTIALS"
+
+
 class SecretUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The use of the secret ``secret`` by a task: as the environment variable ``name``, or with ``file`` as a file of
     that name.
@@ -92,8 +103,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``type`` is the job's, ``family`` the job of which it is a member. ``runtime`` is a name; empty: the executor's
     default. ``limits`` are the resource limits of a container, by dimension, and ``pids`` its maximum number of
-    processes (0: the executor's default). ``root`` is the folder of its root file system; empty: the node's own,
-    read-only. ``run_as`` is an account of the node; empty: that of ``user`` where the executor is root.
+    processes (0: the executor's default). ``root`` is the folder of its root file system, and ``image`` an image with
+    one; neither: the node's own, read-only. ``run_as`` is an account of the node; empty: that of ``user`` where the
+    executor is root.
 
     ``files`` are fetched before the program starts, ``outputs`` are saved after its success. The last ``log_size``
     bytes of stdout and of stderr are kept (0: the executor's default); both are copied to the folder ``log_copy`` at
@@ -126,6 +138,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: tuple[tuple[str, Amount], ...] = ()
     pids: Amount = 0
     root: str = ""
+    image: Image | None = None
     run_as: str = ""
     files: tuple[File, ...] = ()
     outputs: tuple[File, ...] = ()
@@ -169,12 +182,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def has_uploads(self) -> bool:
         """Return whether its tasks fetch files that the submitter uploaded."""
-        return any(file.source.startswith(UPLOAD) for file in self.files)
+        uploaded = any(file.source.startswith(UPLOAD) for file in self.files)
+        return uploaded or (self.image is not None and f":{UPLOAD}" in self.image.name)
 
     @property
     def staged(self) -> bool:
-        """Return whether files are fetched before the program starts or saved after its end."""
-        return bool(self.files or self.outputs)
+        """Return whether files or an image are fetched before the program starts, or files are saved after its end."""
+        return bool(self.files or self.outputs or self.image)
 
 
 class Host(msgspec.Struct, frozen=True, array_like=True):

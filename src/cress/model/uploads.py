@@ -24,9 +24,13 @@ def digest_in(source: str) -> str:
     return digest if digest != source and is_digest(digest) else ""
 
 
-def uploads_of(run: Run) -> Iterator[tuple[int, str]]:
-    """Yield the uploads that the tasks of a run fetch: the place in ``files``, and the digest."""
+def uploads_of(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the uploads that the tasks of a run fetch: the key in the job file, and the digest."""
     for place, file in enumerate(run.files):
         digest = digest_in(file.source)
         if digest:
-            yield place, digest
+            yield f"files[{place}].source", digest
+    if run.image is not None:
+        digest = digest_in(run.image.name.partition(":")[2])
+        if digest:
+            yield "image", digest

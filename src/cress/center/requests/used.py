@@ -24,9 +24,9 @@ def check_used(committer: Committer, specs: Sequence[JobSpec], *, dry_run: bool 
     check_secrets(committer.machine, specs)
     errors: list[InputError] = []
     for spec in specs if not dry_run else ():
-        for place, digest in uploads_of(spec.run) if len(errors) <= MAX_ERRORS else ():
+        for key, digest in uploads_of(spec.run) if len(errors) <= MAX_ERRORS else ():
             if not committer.uploads.has(spec.run.user, digest):
                 what = f"{spec.run.user} has no upload {digest}"
                 hint = "submit the job from its files again; unused uploads are removed after a while"
-                errors.append(below(InputError(what, hint=hint, field=f"files[{place}].source"), spec.place))
+                errors.append(below(InputError(what, hint=hint, field=key), spec.place))
     raise_all(errors)

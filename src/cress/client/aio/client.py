@@ -170,8 +170,7 @@ class AsyncClient:
         """
         number = job if isinstance(job, int) else job.id
         folder = Path(to) if to else Path(f"job-{number}")
-        arriving = fetching.fetch(number, paths, folder, self.http, task=task, attempt=attempt)
-        return [file async for file in arriving]
+        return await fetching.fetch(number, paths, folder, self.http, task=task, attempt=attempt)
 
     async def as_completed(
         self,

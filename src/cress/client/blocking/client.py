@@ -171,8 +171,7 @@ class Client:
         """
         number = job if isinstance(job, int) else job.id
         folder = Path(to) if to else Path(f"job-{number}")
-        arriving = fetching.fetch(number, paths, folder, self.http, task=task, attempt=attempt)
-        return [file for file in arriving]
+        return fetching.fetch(number, paths, folder, self.http, task=task, attempt=attempt)
 
     def as_completed(
         self,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -26,14 +26,15 @@ def fetch(
     *,
     task: int = 0,
     attempt: int | None = None,
-) -> Iterator[FetchedFile]:
-    """Fetch files of a task into the folder ``to``, and yield each when it is there, with its path there.
+) -> list[FetchedFile]:
+    """Fetch files of a task into the folder ``to``; return them with their paths there.
 
     ``paths`` are files, folders or patterns (``*``, ``?``, ``[…]``, ``**``) in the directory of the task; without any,
     all that the program wrote there. If this machine sees the directory itself, the files are copied from there. Raises
     ClientError, and InputError for a path that matches nothing.
     """
     wanted = Wanted(paths)
+    found: list[FetchedFile] = []
     links: list[TaskFile] = []
     shared: Path | None = None
     probed = False
@@ -54,15 +55,16 @@ def fetch(
                 elif file.folder:
                     in_thread(place.mkdir, parents=True, exist_ok=True)
                 elif shared is not None:
-                    yield in_thread(NewFile.copied, shared / file.path, place, file)
+                    found.append(in_thread(NewFile.copied, shared / file.path, place, file))
                 else:
-                    yield _fetch(job, file, place, page, center)
+                    found.append(_fetch(job, file, place, page, center))
             if page.next is None:
                 break
             query = FilesQuery(task=task, attempt=page.attempt, path=start, after=page.next, written=not paths)
     wanted.check(job, task)
     for file in links:
-        yield in_thread(make_link, to, file)
+        found.append(in_thread(make_link, to, file))
+    return found
 
 
 def _in_directory(job: int, page: FilesPage, *, is_here: bool) -> Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_FETCHED = ("files", "workdir")
+_FETCHED = ("files", "workdir", "image")
 _OWN = frozenset({"directory", "dir", *_FETCHED})
 
 

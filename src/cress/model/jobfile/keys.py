@@ -9,7 +9,7 @@ from __future__ import annotations
 from cress.model.errors import InputError
 from cress.model.family import Missed, Overlap
 from cress.model.job import JobType, OnPartition
-from cress.model.jobfile import checks, clauses, domains, families, files, licences, notify, secrets, values
+from cress.model.jobfile import checks, clauses, domains, families, files, images, licences, notify, secrets, values
 from cress.model.jobfile.key import (
     BATCH,
     CLAUSES,
@@ -35,6 +35,7 @@ from cress.model.jobfile.schemas import (
     CLAUSE_TRUTH,
     COMMAND,
     DURATION,
+    IMAGE,
     INPUT_FILES,
     LABELS,
     LICENCES,
@@ -528,6 +529,17 @@ TABLE = (
         into=RUN,
         about="the directory on the node that becomes the root file system of the container",
         default="that of the node, read-only",
+    ),
+    Key(
+        "image",
+        IMAGE,
+        images.image,
+        into=RUN,
+        about=(
+            "the [image](containers.md#images) of the container: `python:3.12`, `oci-archive:PATH`, or "
+            "`{name, secret}` with the credentials of its registry"
+        ),
+        default="none: the file system of the node, or `root`",
     ),
     Key(
         "pids",

@@ -200,6 +200,7 @@ def _input_files() -> Schema:
     return {"anyOf": [WORD, {"type": "array", "items": entry, "maxItems": files.MAX_FILES}, _BY_PATH]}
 
 
+IMAGE: Schema = {"anyOf": [WORD, mapping({"name": WORD, "secret": WORD}, "name")]}
 INPUT_FILES = _input_files()
 
 
