@@ -5,9 +5,9 @@
 set -u
 
 # libfaketime: steps of the wall clock, for a process only. crun, runc, bubblewrap: runtimes of containers.
-# chromium: the browser of the tests of the portal. postgresql: the database of the application in tests/system, and
+# skopeo, umoci: images of containers; docker-registry: a registry of such images. chromium: the browser of the tests of the portal. postgresql: the database of the application in tests/system, and
 # a store. zookeeper: a store. bind9-dnsutils: `dig`. prometheus: it scrapes /metrics, and promtool checks the alert rules.
-PACKAGES="faketime crun runc bubblewrap postgresql zookeeper bind9-dnsutils chromium prometheus"
+PACKAGES="faketime crun runc bubblewrap skopeo umoci docker-registry postgresql zookeeper bind9-dnsutils chromium prometheus"
 
 say() { printf '%s\n' "$*" >&2; }
 

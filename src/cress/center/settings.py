@@ -67,6 +67,11 @@ class CenterSettings:
     keep_usage: int = DEFAULT.keep_usage
     keep_events: int = DEFAULT.keep_events
     keep_events_size: int = DEFAULT.keep_events_size
+    uploads: Path | None = None
+    upload_file_most: int = DEFAULT.upload_file_most
+    upload_user_most: int = DEFAULT.upload_user_most
+    upload_most: int = DEFAULT.upload_most
+    keep_uploads: int = DEFAULT.keep_uploads
     topology: Path | None = None
     licences: Path | None = None
     licence: tuple[tuple[str, int], ...] = ()

@@ -13,6 +13,7 @@ import typer
 
 from cress.cli.common import Data, connect, count
 from cress.cli.errors import told
+from cress.cli.inputs import with_inputs_of_command
 from cress.model.errors import InputError, NotAccepted
 from cress.model.records import OVER_WORDS
 
@@ -76,7 +77,7 @@ def alloc(
         if not command and not terminal:
             raise InputError("standard input is no terminal", hint="cress alloc -- COMMAND", field="-- COMMAND")
         with connect(data) as client, _ended_by_signals():
-            (submitted,) = client.submit([mapping]).jobs
+            (submitted,) = client.submit([with_inputs_of_command(client, mapping)]).jobs
             try:
                 code = _use(client, submitted.id, command or ["/bin/sh", "-c", SHELL], terminal=terminal)
             finally:

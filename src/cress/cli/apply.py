@@ -9,6 +9,7 @@ import typer
 
 from cress.cli.common import PATIENCE, Data, Json, connect, duration_of, print_json
 from cress.cli.errors import Interrupted, told
+from cress.cli.inputs import with_inputs
 from cress.cli.interrupts import delayed_interrupt
 from cress.cli.tables import clean
 from cress.model.errors import InputError
@@ -81,7 +82,7 @@ def apply(
             try:
                 with delayed_interrupt("the changes may have been applied (see: cress jobs)") as interrupt:
                     try:
-                        page = client.apply(jobs, dry_run=dry_run)
+                        page = client.apply(with_inputs(client, entries, jobs, send=not dry_run), dry_run=dry_run)
                     except Refused as error:
                         raise placed(error, entries) from None
                     applied = page.jobs

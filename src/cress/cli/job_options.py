@@ -37,7 +37,7 @@ PAIRS = {
     "environment": "KEY=VALUE",
     "secrets": "KEY=SECRET",
     "labels": "NAME=VALUE",
-    "files": "PATH=ADDRESS",
+    "files": "FILE|PATH=ADDRESS",
     "outputs": "PATH=ADDRESS",
 }
 # Keys that may have several values: the option may be repeated.
@@ -241,6 +241,8 @@ def with_values(mapping: Mapping[str, object], values: Iterable[KeyValue]) -> di
             before = _of(result, outer)
             whole = dict(before) if isinstance(before, Mapping) else {}
             result = with_key(result, outer, {**whole, inner: texts[-1]})
+        elif name == "files" and not texts[-1].startswith(("{", "[")):
+            result = with_key(result, name, with_files(_of(result, name), texts))
         elif name in PAIRS or (name == "ports" and any("=" in text for text in texts)):
             before = _of(result, name)
             given = pairs(texts, option, PAIRS.get(name, "NAME=PORT"))
@@ -250,6 +252,21 @@ def with_values(mapping: Mapping[str, object], values: Iterable[KeyValue]) -> di
         else:
             result = with_key(result, name, _value(texts[-1], option))
     return result
+
+
+def with_files(before: object, texts: Sequence[str]) -> list[object]:
+    """Return files of a job with more of them: files from where the user stands, and ``PATH=ADDRESS``."""
+    whole: list[object] = []
+    if isinstance(before, Mapping):
+        whole = [{"path": path, "source": source} for path, source in before.items()]
+    elif isinstance(before, list):
+        whole = list(before)
+    elif before is not None:
+        whole = [before]
+    for text in texts:
+        path, equals, source = text.partition("=")
+        whole.append({"path": path, "source": source} if equals else text)
+    return whole
 
 
 def with_key(mapping: dict[str, object], key: str, value: object) -> dict[str, object]:

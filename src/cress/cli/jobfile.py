@@ -31,6 +31,7 @@ class JobInFile:
     """One job of a file: its mapping, and the line of each of its keys by path (``resource.memory``, ``command[1]``).
 
     ``source`` finds the lines of a job that was read without them, by its place among the jobs of the text.
+    ``is_script``: the job is that of a script.
     """
 
     mapping: dict[str, object]
@@ -39,6 +40,7 @@ class JobInFile:
     lines: dict[str, int] = field(default_factory=dict)
     source: tuple[_LinesOfJson, int] | None = None
     plain: dict[str, int] = field(default_factory=dict)
+    is_script: bool = False
 
     def line_of(self, path: str) -> int:
         """Return the line of ``path``, or of its closest parent in the file; keys are read as in jobs."""

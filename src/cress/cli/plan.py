@@ -10,6 +10,7 @@ import typer
 from cress.cli.common import Data, Deadline, Json, Licence, Workload, connect, print_json
 from cress.cli.consequences import limits, tell_planned, tell_shifts, tell_stopped
 from cress.cli.errors import told
+from cress.cli.inputs import with_inputs
 from cress.cli.submit import in_directory_of, placed, with_deadline, with_licences, with_workload
 
 EPILOG = """\
@@ -52,7 +53,8 @@ def plan(
         jobs = [with_workload(mapping, workload) for mapping in given]
         with connect(data) as client:
             try:
-                found = client.ask(calls.what_if({"jobs": jobs}, seconds))
+                sent = with_inputs(client, entries, jobs, send=False)
+                found = client.ask(calls.what_if({"jobs": sent}, seconds))
             except Refused as error:
                 raise placed(error, entries) from None
         if as_json:

@@ -12,6 +12,7 @@ import typer
 
 from cress.cli.common import Data, Deadline, Licence, Workload, connect, pairs
 from cress.cli.errors import INTERRUPTED, told
+from cress.cli.inputs import with_inputs_of_command
 from cress.cli.interrupts import DelayedInterrupt, delayed_interrupt
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
@@ -52,6 +53,7 @@ OPTIONS = {
     "requirement": "--require",
     "ports": "--port",
     "licences": "--licence",
+    "files": "--file",
 }
 
 
@@ -85,6 +87,15 @@ def run(
     directory: Annotated[
         str | None, typer.Option(metavar="DIR", help="Working directory of the tasks. Default: the current directory.")
     ] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|PATH=ADDRESS", help="File or folder from here for each task, or one to fetch. Repeatable."
+        ),
+    ] = None,
+    workdir: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder from here that each task gets a copy of, such as `.`.")
+    ] = None,
     gang: Annotated[bool, typer.Option("--gang", help="Start all tasks at once, or none.")] = False,
     require: Annotated[
         list[str] | None,
@@ -113,7 +124,7 @@ def run(
 ) -> None:
     """Run a command on the cluster and show its output."""
     with told("run"):
-        from cress.cli.job_options import with_values
+        from cress.cli.job_options import with_files, with_values
         from cress.cli.relay import MOST_TASKS
         from cress.cli.standard_input import standard_input
         from cress.cli.submit import in_directory
@@ -134,6 +145,8 @@ def run(
             "environment": pairs(env, "--env", "KEY=VALUE") or None,
             "secrets": pairs(secret, "--secret", "KEY=SECRET") or None,
             "directory": directory,
+            "files": with_files(None, file) if file else None,
+            "workdir": workdir,
             "gang": gang or None,
             "requirement": require or None,
             "rank": rank,
@@ -168,7 +181,7 @@ def _detach(client: Client, mapping: dict[str, object]) -> None:
 
     with delayed_interrupt("the job may have been submitted (see: cress jobs)"):
         try:
-            (submitted,) = client.submit([mapping]).jobs
+            (submitted,) = client.submit([with_inputs_of_command(client, mapping)]).jobs
         except Refused as error:
             raise _by_option(error) from None
     if submitted.note:
@@ -237,7 +250,7 @@ def _run(client: Client, mapping: dict[str, object], source: StandardInput | Non
         mapping = with_input(mapping)
     with delayed_interrupt("the job may have been submitted (see: cress jobs)") as submission:
         try:
-            (submitted,) = client.submit([mapping]).jobs
+            (submitted,) = client.submit([with_inputs_of_command(client, mapping)]).jobs
         except Refused as error:
             raise _by_option(error) from None
         job = submitted.id

@@ -43,7 +43,7 @@ def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> JobI
     lines = {value.key: directive.line for directive in script.directives if directive.kind == "CRESS"
              for value in directive_values(directive.words, file, directive.line)}  # fmt: skip
     lines |= _lines_of(given)
-    return JobInFile(with_values(translated.job, values), file, 1, lines=lines)
+    return JobInFile(with_values(translated.job, values), file, 1, lines=lines, is_script=True)
 
 
 def _lines_of(given: Sequence[object]) -> dict[str, int]:

@@ -13,6 +13,7 @@ import typer
 
 from cress.cli.common import STANDARD_INPUT, Data, Deadline, Json, Licence, Workload, connect, print_json
 from cress.cli.errors import Interrupted, told
+from cress.cli.inputs import with_inputs
 from cress.cli.interrupts import delayed_interrupt
 from cress.cli.job_options import KeyValue, with_key, with_values
 from cress.cli.tables import clean
@@ -157,7 +158,8 @@ def submit_jobs(
             try:
                 with delayed_interrupt("the jobs may have been submitted (see: cress jobs)") as interrupt:
                     try:
-                        page = _submitted(client, mappings, dry_run=dry_run, strict=strict)
+                        sent = with_inputs(client, entries, mappings, options, send=not dry_run)
+                        page = _submitted(client, sent, dry_run=dry_run, strict=strict)
                     except Refused as error:
                         raise placed(error, entries, options) from None
                     ids = [job.id for job in page.jobs if not dry_run]
@@ -179,7 +181,9 @@ def submit_jobs(
                 raise Interrupted(f"interrupted; {goes} (stop: cress cancel {listed})") from None
 
 
-def _submitted(client: Client, mappings: list[dict[str, object]], *, dry_run: bool, strict: bool) -> SubmittedPage:
+def _submitted(
+    client: Client, mappings: Sequence[Mapping[str, object]], *, dry_run: bool, strict: bool
+) -> SubmittedPage:
     """Submit jobs, with their expected starts if the center can tell them."""
     from cress.client import Refused
 

@@ -72,10 +72,21 @@ def _read(files: Sequence[str]) -> tuple[list[JobInFile], list[InputError]]:
 
 def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
     """Return the errors of jobs, and a text on what could not be checked."""
+    from cress.cli.inputs import base_of
     from cress.cli.submit import files_of, in_file
+    from cress.client.inputs import Inputs
     from cress.model.jobfile.submit import parse_jobs
 
-    given = [entry.mapping for entry in entries]
+    given: list[Mapping[str, object]] = []
+    missing: list[InputError] = []
+    with Inputs() as inputs:
+        for place, entry in enumerate(entries):
+            try:
+                given.append(inputs.of_job(entry.mapping, base_of(entry), f"jobs[{place}]."))
+            except InputError as error:
+                missing.append(in_file(error, entries))
+    if missing:
+        return missing, ""
     unchecked = ""
     try:
         try:

@@ -52,6 +52,7 @@ TABLE = (
     Verb("story", "Show everything that happened to a job, a node or a group.", "story:story"),
     Verb("watch", "Follow the state of a job until its end.", "watch:watch"),
     Verb("logs", "Show the output of the tasks of a job.", "logs:logs"),
+    Verb("fetch", "Fetch files from the directories of a job's tasks.", "fetch:fetch"),
     Verb("exec", "Run a command in a running task.", "execution:execute"),
     Verb("resolve", "Show where the running tasks of a job are.", "resolve:resolve"),
     Verb("cancel", "Cancel jobs.", "cancel:cancel"),

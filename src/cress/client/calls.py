@@ -30,7 +30,7 @@ from cress.protocol.access_views import (
     UsersPage,
     UserView,
 )
-from cress.protocol.calls import access_calls, cluster_calls, job_calls, lease_calls
+from cress.protocol.calls import access_calls, cluster_calls, file_calls, job_calls, lease_calls
 from cress.protocol.calls.row import CallRow
 from cress.protocol.centers import CentersPage, HandedOver
 from cress.protocol.cluster_views import (
@@ -51,6 +51,7 @@ from cress.protocol.cluster_views import (
     StateView,
     UsagePage,
 )
+from cress.protocol.file_views import FilesPage, UploadsPage, UploadView
 from cress.protocol.job_views import (
     AppliedJobs,
     CancelledJobs,
@@ -80,6 +81,8 @@ from cress.protocol.queries import (
     DryRunQuery,
     EfficiencyQuery,
     EventsQuery,
+    FileQuery,
+    FilesQuery,
     JobQuery,
     JobsQuery,
     LeaseQuery,
@@ -698,3 +701,27 @@ def delete_secret(name: str, user: str = "", group: str = "") -> PreparedCall[Se
 def rotate_key(*, keep_old: bool = False) -> PreparedCall[KeyRotated]:
     """Encrypt all secrets with a new key."""
     return call_of(access_calls.ROTATE_KEY, body={"keep_old": keep_old})
+
+
+# --- files -----------------------------------------------------------------------------------------------------
+
+
+def uploads() -> PreparedCall[UploadsPage]:
+    """List the caller's uploads, with the limits of the center."""
+    return call_of(file_calls.UPLOADS)
+
+
+def upload(digest: str, size: int, offset: int = 0, data: bytes = b"") -> PreparedCall[UploadView]:
+    """Send a part of a file; without data, ask how much of it is there."""
+    body = {"size": size, "offset": offset, "data": base64.b64encode(data).decode()}
+    return call_of(file_calls.UPLOAD, digest, body=body)
+
+
+def files(id: int, query: FilesQuery) -> PreparedCall[FilesPage]:
+    """List the files in the directory of a task."""
+    return call_of(file_calls.FILES, id, query=query)
+
+
+def file(id: int, query: FileQuery) -> PreparedCall[bytes]:
+    """Read a file in the directory of a task."""
+    return call_of(file_calls.FILE, id, query=query)

@@ -22,7 +22,7 @@ Check: TypeAlias = Mapping[str, Any]
 Behind: TypeAlias = "int | str | Named | NamedStep"
 After: TypeAlias = "Behind | Sequence[Behind] | Mapping[Any, str]"
 Secrets: TypeAlias = Mapping[str, str | Mapping[str, str]] | Sequence[str]
-Files: TypeAlias = Mapping[str, str] | Sequence[Mapping[str, Any]]
+Files: TypeAlias = Path | Mapping[str, Any] | Sequence[Path | Mapping[str, Any]]
 
 
 class Named:
@@ -79,6 +79,7 @@ class RunKeys(TypedDict, total=False):
     pids: int
     run_as: str
     files: Files
+    workdir: Path
     outputs: Files
     log_size: str | int
     log_copy: str

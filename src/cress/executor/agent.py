@@ -34,17 +34,7 @@ from cress.executor.node_facts import NodeFacts
 from cress.executor.settings import ExecutorSettings
 from cress.executor.unvouched import stop_unvouched
 from cress.model.reports import Ended, Report, Started
-from cress.protocol.messages import (
-    Exec,
-    ExecInput,
-    ExecOver,
-    ExecSize,
-    FromAgent,
-    Load,
-    OpenBulk,
-    ReadLog,
-    Reports,
-)
+from cress.protocol.messages import BulkOrder, FromAgent, Load, OpenBulk, Reports
 from cress.protocol.proof import ProofError
 from cress.shell.executor import agent_effects as effects
 from cress.shell.executor.agent import REFUSED, Agent, Phase
@@ -306,14 +296,18 @@ class AgentProgram:
     async def _look_at_data(self) -> None:
         await self._happen(self.agent.data_found, await self.facts.datasets.look())
 
-    def _serve(self, order: ReadLog | Exec | ExecInput | ExecSize | ExecOver | OpenBulk) -> None:
+    def _serve(self, order: BulkOrder | OpenBulk) -> None:
         if isinstance(order, OpenBulk):
             self._start(self._session, self._talk_in_bulk(order.ticket))
         elif self._services:
             self._services[0].obey(order)
 
     def _service(self, send: Send) -> BulkService:
-        return BulkService(self.directory / "attempts", self.agent, self.helper, send)
+        return BulkService(self.directory / "attempts", self.agent, self.helper, send, self._is_contained)
+
+    def _is_contained(self, runtime: str) -> bool:
+        """Return whether tasks of a job with this runtime may be in containers."""
+        return (runtime or self.settings.runtime) != "process"
 
     async def _talk_in_bulk(self, ticket: str) -> None:
         with contextlib.suppress(NotReached, ProofError, Impostor):

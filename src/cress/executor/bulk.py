@@ -9,17 +9,16 @@ from pathlib import Path
 
 import msgspec
 
-from cress.executor import logs
+from cress.executor import logs, task_files
 from cress.executor.center_wire import CenterWire, Closed
 from cress.executor.exec.commands import Execs, Send
 from cress.executor.exec.helper_process import HelperProcess
 from cress.protocol.messages import (
     Bulk,
-    Exec,
-    ExecInput,
-    ExecOver,
-    ExecSize,
+    BulkOrder,
     FromAgent,
+    ListFiles,
+    ReadFile,
     ReadLog,
     decode_from_center,
     encode,
@@ -34,19 +33,23 @@ MOST_READS = 1_000
 class BulkService:
     """Answers the center's requests of one connection; ``send`` sends messages there."""
 
-    def __init__(self, folder: Path, agent: Agent, helper: HelperProcess, send: Send) -> None:
+    def __init__(
+        self, folder: Path, agent: Agent, helper: HelperProcess, send: Send, contained: Callable[[str], bool]
+    ) -> None:
+        """``contained``: a job with this runtime runs in a container here."""
         self._folder = folder
+        self._contained = contained
         self._agent = agent
         self._send = send
         self._execs = Execs(helper, lambda attempt: agent.first.get(attempt, 0), send)
         self._reads: set[asyncio.Task[None]] = set()
 
-    def obey(self, order: ReadLog | Exec | ExecInput | ExecSize | ExecOver) -> None:
+    def obey(self, order: BulkOrder) -> None:
         """Carry out an order of the center."""
-        if not isinstance(order, ReadLog):
+        if not isinstance(order, ReadLog | ListFiles | ReadFile):
             self._execs.obey(order)
             return
-        if len(self._reads) >= MOST_READS:
+        if isinstance(order, ReadLog) and len(self._reads) >= MOST_READS:
             order = msgspec.structs.replace(order, wait=0)
         task = asyncio.create_task(self._read(order))
         self._reads.add(task)
@@ -62,8 +65,14 @@ class BulkService:
             task.cancel()
         await self._execs.close()
 
-    async def _read(self, order: ReadLog) -> None:
-        await self._send(await logs.read(self._folder, order, self._agent.live.__contains__))
+    async def _read(self, order: ReadLog | ListFiles | ReadFile) -> None:
+        match order:
+            case ReadLog():
+                await self._send(await logs.read(self._folder, order, self._agent.live.__contains__))
+            case ListFiles():
+                await self._send(await asyncio.to_thread(task_files.list_files, self._folder, order, self._contained))
+            case ReadFile():
+                await self._send(await asyncio.to_thread(task_files.read_file, self._folder, order, self._contained))
 
 
 async def serve_bulk(
@@ -83,7 +92,7 @@ async def serve_bulk(
         async with service_of(send) as service:
             while True:
                 order = decode_from_center(await wire.receive())
-                if isinstance(order, (ReadLog, Exec, ExecInput, ExecSize, ExecOver)):
+                if isinstance(order, BulkOrder):
                     service.obey(order)
     except (Closed, ProofError, msgspec.MsgspecError):
         return

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Callable
 from functools import partial
 
 from cress.executor import devices, facts
 from cress.executor.background import in_background
 from cress.executor.datasets import Datasets
+from cress.executor.images import TOOLS as IMAGE_TOOLS
 from cress.executor.settings import ExecutorSettings
 from cress.executor.versions import versions
 from cress.model.attributes import with_labels
@@ -93,4 +95,7 @@ class NodeFacts:
 
 def _containers(known: Inventory) -> dict[str, Value]:
     """Return the facts about containers for constraints: if they can be run, and by which engine."""
-    return {"Container": True, "ContainerEngine": known.container} if known.container else {"Container": False}
+    if not known.container:
+        return {"Container": False, "Images": False}
+    images = all(shutil.which(tool) for tool in IMAGE_TOOLS)
+    return {"Container": True, "ContainerEngine": known.container, "Images": images}

@@ -13,6 +13,7 @@ import errno
 import os
 import select
 import signal
+import stat
 import sys
 import time
 from collections.abc import Mapping
@@ -22,19 +23,26 @@ from types import FrameType
 import msgspec
 
 from cress.executor import stage_failure
-from cress.executor.addresses import FileRoot
+from cress.executor.addresses import Failed, FileRoot
 from cress.executor.hidden_folders import hidden_here
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.base import NO_SECRETS, Runtime, announced
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import RUNS, StageOrders, take, take_secrets
+from cress.executor.task_files import note_brought
 from cress.executor.task_identity import account_in, step_down
+from cress.model.jobfile.images import archive_in
 from cress.model.reports import Cause
+from cress.model.run import IMAGE_CREDENTIALS, Image
+from cress.model.start_material import CENTER_OF_STAGE, CenterAccess
+from cress.model.uploads import digest_in, uploads_of
 from cress.shell.executor.starting import StageFailure, StartError
 
 TELLS = 3
 # Seconds for all files of an attempt together, and for all its outputs.
 MOST = 3600.0
+# Seconds: longer than the clock of any file system stands still.
+TICK = 0.011
 # Signals without a handler: they cannot be caught, concern the stage's own children, suspend, or report its own faults.
 _UNHEARD = {
     "SIGKILL",
@@ -59,7 +67,11 @@ class Stage:
 
     def __init__(self, orders: StageOrders, secret: Mapping[str, bytes] = NO_SECRETS) -> None:
         self.orders = orders
-        self._secret = secret
+        # The program does not get the stage's access to the center.
+        self._center = center_in(secret)
+        self._credentials = secret.get(IMAGE_CREDENTIALS, b"")
+        own = (CENTER_OF_STAGE, IMAGE_CREDENTIALS)
+        self._secret = {name: value for name, value in secret.items() if name not in own}
         self.what = orders.what
         self.run = orders.what.run
         self._told_to_end = False
@@ -70,10 +82,18 @@ class Stage:
 
     def perform(self) -> int:
         """Run the whole stage. Return the exit code, or -n if the stage has to end by signal n."""
+        if self.run.image is not None:
+            wrong = self._use_image(self.run.image)
+            if wrong is not None and not self._is_to_end():
+                return self._fail(wrong)
         if self.run.files:
             wrong = self._transfer(Cause.FILES)
             if wrong is not None and not self._is_to_end():
                 return self._fail(wrong)
+            with contextlib.suppress(OSError):
+                note_brought(self.what.folder)
+                # File systems note times in ticks: what the program writes must have a later time.
+                time.sleep(TICK)
         if self._is_to_end():
             return self._fail(
                 StageFailure(Cause.FILES, "it was stopped before its program was started"), -signal.SIGTERM
@@ -100,6 +120,62 @@ class Stage:
                         os.write(2, f"{wrong.error}\nthis could not be reported: {error.strerror}\n".encode())
                     return 1
         return code
+
+    def _use_image(self, image: Image) -> StageFailure | None:
+        """Pull the image if the node lacks it; the program starts in it, as it says where the job says nothing."""
+        from cress.executor.images import Images
+        from cress.executor.inputs import open_inputs
+
+        home = Path(self.orders.home)
+        archive = -1
+        try:
+            kind, rest = archive_in(image.name)
+            if kind and digest_in(rest):
+                archive = open_inputs((digest_in(rest),), home, self._center)[digest_in(rest)]
+            elif kind:
+                archive = self._open_archive(rest)
+            found = Images(home, self.orders.sources).use(image.name, archive, self._credentials)
+            if not (self.run.command or found.command):
+                raise Failed("it names no program, so the job needs a command")  # noqa: TRY301
+        except Failed as error:
+            cause = Cause.NODE if error.node else Cause.FILES
+            return StageFailure(cause, f"image {image.name} cannot be used: {error}")
+        finally:
+            if archive >= 0:
+                os.close(archive)
+        run = self.run
+        given = {name for name, _ in run.environment}
+        beside = bool(run.files or run.outputs)
+        self.run = msgspec.structs.replace(
+            run,
+            root=found.root,
+            command=run.command or found.command,
+            environment=(*(pair for pair in found.environment if pair[0] not in given), *run.environment),
+            directory=run.directory or ("" if beside else found.directory),
+        )
+        self.what = msgspec.structs.replace(self.what, run=self.run)
+        return None
+
+    def _open_archive(self, path: str) -> int:
+        """Open an archive of the node as the account of the task. Raise Failed."""
+        from cress.executor.runtimes.box import as_account
+
+        account = account_in(self.what)
+        if "file" not in self.orders.sources.schemes:
+            raise Failed("paths of this node may not be used (--allow-scheme)")
+        try:
+            with as_account(None if account is None else (account.uid, account.gid, account.groups)):
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise Failed(f"{path}: {error.strerror}") from None
+        real = Path(os.path.realpath(f"/proc/self/fd/{fd}"))
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise Failed(f"{path} is not a file")
+        if any(real.is_relative_to(folder) for folder in hidden_here(Path(self.orders.home))):
+            os.close(fd)
+            raise Failed(f"{path} is hidden from the tasks of this node")
+        return fd
 
     def _start(self) -> tuple[int, StartError | None]:
         """Start the program. Return its pid and, if it does not run, the reason."""
@@ -199,6 +275,7 @@ class Stage:
     def _carried(self, kind: Cause) -> bytes:
         try:
             from cress.executor import transfer
+            from cress.executor.inputs import open_inputs
             from cress.executor.source_rules import SourceRules
         except ImportError as error:
             return StageFailure(
@@ -219,6 +296,14 @@ class Stage:
         hidden = hidden_here(Path(self.orders.home)) if walls is not None else ()
         rules = SourceRules(self.orders.sources, hidden, walls or ())
         transfer.load(files, rules)
+        inputs: Mapping[str, int] = {}
+        if kind is Cause.FILES and self.run.has_uploads:
+            try:
+                digests = (digest for _, digest in uploads_of(self.run))
+                inputs = open_inputs(digests, Path(self.orders.home), self._center)
+            except Failed as error:
+                what = f"the files of the submitter could not be fetched: {error}"
+                return StageFailure(Cause.NODE if error.node else kind, what).encode()
         # A root task enters its directory as root, which may pass through the executor's; other tasks do so as their
         # account.
         own = not self.run.directory
@@ -235,7 +320,10 @@ class Stage:
         if not own:
             os.chdir(self.run.directory)
         rules.enforce()
-        wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, root, told, rules)
+        if kind is Cause.FILES:
+            wrong = transfer.bring(files, root, told, rules, inputs)
+        else:
+            wrong = transfer.save(files, root, told, rules)
         return b"done" if wrong is None else wrong.encode()
 
     def _enter_own(self, *, make: bool) -> None:
@@ -256,6 +344,12 @@ class Stage:
             raise PermissionError(errno.EACCES, "it belongs to another account")
         os.fchdir(fd)
         os.close(fd)
+
+
+def center_in(secret: Mapping[str, bytes]) -> CenterAccess | None:
+    """Return the access to the center in the start material of an attempt; ``None``: there is none."""
+    told = secret.get(CENTER_OF_STAGE)
+    return None if told is None else msgspec.json.decode(told, type=CenterAccess)
 
 
 def _all_of(fd: int, most: float | None = None) -> bytes | None:

@@ -89,7 +89,7 @@ class TaskProcesses:
         self.say = say
         self.launcher = launcher = launchers.find(folder.path, say)
         self.runtime = ProcessRuntime(name, os.environ, launcher)
-        self.staged = StagedRuntime(name, os.environ, sources, launcher=launcher)
+        self.staged = StagedRuntime(name, os.environ, sources, home=str(folder.path), launcher=launcher)
         found = choose.find(
             name, os.environ, folder.path, writable=writable, engines=engines, egress=egress, secret=hide
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import random
 import re
 import threading
@@ -38,9 +39,11 @@ from cress.executor.source_rules import SourceRules, schemes_of
 from cress.executor.unpack import merge
 from cress.model.reports import Cause
 from cress.model.run import File
+from cress.model.uploads import digest_in
 from cress.network.connection_guard import OPTION, RefusedError
 from cress.shell.executor.starting import StageFailure
 
+NO_INPUTS: Mapping[str, int] = {}
 AT_ONCE = 4
 TRIES = 5
 # Seconds before the second try, doubled for each further one.
@@ -85,17 +88,32 @@ def load(files: Sequence[File], rules: SourceRules) -> None:
 
 
 def bring(
-    files: Sequence[File], root: FileRoot, variables: Mapping[str, str], rules: SourceRules
+    files: Sequence[File],
+    root: FileRoot,
+    variables: Mapping[str, str],
+    rules: SourceRules,
+    inputs: Mapping[str, int] = NO_INPUTS,
 ) -> StageFailure | None:
-    """Fetch all files. Return the failure, if any."""
+    """Fetch all files; ``inputs`` are open descriptors of uploads by digest. Return the failure, if any."""
 
     def one(file: File) -> None:
-        source = with_variables(file.source, variables)
         path = with_variables(file.path, variables)
-        rules.check(source)
-        _bring(source, path + name_of(source) if path.endswith("/") and not file.unpack else path, file, root, rules)
+        fd = inputs.get(digest_in(file.source), -1)
+        if fd >= 0:
+            _bring(lambda new: copy_open(fd, new), "", path, file, root)
+        elif not file.source:
+            _bring(lambda new: write_text(file.text, new), "", path, file, root)
+        else:
+            source = with_variables(file.source, variables)
+            rules.check(source)
+            place = path + name_of(source) if path.endswith("/") and not file.unpack else path
+            _bring(lambda new: _fetch(source, new, rules), source, place, file, root)
 
-    return _all(files, one, lambda file: f"{file.path} could not be fetched from {shown(file.source)}", Cause.FILES)
+    return _all(files, one, _fetching, Cause.FILES)
+
+
+def _fetching(file: File) -> str:
+    return f"{file.path} could not be " + (f"fetched from {shown(file.source)}" if file.source else "written")
 
 
 def save(
@@ -149,7 +167,8 @@ def _all(
 # --- one file ---------------------------------------------------------------------------------------------------------
 
 
-def _bring(source: str, path: str, file: File, root: FileRoot, rules: SourceRules) -> None:
+def _bring(fetch: Callable[[Path], None], source: str, path: str, file: File, root: FileRoot) -> None:
+    """Put a file where it belongs; ``fetch`` copies it from ``source`` to a new path."""
     place = root.place(path)
     root.check(place)
     new = place.parent / f".{place.name[:100]}.{threading.get_ident():x}.new"
@@ -157,7 +176,7 @@ def _bring(source: str, path: str, file: File, root: FileRoot, rules: SourceRule
     try:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            _again(lambda: _fetch(source, new, rules), source)
+            _again(lambda: fetch(new), source)
             if file.unpack:
                 folder.mkdir()
                 unpack.unpack(new, folder)
@@ -175,6 +194,23 @@ def _bring(source: str, path: str, file: File, root: FileRoot, rules: SourceRule
     finally:
         remove(new)
         remove(folder)
+
+
+def copy_open(fd: int, new: Path) -> None:
+    """Copy an open file to a new path. Raise OSError."""
+    with new.open("wb") as target:
+        offset = 0
+        # Several threads may read from one descriptor, so its own position is not used.
+        while data := os.pread(fd, 1 << 20, offset):
+            target.write(data)
+            offset += len(data)
+    new.chmod(0o644)
+
+
+def write_text(text: str, new: Path) -> None:
+    """Write the text of a job file to a new path. Raise OSError."""
+    new.write_bytes(text.encode(errors="surrogateescape"))
+    new.chmod(0o644)
 
 
 def _fetch(source: str, new: Path, rules: SourceRules) -> None:

@@ -32,18 +32,34 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failures: Small = 3
 
 
+# The scheme of the address of an upload; the rest is the SHA-256 of its content.
+UPLOAD = "upload:"
+
+
 class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file of a task: fetched from ``source`` (an address) to ``path``, or saved from ``path`` (may be a pattern) to
     it.
 
     A relative path is below the task's directory. ``mode`` as in chmod; 0: unchanged. ``unpack``: an archive, unpacked
-    into the folder ``path``. ``$CRESS_…`` variables in both are replaced.
+    into the folder ``path``. ``$CRESS_…`` variables in both are replaced. Without a source the content is ``text``.
     """
 
     source: str
     path: str
     mode: Small = 0
     unpack: bool = False
+    text: str = ""
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The image of a container, by its ``name`` as in a job file. ``secret`` has the credentials of its registry."""
+
+    name: str
+    secret: str = ""
+
+
+# The variable with the credentials for an image. Only the stage of an attempt gets it.
+IMAGE_CREDENTIALS = "CRESS_IMAGE_CREDENTIALS"
 
 
 class SecretUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -87,8 +103,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``type`` is the job's, ``family`` the job of which it is a member. ``runtime`` is a name; empty: the executor's
     default. ``limits`` are the resource limits of a container, by dimension, and ``pids`` its maximum number of
-    processes (0: the executor's default). ``root`` is the folder of its root file system; empty: the node's own,
-    read-only. ``run_as`` is an account of the node; empty: that of ``user`` where the executor is root.
+    processes (0: the executor's default). ``root`` is the folder of its root file system, and ``image`` an image with
+    one; neither: the node's own, read-only. ``run_as`` is an account of the node; empty: that of ``user`` where the
+    executor is root.
 
     ``files`` are fetched before the program starts, ``outputs`` are saved after its success. The last ``log_size``
     bytes of stdout and of stderr are kept (0: the executor's default); both are copied to the folder ``log_copy`` at
@@ -121,6 +138,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: tuple[tuple[str, Amount], ...] = ()
     pids: Amount = 0
     root: str = ""
+    image: Image | None = None
     run_as: str = ""
     files: tuple[File, ...] = ()
     outputs: tuple[File, ...] = ()
@@ -159,12 +177,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def needs_material(self) -> bool:
         """Return whether an attempt waits for its start material before it starts."""
-        return bool(self.secrets or self.uses) or self.job_token
+        return bool(self.secrets or self.uses) or self.job_token or self.has_uploads
+
+    @property
+    def has_uploads(self) -> bool:
+        """Return whether its tasks fetch files that the submitter uploaded."""
+        uploaded = any(file.source.startswith(UPLOAD) for file in self.files)
+        return uploaded or (self.image is not None and f":{UPLOAD}" in self.image.name)
 
     @property
     def staged(self) -> bool:
-        """Return whether files are fetched before the program starts or saved after its end."""
-        return bool(self.files or self.outputs)
+        """Return whether files or an image are fetched before the program starts, or files are saved after its end."""
+        return bool(self.files or self.outputs or self.image)
 
 
 class Host(msgspec.Struct, frozen=True, array_like=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from cress.model.bounds import Real, Whole
+from cress.model.bounds import Count, Real, Whole
 from cress.model.node import Value
 
 # Most groups and kinds of licences of a cluster, and most options in one body, far more than there are. Larger mappings
@@ -230,6 +230,14 @@ class SecretBody(Body, frozen=True):
     value: bytes
     user: str = ""
     group: str = ""
+
+
+class UploadBody(Body, frozen=True):
+    """A part of a file of ``size`` bytes, in base64, from byte ``offset`` on; without data only the state is asked."""
+
+    size: Count
+    offset: Count = 0
+    data: bytes = b""
 
 
 class RotateKeyBody(Body, frozen=True):

@@ -18,6 +18,7 @@ from cress.model.node import Load as Measured
 from cress.model.reports import Report
 from cress.model.run import Host, Run
 from cress.model.start_material import StartMaterial
+from cress.protocol.file_views import MOST_LISTED, TaskFile
 
 # The version (major, minor) of this release, and the oldest major version that it understands; see ``versions``.
 PROTOCOL, OLDEST = (6, 3), 5
@@ -76,7 +77,8 @@ class Hello(Struct, frozen=True):
     and ``repels`` are as in ``Node``.
 
     ``protocol`` is the agent's newest version, ``oldest`` its oldest major one; ``version`` is 5. ``bulk`` says that it
-    opens a second connection when ``OpenBulk`` requests one. ``witness`` is the newest position of the log in its
+    opens a second connection when ``OpenBulk`` requests one, ``files`` that it answers ``ListFiles`` and ``ReadFile``.
+    ``witness`` is the newest position of the log in its
     orders, which shows a center whose store was replaced by an older copy.
     """
 
@@ -102,6 +104,7 @@ class Hello(Struct, frozen=True):
     protocol: tuple[Small, Small] = UNSAID
     oldest: Small = VERSION
     bulk: bool = False
+    files: bool = False
     accepts: Text = ""
     repels: Sentences = ()
     witness: Signed = b""
@@ -174,8 +177,20 @@ class Strangers(Struct, frozen=True):
     killed: Annotated[tuple[HiddenProcess, ...], Meta(max_length=MOST_STRANGERS)] = ()
 
 
+class FileList(Struct, frozen=True):
+    """Answer to ``ListFiles`` with the same ``id``. ``more``: there are others after the last of these ``files``.
+
+    ``error`` says why there is nothing to list.
+    """
+
+    id: Count
+    files: Annotated[tuple[TaskFile, ...], Meta(max_length=MOST_LISTED)] = ()
+    more: bool = False
+    error: Text = ""
+
+
 class LogData(Struct, frozen=True):
-    """Answer to ``ReadLog`` with the same ``id``: ``data`` from the requested offset on (may be empty).
+    """Answer to ``ReadLog`` or ``ReadFile`` with the same ``id``: ``data`` from the requested offset on (may be empty).
 
     The first ``gone`` bytes from there are no longer kept: the data begins after them, and the log keeps its last
     ``kept`` bytes. ``over`` says that the attempt has ended and the stream ends after ``data``. ``error`` says why
@@ -383,6 +398,36 @@ class ReadLog(Struct, frozen=True):
     wait: Small = 0
 
 
+class ListFiles(Struct, frozen=True):
+    """List the files in the directory of an attempt, in the order of their paths.
+
+    ``directory`` is the one that its job names (empty: the attempt's own), ``runtime`` the one that it requests. Only
+    files at ``path`` or below it are listed, after the path ``after``, at most ``limit``; with ``written`` only those
+    that were changed after the input files were there.
+    """
+
+    id: Count
+    attempt: Count
+    directory: Text = ""
+    runtime: Name = ""
+    path: Text = ""
+    after: Text = ""
+    limit: Small = 1_000
+    written: bool = False
+
+
+class ReadFile(Struct, frozen=True):
+    """Read up to ``limit`` bytes of a file in the directory of an attempt from ``offset`` on; see ``ListFiles``."""
+
+    id: Count
+    attempt: Count
+    path: Text
+    directory: Text = ""
+    runtime: Name = ""
+    offset: Amount = 0
+    limit: Amount = 262_144
+
+
 class Exec(Struct, frozen=True):
     """Run a command inside a running attempt, with the name ``id`` on this connection.
 
@@ -460,8 +505,22 @@ class Inventory(Struct, frozen=True):
     witness: Signed = b""
 
 
+# Orders that an agent carries out itself, over the connection for bulk data if there is one.
+BulkOrder: TypeAlias = ReadLog | ListFiles | ReadFile | Exec | ExecInput | ExecSize | ExecOver
 FromAgent: TypeAlias = (
-    Hello | Bulk | Beat | Reports | Ports | Load | Data | Strangers | LogData | ExecData | ExecOver | AskMaterial
+    Hello
+    | Bulk
+    | Beat
+    | Reports
+    | Ports
+    | Load
+    | Data
+    | Strangers
+    | FileList
+    | LogData
+    | ExecData
+    | ExecOver
+    | AskMaterial
 )
 FromCenter: TypeAlias = (
     Welcome
@@ -476,6 +535,8 @@ FromCenter: TypeAlias = (
     | Durable
     | Material
     | ReadLog
+    | ListFiles
+    | ReadFile
     | Exec
     | ExecInput
     | ExecSize

@@ -16,6 +16,7 @@ MOST_WAIT = 3600.0
 # Entries of one page, by default and at most.
 JOBS_OF_A_PAGE, TASKS_OF_A_PAGE = 50, 100
 MOST_JOBS = 1_000
+MOST_FILES = 2_000
 MOST_TASKS = 10_000
 MOST_NODES = 10_000
 MOST_LEASES = 10_000
@@ -92,6 +93,35 @@ class LogsQuery(Query, frozen=True):
     attempt: AttemptId | None = None
     since: AttemptId | None = None
     framed: bool = False
+
+
+class FilesQuery(Query, frozen=True):
+    """Files of a task's last attempt, or of ``attempt``: those at ``path`` or below it, after the path ``after``.
+
+    With ``written`` only those that were changed after the input files of the task were there.
+    """
+
+    task: Count = 0
+    attempt: AttemptId | None = None
+    path: str = ""
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=MOST_FILES)] = MOST_FILES
+    written: bool = False
+
+
+class FileQuery(Query, frozen=True):
+    """A file of a task's last attempt, or of ``attempt``, from byte ``offset`` on."""
+
+    path: str = ""
+    task: Count = 0
+    attempt: AttemptId | None = None
+    offset: Count = 0
+
+
+class UploadQuery(Query, frozen=True):
+    """The content of an upload from byte ``offset`` on."""
+
+    offset: Count = 0
 
 
 class NodesQuery(Query, frozen=True):

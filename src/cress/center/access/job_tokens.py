@@ -14,8 +14,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
-from cress.model.start_material import StartMaterial
+from cress.model.start_material import CENTER_OF_STAGE, CenterAccess, StartMaterial
 from cress.store.base import StoreError
 
 if TYPE_CHECKING:
@@ -55,11 +57,18 @@ class JobTokens:
         self._files = {CA_FILE: ca} if ca else {}
 
     async def provide(self, starting: Starting) -> StartMaterial:
-        """Return the token of an attempt that is about to start, if its job requests one."""
-        if not starting.run.job_token:
+        """Return the token of an attempt that is about to start, if its job requests one, or fetches uploads."""
+        run = starting.run
+        if not (run.job_token or run.has_uploads):
             return StartMaterial()
-        token = self.text(starting.attempt, starting.job)
-        environment = {"CRESS_URL": ",".join(await self._urls()).encode(), "CRESS_TOKEN": token.encode()}
+        token, urls = self.text(starting.attempt, starting.job), ",".join(await self._urls())
+        environment: dict[str, bytes] = {}
+        if run.has_uploads:
+            ca = self._files.get(CA_FILE, b"").decode()
+            environment[CENTER_OF_STAGE] = msgspec.json.encode(CenterAccess(urls=urls, token=token, ca=ca))
+        if not run.job_token:
+            return StartMaterial(environment=environment)
+        environment |= {"CRESS_URL": urls.encode(), "CRESS_TOKEN": token.encode()}
         return StartMaterial(environment=environment, files=self._files)
 
     async def _urls(self) -> list[str]:

@@ -36,6 +36,8 @@ _OF_A_JOB = re.compile(r"|/tasks|/tasks/[0-9]+|/logs|/cancel|/hold|/release|/sca
 _OF_A_LEASE = re.compile(r"(\.[0-9]+)?(|/use|/renew)")
 # Calls about names check themselves that a job token asks about its own group.
 _NAMES = re.compile(r"/v1/names/[^/]+(/watch)?")
+# The content of uploads: the call checks itself that the task of a job token uses it.
+_UPLOADS = re.compile(r"/v1/uploads/[0-9a-f]{64}/content")
 # Calls with a list of jobs check themselves that the caller sees each job.
 _OTHERS_OF_JOBS = frozenset({"/v1/whoami", "/v1/jobs/cancel", "/v1/jobs/hold", "/v1/jobs/release"})
 
@@ -52,7 +54,7 @@ def may_call(caller: Caller, path: str) -> bool:
     own, lease = f"/v1/jobs/{caller.job}", f"/v1/leases/{caller.job}"
     if path.startswith(lease) and _OF_A_LEASE.fullmatch(path[len(lease) :]):
         return True
-    if path in _OTHERS_OF_JOBS or _NAMES.fullmatch(path):
+    if path in _OTHERS_OF_JOBS or _NAMES.fullmatch(path) or _UPLOADS.fullmatch(path):
         return True
     return path.startswith(own) and _OF_A_JOB.fullmatch(path[len(own) :]) is not None
 

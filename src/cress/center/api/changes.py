@@ -17,8 +17,8 @@ from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, id_of
 from cress.center.process.turns import in_turns
+from cress.center.requests.used import check_used
 from cress.center.requests.validation import read_jobs
-from cress.center.secrets.checks import check_secrets
 from cress.center.views.jobs import job_view, run_of
 from cress.center.views.members import tasks_page
 from cress.lifecycle.inputs import ChangeJobs, Requeue, Submit
@@ -95,7 +95,7 @@ async def retry(request: Request, id: str) -> Response:
     if jobs[0].deadline and jobs[0].deadline <= committer.clock.utc():
         # The deadline was for the first time.
         jobs = (msgspec.structs.replace(jobs[0], deadline=0),)
-    check_secrets(committer.machine, specs)
+    check_used(committer, specs)
     committer.machine.user_load.check(jobs, committer.settings.user_jobs, committer.settings.user_tasks)
     digest = digest_of(key, [{"retry": id_of(found), "failed": body.failed}])
     what = Submit(jobs=jobs, key=key and f"{user} {key}", digest=digest)

@@ -19,8 +19,8 @@ from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, id_of, spec_of
 from cress.center.process.turns import all_in_turns
 from cress.center.requests import apply as applying
+from cress.center.requests.used import check_used
 from cress.center.requests.validation import jobs_of, placed, read_jobs
-from cress.center.secrets.checks import check_secrets
 from cress.center.views.families import succeeded_steps
 from cress.center.views.jobs import job_view, run_of
 from cress.lifecycle.families import families
@@ -76,7 +76,7 @@ async def apply(request: Request) -> Response:
         # one, the machine refuses that part.
         changes = await all_in_turns(applying.changes_of(committer, specs, jobs, partial(_check_caller, request)))
         await all_in_turns(applying.check(committer, changes, known))
-        check_secrets(committer.machine, [change.spec for change in changes])
+        check_used(committer, [change.spec for change in changes], dry_run=dry_run)
         created = [change.job for change in changes if not change.id]
         committer.machine.user_load.check(created, committer.settings.user_jobs, committer.settings.user_tasks)
         if dry_run:
@@ -151,7 +151,7 @@ async def resume(request: Request, id: str) -> Response:
     key, body = key_of(request), await read(request, ResumeBody, MOST_DAG)
     found = await own_job(request, id)
     specs = await _left_of(committer, found, user, body)
-    check_secrets(committer.machine, specs)
+    check_used(committer, specs)
     machine = committer.machine
     jobs = jobs_of(specs, committer.settings.run_as, machine.core.groups.cluster_zone)
     if jobs[0].deadline and jobs[0].deadline <= committer.clock.utc():

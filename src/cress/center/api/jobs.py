@@ -24,8 +24,8 @@ from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_all, find_jobs, id_of, recent_job, still_there
 from cress.center.connections.connection_table import Away
 from cress.center.process.turns import all_in_turns, in_turns
+from cress.center.requests.used import check_used
 from cress.center.requests.validation import placed, read_jobs
-from cress.center.secrets.checks import check_secrets
 from cress.center.views.deadlines import deadline_view, foreseen_views
 from cress.center.views.explanation import start_view
 from cress.center.views.jobs import job_view, run_of, task_view, whole_job_view, with_loans
@@ -93,7 +93,7 @@ async def submit(request: Request) -> Response:
         known = await known_states(request, jobs)
         settings = committer.settings
         committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
-        check_secrets(committer.machine, specs)
+        check_used(committer, specs, dry_run=query.dry_run)
         if query.dry_run:
             await check_submit(committer, specs, jobs, known, strict=query.strict)
             return reply(await submitted(committer, [0] * len(jobs), jobs))

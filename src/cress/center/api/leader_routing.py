@@ -34,7 +34,7 @@ LISTS = (
 )  # fmt: skip
 EXPLANATIONS = (job_calls.EXPLAIN, cluster_calls.EXPLAIN_GROUP, cluster_calls.EXPLAIN_NODE)
 # Data that only the leader has.
-LEADERS = re.compile(r"/v1/names/.*|/v1/jobs/[^/]+/logs")
+LEADERS = re.compile(r"/v1/names/.*|/v1/jobs/[^/]+/(logs|files.*)|/v1/uploads.*")
 # Seconds for which a read waits for confirmation of the lead; after that the answer states its age.
 CERTAIN = 3.0
 NO_LEADER = "no center leads at the moment; try again"

@@ -22,7 +22,7 @@ from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.process.turns import in_turns
 from cress.center.requests.lease_requests import lease_specs, pinned, read_one
-from cress.center.secrets.checks import check_secrets
+from cress.center.requests.used import check_used
 from cress.center.views.jobs import run_of
 from cress.center.views.leases import WorkloadSums, kept_lease, leases_of_job, stamp_of
 from cress.lifecycle.inputs import ReleaseLeases, RenewLeases, Submit, UseLease
@@ -57,7 +57,7 @@ async def _ask(request: Request, body: Mapping[str, Any], *, dry_run: bool = Fal
     core, settings = committer.machine.core, committer.settings
     specs, jobs = lease_specs(body, core.dimensions, user=user, accounts=settings.run_as, zone=core.groups.cluster_zone)
     committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
-    check_secrets(committer.machine, specs)
+    check_used(committer, specs, dry_run=dry_run)
     if dry_run:
         await check_submit(committer, specs, jobs, (), strict=False)
         (told,) = (await submitted(committer, [0], jobs)).jobs
@@ -164,7 +164,7 @@ async def submit_inside(request: Request, id: str) -> Response:
                     field="resource",
                 )
         committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
-        check_secrets(committer.machine, specs)
+        check_used(committer, specs)
         jobs = tuple(msgspec.structs.replace(made, inside=(job.job.id, attempt.task)) for made in jobs)
         specs = [msgspec.structs.replace(spec, job=made) for spec, made in zip(specs, jobs, strict=True)]
         what = Submit(jobs=jobs, key=key and f"{user} {key}", digest=digest_of(key, [entry]))

@@ -14,8 +14,8 @@ from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, id_of
 from cress.center.requests.differences import differences_of
+from cress.center.requests.used import check_used
 from cress.center.requests.validation import read_jobs
-from cress.center.secrets.checks import check_secrets
 from cress.center.views.jobs import job_view
 from cress.lifecycle.inputs import Promote, Update
 from cress.lifecycle.tables.family_rows import Family, ReplicaState
@@ -84,7 +84,7 @@ async def revert(request: Request, id: str) -> Response:
     mapping = msgspec.json.decode(run.source, type=dict[str, Any])
     zone, accounts = core.groups.cluster_zone, committer.settings.run_as
     specs, jobs = read_jobs([mapping], dimensions=core.dimensions, user=user, accounts=accounts, zone=zone)
-    check_secrets(committer.machine, specs)
+    check_used(committer, specs)
     spec = msgspec.structs.replace(jobs[0], tasks=family.job.tasks)
     await committer.submit(Update(job=family.job.id, spec=spec), [specs[0].run])
     return reply(job_view(committer, await seen_job(request, id)))

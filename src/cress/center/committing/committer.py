@@ -26,6 +26,8 @@ from cress.center.keeping.name_feed import NameFeed
 from cress.center.keeping.quarantine import QUARANTINE, Quarantine
 from cress.center.keeping.recovery import begin_epoch, load_machine, store_named
 from cress.center.keeping.snapshots import Export
+from cress.center.keeping.uploads import FOLDER as UPLOADS
+from cress.center.keeping.uploads import Uploads, upload_limits
 from cress.center.process.clock import Clock
 from cress.center.process.turns import LongRequests, all_in_turns, in_turns
 from cress.center.process.watchdog import Watchdog
@@ -113,6 +115,7 @@ class Committer:
         self.finished = Finished(store)
         self._quarantine = Quarantine(settings.data / QUARANTINE)
         self.history = HistoryReader(settings.data, settings.history)
+        self.uploads = Uploads(settings.uploads or settings.data / UPLOADS, upload_limits(settings))
         self.expected_starts = ExpectedStarts()
         self.watchdog = Watchdog()
         self.counters = Counters()

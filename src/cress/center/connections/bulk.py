@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from cress.center.connections.executor_wire import Wire
 from cress.model.errors import InputError
 from cress.protocol import messages
-from cress.protocol.messages import ExecData, ExecOver, FromAgent, FromCenter, LogData
+from cress.protocol.messages import ExecData, ExecOver, FileList, FromAgent, FromCenter, LogData
 from cress.protocol.proof import ProofError
 
 # Seconds within which an executor must open it, between two requests if it does not, and after which an idle one is
@@ -66,7 +66,7 @@ class BulkWire:
         self,
         wire: Wire,
         decode: Callable[[str | bytes], FromAgent | None],
-        hear: Callable[[LogData | ExecData | ExecOver], None],
+        hear: Callable[[LogData | FileList | ExecData | ExecOver], None],
         is_idle: Callable[[], bool],
     ) -> None:
         self._wire = wire
@@ -87,7 +87,7 @@ class BulkWire:
         try:
             while True:
                 message = self._decode(await self._wire.receive())
-                if isinstance(message, (LogData, ExecData, ExecOver)):
+                if isinstance(message, (LogData, FileList, ExecData, ExecOver)):
                     self._hear(message)
         except (InputError, ProofError) as error:
             return str(error)

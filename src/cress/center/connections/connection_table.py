@@ -5,13 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+from typing import Any
+
+import msgspec
 
 from cress.center.connections.bulk import PATIENCE as BULK_PATIENCE
 from cress.center.connections.bulk import PAUSE, BulkWire, Pace
 from cress.center.connections.commands import RunningCommand
 from cress.protocol import messages
 from cress.protocol.execution import ExecStart
-from cress.protocol.messages import ExecData, ExecOver, LogData, OpenBulk, ReadLog
+from cress.protocol.messages import (
+    ExecData,
+    ExecOver,
+    FileList,
+    ListFiles,
+    LogData,
+    OpenBulk,
+    ReadFile,
+    ReadLog,
+)
 from cress.shell.center.commit import CommitLoop
 from cress.shell.center.effects import Close, Session
 
@@ -35,7 +47,7 @@ class Connection:
         self._messages: list[bytes] = []
         self._waiting = 0
         self._ready = asyncio.Event()
-        self._answers: dict[int, asyncio.Future[LogData]] = {}
+        self._answers: dict[int, asyncio.Future[Any]] = {}
         self._commands: dict[int, RunningCommand] = {}
         self._next = 1
         self.ticket = secrets.token_hex(16)
@@ -92,23 +104,45 @@ class Connection:
         self, attempt: int, stream: str, offset: int, *, limit: int, wait: int, patience: float
     ) -> LogData:
         """Return a part of the output of an attempt. Raises Away, also after ``patience`` seconds without an answer."""
+        order = ReadLog(id=0, attempt=attempt, stream=stream, offset=offset, limit=limit, wait=wait)
+        found: LogData = await self._answer(order, patience + wait / 1000)
+        return found
+
+    async def list_files(self, order: ListFiles, *, patience: float) -> FileList:
+        """Return files of an attempt. Raises Away, also if executors of its release cannot list them."""
+        self._check_files()
+        found: FileList = await self._answer(order, patience)
+        return found
+
+    async def read_file(self, order: ReadFile, *, patience: float) -> LogData:
+        """Return a part of a file of an attempt. Raises Away as ``list_files`` does."""
+        self._check_files()
+        found: LogData = await self._answer(order, patience)
+        return found
+
+    def _check_files(self) -> None:
+        if self.session.hello is None or not self.session.hello.files:
+            raise Away(f"node {self.name} runs a release that shows no files of tasks; upgrade its executor")
+
+    async def _answer(self, order: ReadLog | ListFiles | ReadFile, patience: float) -> Any:
+        """Return the answer to an order, which gets a number. Raises Away."""
         if self.ending is not None:
             raise Away(f"node {self.name} is away")
         number = self._next
         self._next += 1
-        future: asyncio.Future[LogData] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[number] = future
         try:
             wire = await self._wire()
-            wire.put(ReadLog(id=number, attempt=attempt, stream=stream, offset=offset, limit=limit, wait=wait))
-            async with asyncio.timeout(patience + wait / 1000):
+            wire.put(msgspec.structs.replace(order, id=number))
+            async with asyncio.timeout(patience):
                 return await future
         except TimeoutError:
             raise Away(f"node {self.name} does not answer") from None
         finally:
             self._answers.pop(number, None)
 
-    def answered(self, data: LogData) -> None:
+    def answered(self, data: LogData | FileList) -> None:
         """Receive the answer to a request; ignore it if the caller is gone."""
         future = self._answers.pop(data.id, None)
         if future is not None and not future.done():
@@ -159,9 +193,9 @@ class Connection:
         """Return whether no request and no command is open."""
         return not self._answers and not self._commands
 
-    def heard(self, message: LogData | ExecData | ExecOver) -> None:
+    def heard(self, message: LogData | FileList | ExecData | ExecOver) -> None:
         """Receive an answer of the executor for its waiting caller."""
-        if isinstance(message, LogData):
+        if isinstance(message, LogData | FileList):
             self.answered(message)
         else:
             self.told(message)

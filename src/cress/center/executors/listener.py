@@ -25,7 +25,7 @@ from cress.model.errors import InputError
 from cress.model.events import RacksSet
 from cress.model.times import SECOND
 from cress.protocol.large_messages import LARGE
-from cress.protocol.messages import MOST_BYTES, Bulk, ExecData, ExecOver, FromAgent, Hello, LogData, Refused
+from cress.protocol.messages import MOST_BYTES, Bulk, ExecData, ExecOver, FileList, FromAgent, Hello, LogData, Refused
 from cress.protocol.proof import ProofError
 from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Send, Session
 from cress.shell.center.session import decoded, decoding
@@ -203,7 +203,7 @@ class Listener:
             await self._carry_out(sessions.hello(session, hello, committer.clock.now(), local))
             while True:
                 message = await self._decoded(await wire.receive(), session)
-                if isinstance(message, (LogData, ExecData, ExecOver)):
+                if isinstance(message, (LogData, FileList, ExecData, ExecOver)):
                     connection.heard(message)
                 elif message is not None:
                     committer.carry_out(sessions.received(session, message, committer.clock.now()))

@@ -24,6 +24,8 @@ from cress.center.keeping.notified_position import FILE as NOTIFIED
 from cress.center.keeping.owner_token import TOKEN_FILE
 from cress.center.keeping.quarantine import QUARANTINE
 from cress.center.keeping.snapshots import FILE as SNAPSHOT
+from cress.center.keeping.uploads import FOLDER as UPLOADS
+from cress.center.keeping.uploads import check_uploads
 from cress.store.base import Saved
 from cress.store.history_mark import FILE as HISTORY_MARK
 from cress.store.opening import REPLICA
@@ -60,7 +62,7 @@ _TABLE = (
     FileRow(rf"\.{TOKEN_FILE}\.\d+", FileKind.FILE),
     # Those of the portal, which ``cress up`` starts.
     FileRow(r"portal\.(json|port|new)", FileKind.FILE),
-    FileRow(rf"{EVENTS}|{QUARANTINE}|{EXECUTORS}", FileKind.FOLDER),
+    FileRow(rf"{EVENTS}|{QUARANTINE}|{EXECUTORS}|{UPLOADS}", FileKind.FOLDER),
     FileRow(r"(replaced|moved)-\d+", FileKind.FOLDER),
 )
 
@@ -87,6 +89,9 @@ def check_files(data: Path, saved: Saved, *, shared: bool) -> FilesReport:
             problems.append(f"{path} is a folder, not the file that belongs there; move it away: it is made again")
         elif row.kind is FileKind.FOLDER and not path.is_dir():
             problems.append(f"{path} is not a folder, as it should be; move it away: it is made again")
+    damaged, foreign = check_uploads(data / UPLOADS)
+    problems += damaged
+    others += foreign
     mark = audit_mark(data, saved, shared=shared)
     problems += [f"{what}; {AUDIT_WAY_OUT}" for what in check_audit(data / AUDIT, mark)]
     if (data / AUDIT).is_dir():

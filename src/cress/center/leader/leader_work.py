@@ -21,6 +21,7 @@ from cress.center.leader.foretelling import Foreteller
 from cress.center.leader.mover import Mover
 from cress.center.leader.past_runs import learn_past_runs
 from cress.center.leader.rebalancing import Planner, Rebalancing
+from cress.center.leader.unused_uploads import UnusedUploads
 from cress.center.notifications.delivery import SenderSettings
 from cress.center.notifications.notifier import Notifier
 from cress.center.settings import CenterSettings
@@ -75,6 +76,7 @@ class LeaderWork:
             asyncio.create_task(learn_past_runs(committer), name="past runs"),
             asyncio.create_task(Foreteller(committer).run(), name="foretelling"),
             asyncio.create_task(Notifier(committer, *self._senders).run(), name="notifications"),
+            asyncio.create_task(UnusedUploads(committer).run(), name="uploads"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
             asyncio.create_task(Rebalancing(committer, Planner(committer)).run(), name="rebalancing"),
             asyncio.create_task(

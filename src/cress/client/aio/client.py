@@ -10,13 +10,14 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from cress.client import calls
-from cress.client.aio import mapping, operations
+from cress.client.aio import fetching, mapping, operations
 from cress.client.aio.handles import AsyncJobHandle
 from cress.client.aio.http import AsyncHttp
 from cress.client.aio.leases import AsyncLeases
 from cress.client.aio.mapping import AsyncResults
 from cress.client.aio.patient import AsyncPatientHttp
 from cress.client.bundle import Patience
+from cress.client.fetched import FetchedFile
 from cress.client.found import found
 from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile, JobLike, several
@@ -153,6 +154,23 @@ class AsyncClient:
         """Return at most ``limit`` jobs, newest first, by ``group``, ``user``, ``state``, ``name`` or ``type``."""
         query = JobsQuery(group=group, user=user, state=state, name=name, type=type)
         return await operations.jobs(query, limit, self.patient)
+
+    async def fetch(
+        self,
+        job: AsyncJobHandle | int,
+        *paths: str,
+        to: str | os.PathLike[str] = "",
+        task: int = 0,
+        attempt: int | None = None,
+    ) -> list[FetchedFile]:
+        """Fetch files from the directory of a task into the folder ``to``; return them with their paths here.
+
+        ``paths`` are files, folders or patterns there; without any, all that the program wrote. The default folder is
+        ``job-ID`` in the current directory. Raises ``InputError`` if a pattern matches nothing, and ``Refused``.
+        """
+        number = job if isinstance(job, int) else job.id
+        folder = Path(to) if to else Path(f"job-{number}")
+        return await fetching.fetch(number, paths, folder, self.http, task=task, attempt=attempt)
 
     async def as_completed(
         self,

@@ -545,6 +545,12 @@ class AsyncHttp(LeaderClient):
                 for piece in pieces.feed(data):
                     yield piece
 
+    async def download(self, call: PreparedCall[bytes]) -> AsyncGenerator[bytes, None]:
+        """Yield the content of a file part by part. An answer that breaks off raises ``Unreachable``."""
+        async with self._answer(call, LOG_SECONDS) as answer:
+            async for data in answer.aiter_bytes():
+                yield data
+
     async def _events(self, call: PreparedCall[_T]) -> AsyncIterator[_T]:
         """Yield the center's server-sent events one by one."""
         async with self._answer(call, EVENT_SECONDS) as answer:

@@ -12,6 +12,7 @@ from cress.client import calls
 from cress.client.aio import applied
 from cress.client.aio.patient import AsyncPatientHttp
 from cress.client.aio.runtime import sleep
+from cress.client.aio.uploads import with_uploads
 from cress.client.calls import PreparedCall
 from cress.client.errors import ClientError, JobFailed, Refused
 from cress.client.jobs import JobFile, mapping_of
@@ -39,7 +40,7 @@ async def submit(
     jobs: Sequence[JobFile | Mapping[str, object]], key: str, center: AsyncPatientHttp, *, strict: bool = False
 ) -> list[Submitted]:
     """Submit jobs together; return one answer for each. All repetitions are one submit."""
-    mappings = [mapping_of(job) for job in jobs]
+    mappings = await with_uploads([mapping_of(job) for job in jobs], center)
     page = await center.ask(calls.submit(mappings, key, strict=strict))
     return list(page.jobs)
 
@@ -55,7 +56,8 @@ async def apply(
     """Create or update services, databases and cron jobs. With ``wait`` it raises JobFailed and TimeoutError."""
     if timeout is not None and not wait:
         raise ValueError("a timeout is for wait=True")
-    page = await center.ask(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run))
+    mappings = await with_uploads([mapping_of(job) for job in jobs], center, send=not dry_run)
+    page = await center.ask(calls.apply(mappings, dry_run=dry_run))
     if wait:
         await applied.ready(page.jobs, timeout, center)
     return list(page.jobs)
@@ -63,7 +65,8 @@ async def apply(
 
 async def check(jobs: Sequence[JobFile | Mapping[str, object]], center: AsyncPatientHttp) -> list[Submitted]:
     """Return the answer that a submit would get, and store nothing."""
-    page = await center.ask(calls.submit([mapping_of(job) for job in jobs], dry_run=True))
+    mappings = await with_uploads([mapping_of(job) for job in jobs], center, send=False)
+    page = await center.ask(calls.submit(mappings, dry_run=True))
     return list(page.jobs)
 
 
@@ -71,7 +74,8 @@ async def plan(
     jobs: Sequence[JobFile | Mapping[str, object]], seconds: float, center: AsyncPatientHttp
 ) -> ConsequencesView:
     """Return what a submit would do, and store nothing."""
-    return await center.ask(calls.what_if({"jobs": [mapping_of(job) for job in jobs]}, seconds))
+    mappings = await with_uploads([mapping_of(job) for job in jobs], center, send=False)
+    return await center.ask(calls.what_if({"jobs": mappings}, seconds))
 
 
 async def wait(id: int, timeout: float | None, center: AsyncPatientHttp) -> JobView:

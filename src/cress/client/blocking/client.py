@@ -11,13 +11,14 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from cress.client import calls
-from cress.client.blocking import mapping, operations
+from cress.client.blocking import fetching, mapping, operations
 from cress.client.blocking.handles import JobHandle
 from cress.client.blocking.http import Http
 from cress.client.blocking.leases import Leases
 from cress.client.blocking.mapping import Results
 from cress.client.blocking.patient import PatientHttp
 from cress.client.bundle import Patience
+from cress.client.fetched import FetchedFile
 from cress.client.found import found
 from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile, JobLike, several
@@ -154,6 +155,23 @@ class Client:
         """Return at most ``limit`` jobs, newest first, by ``group``, ``user``, ``state``, ``name`` or ``type``."""
         query = JobsQuery(group=group, user=user, state=state, name=name, type=type)
         return operations.jobs(query, limit, self.patient)
+
+    def fetch(
+        self,
+        job: JobHandle | int,
+        *paths: str,
+        to: str | os.PathLike[str] = "",
+        task: int = 0,
+        attempt: int | None = None,
+    ) -> list[FetchedFile]:
+        """Fetch files from the directory of a task into the folder ``to``; return them with their paths here.
+
+        ``paths`` are files, folders or patterns there; without any, all that the program wrote. The default folder is
+        ``job-ID`` in the current directory. Raises ``InputError`` if a pattern matches nothing, and ``Refused``.
+        """
+        number = job if isinstance(job, int) else job.id
+        folder = Path(to) if to else Path(f"job-{number}")
+        return fetching.fetch(number, paths, folder, self.http, task=task, attempt=attempt)
 
     def as_completed(
         self,

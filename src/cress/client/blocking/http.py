@@ -541,6 +541,11 @@ class Http(LeaderClient):
             for data in answer.iter_bytes():
                 yield from pieces.feed(data)
 
+    def download(self, call: PreparedCall[bytes]) -> Generator[bytes, None, None]:
+        """Yield the content of a file part by part. An answer that breaks off raises ``Unreachable``."""
+        with self._answer(call, LOG_SECONDS) as answer:
+            yield from answer.iter_bytes()
+
     def _events(self, call: PreparedCall[_T]) -> Iterator[_T]:
         """Yield the center's server-sent events one by one."""
         with self._answer(call, EVENT_SECONDS) as answer:

@@ -13,6 +13,7 @@ from cress.client import calls
 from cress.client.blocking import applied
 from cress.client.blocking.patient import PatientHttp
 from cress.client.blocking.runtime import sleep
+from cress.client.blocking.uploads import with_uploads
 from cress.client.calls import PreparedCall
 from cress.client.errors import ClientError, JobFailed, Refused
 from cress.client.jobs import JobFile, mapping_of
@@ -40,7 +41,7 @@ def submit(
     jobs: Sequence[JobFile | Mapping[str, object]], key: str, center: PatientHttp, *, strict: bool = False
 ) -> list[Submitted]:
     """Submit jobs together; return one answer for each. All repetitions are one submit."""
-    mappings = [mapping_of(job) for job in jobs]
+    mappings = with_uploads([mapping_of(job) for job in jobs], center)
     page = center.ask(calls.submit(mappings, key, strict=strict))
     return list(page.jobs)
 
@@ -56,7 +57,8 @@ def apply(
     """Create or update services, databases and cron jobs. With ``wait`` it raises JobFailed and TimeoutError."""
     if timeout is not None and not wait:
         raise ValueError("a timeout is for wait=True")
-    page = center.ask(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run))
+    mappings = with_uploads([mapping_of(job) for job in jobs], center, send=not dry_run)
+    page = center.ask(calls.apply(mappings, dry_run=dry_run))
     if wait:
         applied.ready(page.jobs, timeout, center)
     return list(page.jobs)
@@ -64,13 +66,15 @@ def apply(
 
 def check(jobs: Sequence[JobFile | Mapping[str, object]], center: PatientHttp) -> list[Submitted]:
     """Return the answer that a submit would get, and store nothing."""
-    page = center.ask(calls.submit([mapping_of(job) for job in jobs], dry_run=True))
+    mappings = with_uploads([mapping_of(job) for job in jobs], center, send=False)
+    page = center.ask(calls.submit(mappings, dry_run=True))
     return list(page.jobs)
 
 
 def plan(jobs: Sequence[JobFile | Mapping[str, object]], seconds: float, center: PatientHttp) -> ConsequencesView:
     """Return what a submit would do, and store nothing."""
-    return center.ask(calls.what_if({"jobs": [mapping_of(job) for job in jobs]}, seconds))
+    mappings = with_uploads([mapping_of(job) for job in jobs], center, send=False)
+    return center.ask(calls.what_if({"jobs": mappings}, seconds))
 
 
 def wait(id: int, timeout: float | None, center: PatientHttp) -> JobView:

@@ -24,9 +24,12 @@ _APART = (
     *("/proc", "/sys", "/dev", "/run", _TEMPORARY, *(target for target, _ in _OWN)),
     *("/var/lib/docker", "/var/lib/containers", "/var/lib/kubelet"),
 )
+_NAMES = ("/etc/resolv.conf", "/etc/hosts")
 # Every program that uses a GPU of this maker needs these files, too.
 _NVIDIA = re.compile(r"/dev/nvidia\d+")
 _NVIDIA_TOO = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+# An image may contain files of devices, and programs with the rights of others.
+_NO_DEVICES = linux.MS_NODEV | linux.MS_NOSUID
 NOTHING = AttemptDevices()
 _KERNEL = frozenset(
     "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs fusectl hugetlbfs "
@@ -48,6 +51,7 @@ def make_box(
     secret: Iterable[str] = (),
     devices: AttemptDevices = NOTHING,
     readable: Iterable[str] = (),
+    is_image: bool = False,
 ) -> Box:
     """Return the sandbox of an attempt, made in ``folder``; ``root`` is the job's root folder, empty: the node's.
 
@@ -55,7 +59,8 @@ def make_box(
     ``hidden``: the task is not root, and may be unable to pass through the folders above ``home``, so these are
     replaced. ``secret`` are folders of the node that are replaced by empty ones, wherever ``root`` shows them.
     ``devices`` are the devices of the attempt; folders of other attempts on its disks are not visible. ``readable`` are
-    folders of the node that the task may read, wherever they are. Raise OSError if ``root`` is in a secret folder.
+    folders of the node that the task may read, wherever they are. ``is_image``: ``root`` is that of an image, which the
+    executor keeps. Raise OSError if another ``root`` is in a secret folder.
     """
     mounts = [Mount(target, mode=mode) for target, mode in _OWN]
     base = root or "/"
@@ -67,7 +72,11 @@ def make_box(
         if names.startswith("/run/"):
             mounts.append(Mount(os.path.dirname(names), os.path.dirname(names)))  # noqa: PTH120
     own = [target for target, _ in _OWN]
-    mounts += [Mount(place) for place in _shown(secret, base) if not _inside(place, own)]
+    if is_image:
+        # The network is the node's, and so are its names.
+        mounts += [Mount(place, os.path.realpath(place)) for place in _NAMES if os.path.exists(place)]  # noqa: PTH110
+    else:
+        mounts += [Mount(place) for place in _shown(secret, base) if not _inside(place, own)]
     covered = _closed(home) if hidden else ""
     if not _inside(home, own):
         mounts.append(Mount(covered or home))
@@ -111,7 +120,7 @@ def bind_root(root: str, box: Box, account: Ids | None = None) -> None:
     if not root.rstrip("/"):
         _bind("/", box.root)
         return
-    with _as(account):
+    with as_account(account):
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fchdir(fd)
@@ -137,14 +146,14 @@ def _graft(source: str, target: str, paths: list[list[str]]) -> None:
                 if any(not os.path.isdir(f"{path}/{'/'.join(parts)}") for parts in below):  # noqa: PTH112
                     _graft(path, place, below)
                 else:
-                    _bind(path, place)
+                    _bind(path, place, _NO_DEVICES)
             elif stat.S_ISREG(mode):
                 os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600))
-                _bind(path, place)
+                _bind(path, place, _NO_DEVICES)
 
 
 @contextlib.contextmanager
-def _as(account: Ids | None) -> Iterator[None]:
+def as_account(account: Ids | None) -> Iterator[None]:
     """Access files as another account for a moment, in a process that is root."""
     if account is None:
         yield
@@ -172,9 +181,9 @@ def _opened(path: str) -> Iterator[tuple[str, int]]:
         os.close(fd)
 
 
-def _bind(source: str, target: str) -> None:
+def _bind(source: str, target: str, more: int = 0) -> None:
     linux.mount(source, target, "", linux.MS_BIND)
-    linux.mount("", target, "", linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY)
+    linux.mount("", target, "", linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY | more)
 
 
 def _mounts_of_the_node(home: str) -> list[str]:

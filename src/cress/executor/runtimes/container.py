@@ -253,14 +253,17 @@ class ContainerRuntime(ProcessRuntime):
             secret=hidden_folders(Path(self._home), self._secret),
             devices=what.context.devices,
             readable=[os.fsdecode(what.secrets)] if what.secrets else [],
+            is_image=what.run.image is not None,
         )
+        # An image is in a folder of the executor, which the account of the task may not pass.
+        reader = None if what.run.image is not None else account
         try:
-            first = self._make_once(box, what.run.root, account)
+            first = self._make_once(box, what.run.root, reader)
         except OSError:
             # Another executor that ends may have removed a shared folder of control groups, so the step is tried once
             # more.
             shutil.rmtree(f"{folder}/state", ignore_errors=True)
-            first = self._make_once(box, what.run.root, account)
+            first = self._make_once(box, what.run.root, reader)
         Path(folder, "first").write_bytes(msgspec.json.encode(_First(first, processes.start_ticks(first) or 0)))
         return first
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_OWN = frozenset({"directory", "dir", "files"})
+_FETCHED = ("files", "workdir", "image")
+_OWN = frozenset({"directory", "dir", *_FETCHED})
 
 
 def needs_folder(mapping: Mapping[str, object]) -> bool:
@@ -29,4 +30,4 @@ def in_folder(mapping: Mapping[str, object], folder: str) -> dict[str, object]:
 
 def _may_share(step: object) -> bool:
     """Return whether a step may use the directory of its dag; its own directory or files take precedence."""
-    return not isinstance(step, Mapping) or not any(str(key).lower() == "files" for key in step)
+    return not isinstance(step, Mapping) or not any(str(key).lower() in _FETCHED for key in step)

@@ -1,6 +1,7 @@
 """Files in a job file: those fetched before a program starts, and those saved after its success.
 
-Both are a list of mappings, or one mapping by path: ``data.csv: https://…/data.csv``.
+Both are a list of mappings, or one mapping by path: ``data.csv: https://…/data.csv``. Paths from where the submitter
+stands have become addresses of uploads before (``client/inputs.py``).
 """
 
 from __future__ import annotations
@@ -12,14 +13,22 @@ from cress.model.errors import MAX_ERRORS, InputError
 from cress.model.jobfile.reader import Reader, below, mapping_of
 from cress.model.jobfile.values import as_text, as_word, mistakes, raise_all, shown, truth
 from cress.model.run import File
+from cress.model.uploads import SCHEME, digest_in
 
 MAX_FILES = 1_000
 MAX_ADDRESS = 4_000
 
-FILE_KEYS = ("source", "path", "mode", "unpack")
+# Bytes of a text in a job file: it is stored with the job, and sent with each attempt.
+MAX_TEXT = 64 * 2**10
+
+FILE_KEYS = ("source", "path", "mode", "unpack", "text")
 OUTPUT_KEYS = ("path", "to")
 _FILES_HINT = "a list of {source: ADDRESS, path: PATH}, or PATH: ADDRESS for each"
 _OUTPUTS_HINT = "a list of {path: PATH, to: ADDRESS}, or PATH: ADDRESS for each"
+_UPLOAD_HINT = (
+    "https://…, s3://…, or a path of the node that begins with /; `cress submit` and the Python client upload files "
+    "from where you stand, other clients do it first with POST /v1/uploads/SHA256 and then name upload:SHA256"
+)
 _ADDRESS_HINT = "https://…, s3://…, sftp://…, file:///…, or a path that begins with /"
 
 
@@ -33,13 +42,42 @@ def outputs(value: object) -> tuple[File, ...]:
     return _all(value, _output, "to", _OUTPUTS_HINT)
 
 
+def workdir(value: object) -> File:
+    """Parse the folder whose files each attempt gets; clients have uploaded it as an archive."""
+    return File(source=_source(value), path=".", unpack=True)
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the address of a file: a URL, or an absolute path on the node."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*(::|:)//?\S|/", text) is not None
+
+
 def address(value: object) -> str:
     """Parse the address of a file: a URL, or an absolute path on the node."""
     text = as_word(as_text(value)).strip()
-    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*(::|:)//?\S|/", text):
+    if not is_address(text):
         raise InputError(f"{shown(value)} is not an address", hint=_ADDRESS_HINT)
     if len(text) > MAX_ADDRESS:
         raise InputError(f"an address of {len(text)} characters is too long", hint=f"at most {MAX_ADDRESS}")
+    return text
+
+
+def _source(value: object) -> str:
+    """Parse the address of a file that is fetched: also that of an upload."""
+    text = as_word(as_text(value)).strip()
+    if digest_in(text):
+        return text
+    if text.startswith(SCHEME):
+        raise InputError(f"{shown(value)} is not an upload", hint=f"{SCHEME} and the SHA-256 of its content")
+    if not is_address(text):
+        raise InputError(f"{shown(value)} is not an address", hint=_UPLOAD_HINT)
+    return address(value)
+
+
+def _text(value: object) -> str:
+    text = as_text(value)
+    if len(text.encode(errors="surrogatepass")) > MAX_TEXT:
+        raise InputError(f"a text of {len(text):,} characters is too long", hint="at most 64 KB; else a file: source")
     return text
 
 
@@ -68,11 +106,17 @@ def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, 
 def _file(entry: Mapping[str, object]) -> File:
     reader = Reader(entry, FILE_KEYS)
     unpack = reader.read("unpack", lambda value: truth(value, "it is an archive, unpacked into the folder path"), False)
+    with_text = "text" in reader.given
+    if with_text and "source" in reader.given:
+        reader.wrong("text", "cannot be combined with source", "only one of them")
+    if with_text and unpack:
+        reader.wrong("text", "cannot be unpacked", "unpack: false")
     made = File(
-        source=_needed(reader, "source", address),
+        source=reader.read("source", _source, "") if with_text else _needed(reader, "source", _source),
         path=_needed(reader, "path", _path),
         mode=reader.read("mode", _mode, 0),
         unpack=unpack,
+        text=reader.read("text", _text, ""),
     )
     raise_all(reader.errors)
     return made

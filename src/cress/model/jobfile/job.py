@@ -15,7 +15,7 @@ from cress.model.errors import InputError
 from cress.model.family import Cron, Database, FamilySpec, Service
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job, JobType, least_request
-from cress.model.jobfile import values
+from cress.model.jobfile import files, images, values
 from cress.model.jobfile.checks import port_of_check
 from cress.model.jobfile.clauses import ClauseText, Texts, issue_as_whole
 from cress.model.jobfile.deadlines import NONE, deadline
@@ -26,7 +26,7 @@ from cress.model.jobfile.ports import UNNAMED, Ports, ports
 from cress.model.jobfile.reader import Reader, below
 from cress.model.jobfile.values import DEFAULT_RESOURCE, MAX_NAME_LENGTH, READS_AS_ID, SHELL, raise_all
 from cress.model.resources import Dimensions
-from cress.model.run import Check, Run
+from cress.model.run import IMAGE_CREDENTIALS, Check, Image, Run, SecretUse
 from cress.model.vectors import parse_vector
 
 # Maximum size of arguments and variables together, in bytes: Linux takes 2 MB by default.
@@ -123,7 +123,8 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     request = reader.read("resource", lambda value: values.resource(value, dimensions), default)
     read = _read_table(reader)
     command, environment, ready = read["command"], read["environment"], read["ready"]
-    if not reader.has("command") and not reader.has("parts") and type_ is not JobType.DAG:
+    image = _read_inputs(reader, read)
+    if not (reader.has("command") or reader.has("parts") or image or type_ is JobType.DAG):
         reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
     if read["gang"] and max_running:
         hint = "only one of them: a gang starts all its tasks together"
@@ -142,7 +143,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         tasks = sum(part.part.tasks for part in given_parts)
         request = least_request(part.part for part in given_parts)
         read["gang"], command = True, command or given_parts[0].run.command
-    read["name"] = read["name"] or default_name(command)
+    read["name"] = read["name"] or default_name(command or image)
     after = reader.read("after", values.after, _NO_JOBS)
     given_ports = _ports(reader)
     _check_port(reader, "ready", ready, given_ports)
@@ -200,8 +201,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         **_fields(read, "run"),
     )
     whole = _whole(reader, tasks) if read["gang"] else ()
-    container = (ClauseText("runtime", "Container = True"),) if run.runtime == "container" else ()
-    texts, ranks = (*_texts(reader, CLAUSES), *whole, *container), _texts(reader, RANK)
+    texts, ranks = (*_texts(reader, CLAUSES), *whole, *_container(run)), _texts(reader, RANK)
     others = tuple(text for text in texts if not text.field.startswith(reader.given.get("requirement", "requirement")))
     return JobSpec(
         job=job,
@@ -232,6 +232,33 @@ def _fields(read: Mapping[str, Any], struct: str) -> dict[str, Any]:
 
 def _texts(reader: Reader, into: tuple[str, ...]) -> tuple[ClauseText, ...]:
     return tuple(text for key in TABLE if key.into == into and key.read for text in reader.texts(key.name, key.read))
+
+
+def _read_inputs(reader: Reader, read: dict[str, Any]) -> tuple[str, ...]:
+    """Read what the tasks bring, into the values of the table; return the program for the name of a job with an image.
+
+    The folder ``workdir`` is one more file; an image needs a container, and the credentials of its registry a secret.
+    """
+    workdir = reader.read("workdir", files.workdir, None)
+    if workdir is not None:
+        read["files"] = (workdir, *read["files"])
+    image: Image | None = read["image"]
+    if image is None:
+        return ()
+    if "root" in reader.given:
+        reader.wrong("root", "cannot be combined with image", "only one of them: each is a root file system")
+    if read["runtime"] == "process":
+        reader.wrong("runtime", "an image needs a container", "runtime: container, or leave it out")
+    read["runtime"] = "container"
+    if image.secret:
+        read["secrets"] = (*read["secrets"], SecretUse(name=IMAGE_CREDENTIALS, secret=image.secret))
+    return (images.program_of(image),)
+
+
+def _container(run: Run) -> Texts:
+    """Return the clauses of a job that needs a container: on nodes that can run one, and have the tools for images."""
+    found = (ClauseText("runtime", "Container = True"),) if run.runtime == "container" else ()
+    return (*found, ClauseText("image", "Images = True")) if run.image is not None else found
 
 
 def _whole(reader: Reader, tasks: int) -> Texts:

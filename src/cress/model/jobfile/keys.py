@@ -9,7 +9,7 @@ from __future__ import annotations
 from cress.model.errors import InputError
 from cress.model.family import Missed, Overlap
 from cress.model.job import JobType, OnPartition
-from cress.model.jobfile import checks, clauses, domains, families, files, licences, notify, secrets, values
+from cress.model.jobfile import checks, clauses, domains, families, files, images, licences, notify, secrets, values
 from cress.model.jobfile.key import (
     BATCH,
     CLAUSES,
@@ -35,6 +35,8 @@ from cress.model.jobfile.schemas import (
     CLAUSE_TRUTH,
     COMMAND,
     DURATION,
+    IMAGE,
+    INPUT_FILES,
     LABELS,
     LICENCES,
     NOTIFY,
@@ -529,6 +531,17 @@ TABLE = (
         default="that of the node, read-only",
     ),
     Key(
+        "image",
+        IMAGE,
+        images.image,
+        into=RUN,
+        about=(
+            "the [image](containers.md#images) of the container: `python:3.12`, `oci-archive:PATH`, or "
+            "`{name, secret}` with the credentials of its registry"
+        ),
+        default="none: the file system of the node, or `root`",
+    ),
+    Key(
         "pids",
         count(1, MAX_PIDS),
         values.pids,
@@ -546,10 +559,22 @@ TABLE = (
     ),
     Key(
         "files",
-        file_list(files.FILE_KEYS, "source", "path"),
+        INPUT_FILES,
         files.files,
         into=RUN,
-        about="files fetched before the program starts: `{path: address}`, or a list of `{source, path, mode, unpack}`",
+        about=(
+            "[files](files.md) fetched before the program starts: `[input.csv]` from where you stand, "
+            "`{path: address}`, or a list of `{source, path, mode, unpack}` or `{text, path, mode}`"
+        ),
+        default="none",
+    ),
+    Key(
+        "workdir",
+        WORD,
+        about=(
+            "a folder from where you stand, whose files are [uploaded](files.md#from-where-you-stand) and copied into "
+            "the directory of each attempt"
+        ),
         default="none",
     ),
     Key(

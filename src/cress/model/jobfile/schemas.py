@@ -184,7 +184,7 @@ _CHECK_VALUES = {
     "failures": count(1, checks.MAX_FAILURES),
 }
 CHECK: Schema = mapping({key: _CHECK_VALUES[key] for key in checks.CHECK_KEYS})
-_FILE_VALUES = {"source": WORD, "path": WORD, "to": WORD, "mode": TEXT, "unpack": TRUTH}
+_FILE_VALUES = {"source": WORD, "path": WORD, "to": WORD, "mode": TEXT, "unpack": TRUTH, "text": TEXT}
 _BY_PATH: Schema = {"type": "object", "additionalProperties": WORD}
 
 
@@ -192,6 +192,16 @@ def file_list(keys: tuple[str, ...], *required: str) -> Schema:
     """Return the schema of files: a list of mappings with these keys, or one mapping by path."""
     entry = mapping({key: _FILE_VALUES[key] for key in keys}, *required)
     return {"anyOf": [{"type": "array", "items": entry, "maxItems": files.MAX_FILES}, _BY_PATH]}
+
+
+def _input_files() -> Schema:
+    """Return the schema of files that are fetched: an entry may also be a path from where the submitter stands."""
+    entry: Schema = {"anyOf": [WORD, mapping({key: _FILE_VALUES[key] for key in files.FILE_KEYS})]}
+    return {"anyOf": [WORD, {"type": "array", "items": entry, "maxItems": files.MAX_FILES}, _BY_PATH]}
+
+
+IMAGE: Schema = {"anyOf": [WORD, mapping({"name": WORD, "secret": WORD}, "name")]}
+INPUT_FILES = _input_files()
 
 
 _ADDRESS: Schema = {"type": "string", "maxLength": MAX_ADDRESS}

@@ -28,13 +28,10 @@ from cress.protocol.messages import (
     VERSION,
     AskMaterial,
     Beat,
+    BulkOrder,
     Data,
     Devices,
     Durable,
-    Exec,
-    ExecInput,
-    ExecOver,
-    ExecSize,
     FromAgent,
     FromCenter,
     Greeting,
@@ -44,7 +41,6 @@ from cress.protocol.messages import (
     NewCertificate,
     OpenBulk,
     Ports,
-    ReadLog,
     Refused,
     Reports,
     Shutdown,
@@ -246,6 +242,7 @@ class Agent:
             supervisor=Supervisor(known.pid, known.ticks, known.attempts),
             unlimited=known.unlimited,
             bulk=True,
+            files=True,
         )
         self.phase = Phase.HELLO
         self._due["answer"] = self.now + ANSWER
@@ -275,7 +272,7 @@ class Agent:
             return self._answered(order)
         if self.phase is not Phase.REGISTERED:
             return []
-        if isinstance(order, (ReadLog, Exec, ExecInput, ExecSize, ExecOver, OpenBulk)):
+        if isinstance(order, BulkOrder | OpenBulk):
             return [Serve(order)]
         if isinstance(order, Refused):
             return self._end()

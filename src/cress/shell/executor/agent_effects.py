@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from cress.model.reports import Report
-from cress.protocol.messages import Exec, ExecInput, ExecOver, ExecSize, Launches, OpenBulk, ReadLog, Welcome
+from cress.protocol.messages import BulkOrder, Launches, OpenBulk, Welcome
 
 
 class ConnectSupervisor(NamedTuple):
@@ -77,7 +77,7 @@ class SendingReports(NamedTuple):
 class Serve(NamedTuple):
     """Carry out an order of the center for the agent itself."""
 
-    order: ReadLog | Exec | ExecInput | ExecSize | ExecOver | OpenBulk
+    order: BulkOrder | OpenBulk
 
 
 class KeepCertificate(NamedTuple):

@@ -1,0 +1,75 @@
+# Written by tools/blocking_client.py: edit aio/uploads.py.
+"""Sending of the files that jobs bring from where their submitter stands (``client/inputs.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+from cress.client import calls
+from cress.client.blocking.runtime import in_thread, sleep
+from cress.client.calls import PreparedCall, T
+from cress.client.errors import Refused, Unavailable
+from cress.client.inputs import Input, Inputs, brings_files
+from cress.protocol.file_views import UploadView
+
+# Bytes of one part: in base64 less than the center reads at once.
+PART = 4 * 2**20
+# Seconds before a part is sent again, if the center has too much to do; times that this is done in a row.
+PAUSE, TRIES = 1.0, 30
+
+
+class Center(Protocol):
+    """A connection that answers calls."""
+
+    def ask(self, call: PreparedCall[T], /) -> T:
+        """Return the answer to a call."""
+        ...
+
+
+def with_uploads(
+    jobs: Sequence[Mapping[str, object]], center: Center, bases: Sequence[Path] = (), *, send: bool = True
+) -> list[Mapping[str, object]]:
+    """Return the jobs with addresses of uploads in place of paths from where the submitter stands, and send the files.
+
+    Relative paths are below ``bases``, one for each job; by default below the current directory. Without ``send``
+    nothing is sent, as for a dry run. Raises InputError with the place in the jobs, and ClientError.
+    """
+    if not any(map(brings_files, jobs)):
+        return list(jobs)
+    with Inputs() as inputs:
+        made: list[Mapping[str, object]] = []
+        for place, job in enumerate(jobs):
+            base = bases[place] if bases else Path()
+            made.append(in_thread(inputs.of_job, job, base, f"jobs[{place}]."))
+        for found in inputs.found.values() if send else ():
+            _send(found, center)
+    return made
+
+
+def _send(file: Input, center: Center) -> None:
+    """Send what the center does not have of a file."""
+    state = UploadView(digest=file.digest, size=file.size, received=0)
+    if file.size > PART:
+        state = _ask(file, center, 0, b"")
+    with closing(file.parts(state.received, PART)) as parts:
+        while not state.complete:
+            offset, data = in_thread(next, parts, (file.size, b""))
+            state = _ask(file, center, offset, data)
+            if not state.complete and state.received != offset + len(data):
+                raise Refused(f"{file.name}: somebody else sends the same file; submit again", "not_accepted")
+
+
+def _ask(file: Input, center: Center, offset: int, data: bytes) -> UploadView:
+    for tried in range(TRIES):
+        try:
+            return center.ask(calls.upload(file.digest, file.size, offset, data))
+        except Refused as error:
+            raise file.wrong(str(error)) from None
+        except Unavailable as error:
+            if not error.passing or tried == TRIES - 1:
+                raise
+        sleep(PAUSE)
+    raise AssertionError("the last try has returned or raised")

@@ -1,0 +1,315 @@
+"""Images of containers on the node: pulled by skopeo, unpacked by umoci, kept by their digest.
+
+Everything is in ``DIR/images``, which only the executor's account may enter. ``ID/rootfs`` is the root file system of
+an image, ``ID/image.json`` says how its program starts. A stage holds ``ID/lock`` as long as it runs, so that an image
+in use is not removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cress.executor.addresses import Failed
+from cress.model.allowed_sources import AllowedSources, parse_address
+from cress.model.jobfile.images import archive_in
+from cress.network.connection_guard import ConnectionGuard, RefusedError
+
+FOLDER = "images"
+# The programs that pull and unpack images.
+TOOLS = ("skopeo", "umoci")
+# Seconds for one run of a tool; seconds for which the digest behind a tag is believed; seconds for which an image is
+# kept after its last use.
+PATIENCE, TAG_KEPT, KEPT = 3_000.0, 60.0, 7 * 86_400.0
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_DOCKER = "docker.io"
+POLICY = Path("/etc/containers/policy.json")
+
+
+class UnpackedImage(NamedTuple):
+    """An image on this node: its root file system, and what it says about its program."""
+
+    root: str
+    command: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    directory: str = ""
+
+
+class ImageConfig(msgspec.Struct, frozen=True):
+    """The part of an image's configuration that matters for a task; the names are those of the OCI's image format."""
+
+    entrypoint: tuple[str, ...] | None = msgspec.field(name="Entrypoint", default=None)
+    command: tuple[str, ...] | None = msgspec.field(name="Cmd", default=None)
+    environment: tuple[str, ...] | None = msgspec.field(name="Env", default=None)
+    directory: str = msgspec.field(name="WorkingDir", default="")
+
+
+class Images:
+    """The images of one executor, in its directory ``home``; ``sources`` say which registries jobs may use."""
+
+    def __init__(self, home: Path, sources: AllowedSources) -> None:
+        self._folder = home / FOLDER
+        self._sources = sources
+        # Held until this process ends.
+        self._locks: list[int] = []
+
+    def use(self, name: str, archive: int = -1, credentials: bytes = b"") -> UnpackedImage:
+        """Return an image, pulled and unpacked if the node lacks it; it stays while this process lives. Raise Failed.
+
+        ``archive`` is an open descriptor of the file that the name of an archive means. ``credentials`` are
+        ``USER:PASSWORD``, or the content of a ``config.json`` of Docker.
+        """
+        missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+        if missing:
+            raise Failed(f"images need {' and '.join(missing)} (Debian packages), which this node lacks", node=True)
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            kind, rest = archive_in(name)
+            if kind:
+                key, source = _digest_of(archive), f"{kind}/proc/self/fd/{archive}"
+            else:
+                reference = full_name(rest)
+                self._check_registry(reference)
+                key, source = "", reference
+            with _auth_file(credentials, source) as options:
+                if not kind:
+                    digest = self._digest(source, options)
+                    key, source = digest.removeprefix("sha256:"), f"docker://{_without_tag(source)}@{digest}"
+                place = self._folder / key
+                self._hold(place, source, options)
+            os.utime(place)
+            self._remove_old()
+            return _described(place)
+        except OSError as error:
+            node = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise Failed("no room is left on the disk of this node" if node else f"{error}", node=node) from None
+
+    def _check_registry(self, reference: str) -> None:
+        """Raise Failed unless jobs may use the registry of an image."""
+        host, port = _place_of(reference)
+        if "https" not in self._sources.schemes:
+            raise Failed("registries may not be used on this node (--allow-scheme https)")
+        guard = ConnectionGuard(self._sources)
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise Failed(f"the registry {host} cannot be found: {error.strerror or error}") from None
+        for entry in found:
+            try:
+                guard.check(str(entry[4][0]), port)
+            except RefusedError as error:
+                raise Failed(f"the registry {host}: {error}") from None
+
+    def _digest(self, reference: str, options: list[str]) -> str:
+        """Return the digest of an image; that of a tag is asked for, unless it was a moment ago."""
+        known = _DIGEST.search(reference)
+        if known is not None:
+            return known[0]
+        tag = self._folder / f"tag-{hashlib.sha256(reference.encode()).hexdigest()}"
+        with contextlib.suppress(OSError):
+            if time.time() - tag.stat().st_mtime < TAG_KEPT and not options:
+                return tag.read_text()
+        verify = _verify(reference, "--tls-verify=false")
+        ask = [*_skopeo(), "inspect", *options, *verify, "--format", "{{.Digest}}", f"docker://{reference}"]
+        told = _run(ask, f"the image {reference}", self._folder).strip()
+        if not _DIGEST.fullmatch(told):
+            raise Failed(f"the registry gave no digest of {reference}: {told[:200]}")
+        if not options:
+            new = tag.with_suffix(f".{os.getpid()}")
+            new.write_text(told)
+            new.rename(tag)
+        return told
+
+    def _hold(self, place: Path, source: str, options: list[str]) -> None:
+        """Hold an image, and make it first if it is missing."""
+        while True:
+            place.mkdir(mode=0o700, exist_ok=True)
+            fd = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            # Attempts that start together pull an image once.
+            whole = (place / "image.json").exists()
+            fcntl.flock(fd, fcntl.LOCK_SH if whole else fcntl.LOCK_EX)
+            if not _is_same(place / "lock", fd):
+                os.close(fd)  # removed in the meantime, since it was not used for long
+                continue
+            if not (place / "image.json").exists():
+                if whole:
+                    os.close(fd)
+                    continue
+                try:
+                    self._make(place, source, options)
+                except BaseException:
+                    os.close(fd)
+                    raise
+            fcntl.flock(fd, fcntl.LOCK_SH)
+            self._locks.append(fd)
+            return
+
+    def _make(self, place: Path, source: str, options: list[str]) -> None:
+        """Pull an image and unpack it into ``place/rootfs``."""
+        for old in ("rootfs", "new"):
+            shutil.rmtree(place / old, ignore_errors=True)
+        new = place / "new"
+        new.mkdir()
+        layout = f"oci:{new}/oci:image"
+        copy = [*_skopeo(), "copy", "--quiet", *options, *_verify(source, "--src-tls-verify=false"), source, layout]
+        _run(copy, f"the image {source.removeprefix('docker://')}", new)
+        config = _config_of(new / "oci")
+        _run(["umoci", "unpack", "--image", f"{new}/oci:image", f"{new}/bundle"], "the image", new)
+        (new / "bundle/rootfs").rename(place / "rootfs")
+        (place / "image.json.new").write_bytes(msgspec.json.encode(config))
+        shutil.rmtree(new, ignore_errors=True)
+        (place / "image.json.new").rename(place / "image.json")
+
+    def _remove_old(self) -> None:
+        """Remove images that nothing has used for long."""
+        last = time.time() - KEPT
+        for place in self._folder.iterdir():
+            with contextlib.suppress(OSError):
+                if place.stat().st_mtime > last:
+                    continue
+                if not place.is_dir():
+                    place.unlink()
+                    continue
+                fd = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    (place / "image.json").unlink(missing_ok=True)
+                    (place / "lock").unlink()
+                    shutil.rmtree(place, ignore_errors=True)
+                finally:
+                    os.close(fd)
+
+
+def full_name(name: str) -> str:
+    """Return the name of an image with its registry: ``docker.io/library/python:3.12`` of ``python:3.12``."""
+    first, slash, _ = name.partition("/")
+    if not slash or not (first == "localhost" or re.search(r"[.:\[]", first)):
+        name = f"{_DOCKER}/{name if slash else f'library/{name}'}"
+    return name
+
+
+def _place_of(reference: str) -> tuple[str, int]:
+    """Return the host and port of the registry in the full name of an image."""
+    place = reference.partition("/")[0]
+    host, _, port = place.rpartition(":") if re.search(r":\d+$", place) else (place, "", "443")
+    return ("registry-1.docker.io" if host == _DOCKER else host.strip("[]")), int(port)
+
+
+def _without_tag(reference: str) -> str:
+    head, slash, last = reference.partition("@")[0].rpartition("/")
+    return head + slash + last.partition(":")[0]
+
+
+def _skopeo() -> list[str]:
+    """Return the first words of a call; a machine without a policy for images trusts all, as others do by default."""
+    return ["skopeo"] if POLICY.exists() else ["skopeo", "--insecure-policy"]
+
+
+def _verify(source: str, option: str) -> list[str]:
+    """Return ``option`` for a registry on this machine, which may have no certificate."""
+    if source.startswith(("oci-archive:", "docker-archive:")):
+        return []
+    host = _place_of(source.removeprefix("docker://"))[0]
+    address = parse_address(host)
+    return [option] if host == "localhost" or (address is not None and address.is_loopback) else []
+
+
+@contextlib.contextmanager
+def _auth_file(credentials: bytes, reference: str) -> Iterator[list[str]]:
+    """Yield the options for credentials, which are in memory only, never on a command line."""
+    text = credentials.strip()
+    if not text:
+        yield []
+        return
+    if not text.startswith(b"{"):
+        import base64
+
+        registry = reference.removeprefix("docker://").partition("/")[0]
+        text = json.dumps({"auths": {registry: {"auth": base64.b64encode(text).decode()}}}).encode()
+    fd = os.memfd_create("cress")
+    try:
+        os.write(fd, text)
+        yield ["--authfile", f"/proc/self/fd/{fd}"]
+    finally:
+        os.close(fd)
+
+
+def _run(command: list[str], what: str, temporary: Path) -> str:
+    """Return the output of a tool, which has the descriptors in its words. Raise Failed with what it says."""
+    held = [int(number) for number in re.findall(r"/proc/self/fd/(\d+)", " ".join(command))]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with tempfile.TemporaryFile() as said:
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, timeout=PATIENCE, check=False,
+                pass_fds=held, env=environment,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{what}: {command[0]} took more than {PATIENCE / 60:g} min") from None
+        said.seek(0)
+        words = said.read().decode(errors="replace")
+    if done.returncode:
+        if "no space left" in words:
+            raise Failed("no room is left on the disk of this node", node=True)
+        raise Failed(f"{what}: {_last(words)}")
+    return done.stdout.decode(errors="replace")
+
+
+def _last(words: str) -> str:
+    """Return the message in the output of a tool, without its frame."""
+    lines = [line for line in words.splitlines() if line.strip()]
+    found = re.search(r'msg="((?:[^"\\]|\\.)*)"', lines[-1]) if lines else None
+    return (found[1].replace('\\"', '"') if found else lines[-1] if lines else "it failed")[:600]
+
+
+def _digest_of(fd: int) -> str:
+    with os.fdopen(os.dup(fd), "rb") as file:
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _config_of(layout: Path) -> ImageConfig:
+    """Return the configuration of the only image in a layout. Raise Failed."""
+
+    def blob(descriptor: Any) -> Any:
+        return json.loads((layout / "blobs" / descriptor["digest"].replace(":", "/")).read_bytes())
+
+    try:
+        index = json.loads((layout / "index.json").read_bytes())
+        config = blob(blob(index["manifests"][0])["config"])
+        return msgspec.convert(config.get("config") or {}, ImageConfig)
+    except (KeyError, IndexError, TypeError, ValueError, msgspec.ValidationError) as error:
+        raise Failed(f"the image has no readable configuration: {error}") from None
+
+
+def _described(place: Path) -> UnpackedImage:
+    config = msgspec.json.decode((place / "image.json").read_bytes(), type=ImageConfig)
+    pairs = (text.partition("=") for text in config.environment or ())
+    return UnpackedImage(
+        root=f"{place}/rootfs",
+        command=(*(config.entrypoint or ()), *(config.command or ())),
+        environment=tuple((name, value) for name, _, value in pairs if name),
+        directory=config.directory,
+    )
+
+
+def _is_same(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,250 @@
+"""Files in the directories of attempts, for their submitters: listed and read as the account of the task.
+
+The folder of an attempt belongs to its task, which may replace everything in it at any moment. So each part of a path
+is opened from the folder before it, no link is followed, and all of it happens with the rights of the task's account.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pwd
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from cress.executor.runtimes import linux
+from cress.protocol.file_views import MOST_LISTED, TaskFile
+from cress.protocol.messages import FileList, ListFiles, LogData, ReadFile
+
+# In the folder of an attempt: its time tells the files that the program changed from those that were brought before.
+BROUGHT = "brought"
+WORK = "work"
+# Most bytes in one answer.
+MOST = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_T = TypeVar("_T")
+
+
+class _Refused(Exception):
+    """Error: the files may not or cannot be read; the message is for users."""
+
+
+class _Root(NamedTuple):
+    """The open directory of an attempt, and the time (ns) until which its input files were brought."""
+
+    fd: int
+    brought: int
+
+
+def list_files(attempts: Path, order: ListFiles, contained: Callable[[str], bool]) -> FileList:
+    """Return a page of the files of an attempt; ``contained``: a job with this runtime runs in a container here."""
+
+    def work(root: _Root) -> FileList:
+        limit, found = min(max(order.limit, 1), MOST_LISTED), list[TaskFile]()
+        last = root.brought if order.written else 0
+        for file in _files(root.fd, _words(order.path), _words(order.after), last):
+            if len(found) == limit:
+                return FileList(id=order.id, files=tuple(found), more=True)
+            found.append(file)
+        return FileList(id=order.id, files=tuple(found))
+
+    try:
+        return _in_directory(attempts, order, contained, work)
+    except (_Refused, OSError) as error:
+        return FileList(id=order.id, error=_why(error))
+
+
+def read_file(attempts: Path, order: ReadFile, contained: Callable[[str], bool]) -> LogData:
+    """Return a part of a file of an attempt."""
+
+    def work(root: _Root) -> LogData:
+        limit = max(1, min(order.limit, MOST))
+        with _opened(root.fd, _words(order.path), _FILE) as fd:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise _Refused(f"{order.path} is not a file")
+            data = os.pread(fd, limit, order.offset)
+            return LogData(id=order.id, data=data, over=order.offset + len(data) >= status.st_size)
+
+    try:
+        return _in_directory(attempts, order, contained, work)
+    except (_Refused, OSError) as error:
+        return LogData(id=order.id, over=True, error=_why(error))
+
+
+def note_brought(folder: bytes) -> None:
+    """Note in the folder of an attempt that its input files are there. Raise OSError."""
+    path = folder + b"/" + BROUGHT.encode()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
+
+
+def _in_directory(
+    attempts: Path, order: ListFiles | ReadFile, contained: Callable[[str], bool], work: Callable[[_Root], _T]
+) -> _T:
+    """Return the result of ``work`` in the directory of an attempt, done as the account of its task."""
+    folder = attempts / str(int(order.attempt))
+    try:
+        owner = folder.lstat()
+    except FileNotFoundError:
+        raise _Refused(f"nothing is kept of attempt {order.attempt} on this node") from None
+    uid, gid = owner.st_uid, owner.st_gid
+    if order.directory:
+        if contained(order.runtime):
+            raise _Refused(
+                f"the task ran in a container with the directory {order.directory}, where only `outputs` find its files"
+            )
+        return _as_account(uid, gid, lambda: _with_root(order.directory, 0, work))
+    # The executor's folder may be closed to the account of the task, so its own part of the way is opened before.
+    fd = _open_own(folder, uid)
+    try:
+        brought = 0
+        with contextlib.suppress(FileNotFoundError):
+            brought = (folder / BROUGHT).lstat().st_mtime_ns
+        return _as_account(uid, gid, lambda: work(_Root(fd, brought)))
+    finally:
+        os.close(fd)
+
+
+def _open_own(folder: Path, uid: int) -> int:
+    try:
+        fd = os.open(folder / WORK, _FOLDER)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _Refused("the task left no files in its directory, or they are no longer kept") from None
+    if os.fstat(fd).st_uid != uid:
+        os.close(fd)
+        raise _Refused("the directory of the task belongs to another account")
+    return fd
+
+
+def _with_root(directory: str, brought: int, work: Callable[[_Root], _T]) -> _T:
+    # Links on the way to the directory of the job are those that its program followed, too.
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return work(_Root(fd, brought))
+    finally:
+        os.close(fd)
+
+
+def _as_account(uid: int, gid: int, work: Callable[[], _T]) -> _T:
+    """Return the result of ``work``, done in a thread that has the rights of an account if this process is root."""
+    if os.geteuid() != 0 or uid == 0:
+        return work()
+    result: list[_T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            linux.take_file_rights(uid, gid, _groups_of(uid, gid))
+            result.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller
+            errors.append(error)
+
+    # A thread of its own, since the rights stay with it until it ends.
+    thread = threading.Thread(target=run, name="files of a task")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return result[0]
+
+
+def _groups_of(uid: int, gid: int) -> list[int]:
+    try:
+        return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
+    except KeyError:
+        return [gid]
+
+
+def _words(path: str) -> list[str]:
+    """Return the parts of a relative path. Raise _Refused for one that leads elsewhere."""
+    words = [word for word in path.split("/") if word not in ("", ".")]
+    if path.startswith("/") or ".." in words:
+        raise _Refused(f"{path} is not a path in the directory of the task")
+    return words
+
+
+@contextlib.contextmanager
+def _opened(root: int, words: list[str], flags: int) -> Iterator[int]:
+    """Open a path part by part from an open folder. No link is followed."""
+    fd = os.dup(root)
+    try:
+        for place, word in enumerate(words):
+            following = os.open(word, flags if place == len(words) - 1 else _FOLDER, dir_fd=fd)
+            os.close(fd)
+            fd = following
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _files(root: int, path: list[str], after: list[str], brought: int) -> Iterator[TaskFile]:
+    """Yield the files at a path or below it, in the order of their paths, after the path ``after``."""
+    if not path:
+        yield from _below(root, [], after, brought)
+        return
+    with _opened(root, path[:-1], _FOLDER) as parent:
+        status = os.stat(path[-1], dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode):
+            if path > after:
+                yield from _entry(parent, path, status, brought)
+            return
+    with _opened(root, path, _FOLDER) as folder:
+        yield from _below(folder, path, after, brought)
+
+
+def _below(folder: int, words: list[str], after: list[str], brought: int) -> Iterator[TaskFile]:
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries)
+    for name in names:
+        place = [*words, name]
+        # All below a folder comes after the folder itself, and before its next neighbour.
+        if place < after[: len(place)]:
+            continue
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
+                if place > after:
+                    yield from _entry(folder, place, status, brought)
+                continue
+            inner = os.open(name, _FOLDER, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue  # changed in this moment, or closed by the task
+        try:
+            with os.scandir(inner) as entries:
+                is_empty = next(entries, None) is None
+            if is_empty and place > after and status.st_ctime_ns > brought:
+                yield TaskFile("/".join(place), 0, stat.S_IMODE(status.st_mode), status.st_mtime, folder=True)
+            yield from _below(inner, place, after, brought)
+        finally:
+            os.close(inner)
+
+
+def _entry(folder: int, words: list[str], status: os.stat_result, brought: int) -> Iterator[TaskFile]:
+    if status.st_ctime_ns <= brought:
+        return
+    path, mode = "/".join(words), stat.S_IMODE(status.st_mode)
+    if stat.S_ISLNK(status.st_mode):
+        yield TaskFile(path, 0, mode, status.st_mtime, os.readlink(words[-1], dir_fd=folder))
+    elif stat.S_ISREG(status.st_mode):
+        yield TaskFile(path, status.st_size, mode, status.st_mtime)
+
+
+def _why(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "it"
+    words = {
+        errno.ENOENT: f"{name} does not exist there",
+        errno.ELOOP: f"{name} is a link, which is not followed",
+        errno.ENOTDIR: f"{name} is not a folder, or a link to one",
+        errno.EACCES: f"the account of the task may not read {name}",
+    }
+    return words.get(error.errno or 0, f"{name}: {error.strerror or error}")
