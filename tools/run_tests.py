@@ -63,16 +63,18 @@ def main(arguments: list[str]) -> int:
     workers = int(os.environ.get("WORKERS") or 2 * (os.cpu_count() or 1))
     if not workers:
         return subprocess.call(_command(0, arguments), cwd=ROOT)
-    others = sorted(each.name for each in (ROOT / "tests").iterdir() if each.name not in COMPUTING and _has_tests(each))
+    names = sorted(place.name for place in (ROOT / "tests").iterdir() if _has_tests(place))
+    computing = [f"tests/{name}" for name in names if name in COMPUTING]
+    waiting = [f"tests/{name}" for name in names if name not in COMPUTING]
     begun = time.monotonic()
     pools = [
         _Pool(
             "computing",
             os.cpu_count() or 1,
-            [*arguments, *(f"tests/{name}" for name in COMPUTING)],
+            [*arguments, *computing],
             nice=GIVES_WAY,
         ),
-        _Pool("waiting", workers, [*arguments, *(f"tests/{name}" for name in others)]),
+        _Pool("waiting", workers, [*arguments, *waiting]),
     ]
     codes = [pool.wait() for pool in pools]
     counts: Counter[str] = sum((pool.counts for pool in pools), Counter())
@@ -133,13 +135,14 @@ class _Pool:
         self._reader.start()
 
     def _print(self, output: IO[str]) -> None:
-        for line in output:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            if _LAST.match(line):
-                self.counts = Counter({kind: int(count) for count, kind in _COUNT.findall(line)})
-            elif line.startswith(("FAILED ", "ERROR ")):
-                self._told.append(line.partition(" ")[2].rstrip())
+        with output:
+            for line in output:
+                sys.stdout.write(line)
+                sys.stdout.flush()
+                if _LAST.match(line):
+                    self.counts = Counter({kind: int(count) for count, kind in _COUNT.findall(line)})
+                elif line.startswith(("FAILED ", "ERROR ")):
+                    self._told.append(line.partition(" ")[2].rstrip())
 
     def failed(self) -> list[str]:
         """Return the names of the tests that failed; empty if pytest did not say all of them."""
