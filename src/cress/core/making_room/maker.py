@@ -36,7 +36,7 @@ class RoomMaker:
 
     def start_claimed(self, group: GroupState, current: Pass) -> bool:
         """Start a unit of a group in the room that was made for it; return True if one started."""
-        return bool(group.claims) and self._claims.start_first(
+        return self._claims.start_first(
             group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
         )
 
