@@ -613,7 +613,7 @@ def test_a_queue_that_is_filled_is_the_queue_of_the_same_jobs_added_one_by_one(
         for queue in (one, other):
             queue.remove(each)
         assert list(one) == list(other)
-        assert (len(one), one.head()) == (len(other), other.head())
+        assert (len(one), one.head) == (len(other), other.head)
         for queue in (one, other):
             if isinstance(queue, CountedQueue):
                 for row in (0, 40):

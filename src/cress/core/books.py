@@ -266,7 +266,8 @@ class Books:
         group.policy.add(job)
         if job.is_part:
             group.parts_queued.setdefault(job.workload, {})[job.job.id] = job
-        group.waiting_jobs.add(job.owned)
+        for counts in group.queue_counts:
+            counts.add(job.owned)
         if group.key is None:
             self.groups.reorder(group)
 
@@ -282,7 +283,8 @@ class Books:
             del alike[job.job.id]
             if not alike:
                 del group.parts_queued[job.workload]
-        group.waiting_jobs.remove(job.owned)
+        for counts in group.queue_counts:
+            counts.remove(job.owned)
         self.fit.unwant(job.shape)
         job.foreseen.drain = []
         job.foreseen.held_since = None

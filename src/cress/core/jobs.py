@@ -688,13 +688,13 @@ class GroupState(Amounts):
         self.asker = 0
         # What its tasks and claims are charged to: the groups above it and itself, its policy, and the counters below.
         self.accounts: tuple[Account, ...] = ()
-        # Counters of running jobs for its limits, one for each group with limits on the way to the root; and its queue
-        # by user.
+        # Counters of running jobs for its limits, one for each group with limits on the way to the root.
         self.counters: tuple[RunningJobs, ...] = ()
         self.own_counter: RunningJobs | None = None
         # The other groups whose jobs share a limit with its jobs.
         self.count_alike: tuple[GroupState, ...] = ()
-        self.waiting_jobs = QueuedJobs()
+        # The number of its queued jobs by user, if such limits ask for it.
+        self.queue_counts: tuple[QueuedJobs, ...] = ()
         # The queued jobs that name their workload, by workload and id.
         self.parts_queued: dict[str, dict[int, JobEntry]] = {}
 
@@ -708,6 +708,10 @@ class GroupState(Amounts):
         self.predicts = self.trusts = options.estimates == "predicted"
         if before is not None and before is not policy:
             policy.fill(list(before))
+
+    def count_queue(self) -> None:
+        """Count the queued jobs, as far as limits ask for it: the limits, the queue or the users may have changed."""
+        self.queue_counts = (QueuedJobs(job.owned for job in self.policy),) if self.counters else ()
 
     def cools_until(self) -> int:
         """The end of its cooling-off (µs); 0 if it takes part in scheduling."""

@@ -32,6 +32,7 @@ class Ledger:
     def __init__(self, books: Books) -> None:
         self._books = books
         self._cluster = books.cluster
+        self._matching = books.matching
         attempts = AttemptAppliers(books)
         self._nodes = nodes = NodeAppliers(books, attempts)
         self._start = attempts.start
@@ -45,7 +46,7 @@ class Ledger:
         ``slot`` is the lease of a start if it is already held: the kernel that chooses a node also holds the lease.
         """
         if type(fact) is Start:
-            if self._nodes.moved:
+            if self._nodes.unsettled:
                 # Only a batch of another scheduler has both.
                 self.settle_batch()
             self._start(fact, slot)
@@ -68,7 +69,8 @@ class Ledger:
         advance(books, now)
         for event in events:
             self.apply(event)
-        self.settle_batch()
+        if self._nodes.unsettled or self._matching.behind:
+            self.settle_batch()
 
     def settle_batch(self) -> None:
         """Compute the consequences of a batch of facts for the whole cluster.
@@ -76,4 +78,4 @@ class Ledger:
         Once for each batch, because thousands of nodes may register together.
         """
         self._nodes.settle()
-        self._books.matching.flush()
+        self._matching.flush()

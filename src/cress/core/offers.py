@@ -86,7 +86,7 @@ class Offers:
 
         Else ``group.offered`` is the blocked unit, or ``None`` if every unit was passed over.
         """
-        if self._room_maker.start_claimed(group, current):
+        if group.claims and self._room_maker.start_claimed(group, current):
             return True
         group.offered = None
         policy, ahead = group.policy, current.ahead

@@ -23,9 +23,11 @@ def advance(core: Books, now: int) -> None:
     loosens = now >= groups.next_quota_change
     if loosens:
         _follow_timetables(core, now)
-    ended = core.advance_reservations.over(now)
-    end_reservations(core, ended)
-    loosens = loosens or bool(ended)
+    reserved = core.advance_reservations
+    if now >= reserved.next_change:
+        ended = reserved.over(now)
+        end_reservations(core, ended)
+        loosens = loosens or bool(ended)
     for group in groups.timed:
         loosens = group.policy.pass_time(now) or loosens
     if loosens:

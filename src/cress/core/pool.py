@@ -87,11 +87,14 @@ class Pool:
 
     def next_return(self) -> int:
         """Return the time (µs) at which the next idle lease is returned; NEVER without one."""
-        first = next(iter(self.waiting.values()), None)
-        return NEVER if first is None else first.idle_since + self._options.lease_idle
+        if not self.waiting:
+            return NEVER
+        return next(iter(self.waiting.values())).idle_since + self._options.lease_idle
 
     def due(self, now: int) -> list[int]:
         """Return the ids of the leases that have been idle for ``lease_idle``."""
+        if not self.waiting:
+            return []
         last = now - self._options.lease_idle
         return sorted(lease.id for lease in takewhile(lambda lease: lease.idle_since <= last, self.waiting.values()))
 

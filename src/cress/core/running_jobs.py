@@ -162,9 +162,11 @@ class QueuedJobs:
 
     __slots__ = ("_jobs", "_users")
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: Iterable[Owned] = ()) -> None:
         self._jobs: dict[int, dict[str, int]] = {}
         self._users: dict[str, int] = {}
+        for job in jobs:
+            self.add(job)
 
     def add(self, job: Owned) -> None:
         """Count a queued job."""

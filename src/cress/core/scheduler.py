@@ -150,7 +150,8 @@ class Scheduler:
             # A decision may have ended a lease.
             upkeep.stop_attempts()
         self.gates.rest()
-        books.matching.flush()
+        if books.matching.behind:
+            books.matching.flush()
         return Decisions(decided, more=more)
 
     def next_wakeup(self) -> int | None:

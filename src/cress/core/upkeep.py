@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cress.core.advance.clearing import cleared, replaced
+from cress.core.advance.clearing import clearing
 from cress.core.books import Books
 from cress.core.combined_restarts import changed_units
 from cress.core.passes import Decided
@@ -36,7 +36,8 @@ class Upkeep:
             self._proposed = []
         if books.to_stop:
             self.stop_attempts()
-        self._keep_reservations()
+        for fact in clearing(books):
+            decided.do(fact)
         if books.claims:
             # A task may not start on a node that a clause excludes by now.
             self.follow()
@@ -68,10 +69,3 @@ class Upkeep:
             books.relaxing.follow(books.balance.utilisation(), books.shapes.look_at)
         books.matching.flush()
         self._claims.drop_void()
-
-    def _keep_reservations(self) -> None:
-        """Replace lost nodes of advance reservations, and clear the nodes of those in force."""
-        for moved in replaced(self._books):
-            self._decided.do(moved)
-        for fact in cleared(self._books):
-            self._decided.do(fact)

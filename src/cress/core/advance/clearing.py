@@ -4,7 +4,8 @@ replaced.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -15,10 +16,18 @@ from cress.core.tables.arrays import Ints
 from cress.model.decisions import AdvanceReservationMoved, ClaimDropped, LeaseReduced, Stop
 
 
-def replaced(core: Books) -> Iterator[AdvanceReservationMoved]:
+def clearing(core: Books) -> Iterable[AdvanceReservationMoved | Stop | ClaimDropped | LeaseReduced]:
+    """Return the decisions that replace lost nodes of reservations, and clear the nodes of those in force.
+
+    The caller applies each decision before it asks for the next.
+    """
+    return chain(_replaced(core), _cleared(core)) if core.advance_reservations.by_name else ()
+
+
+def _replaced(core: Books) -> Iterator[AdvanceReservationMoved]:
     """Yield the reservations with replacements for absent or cordoned nodes.
 
-    Only chosen nodes are replaced. The caller applies each decision before it asks for the next.
+    Only chosen nodes are replaced.
     """
     reservations, cluster = core.advance_reservations, core.cluster
     for kept in list(reservations.by_name.values()):
@@ -34,11 +43,8 @@ def replaced(core: Books) -> Iterator[AdvanceReservationMoved]:
             yield AdvanceReservationMoved(kept.spec.name, places)
 
 
-def cleared(core: Books) -> Iterator[Stop | ClaimDropped | LeaseReduced]:
-    """Yield the decisions that make room for the reservations in force.
-
-    The caller applies each before it asks for the next.
-    """
+def _cleared(core: Books) -> Iterator[Stop | ClaimDropped | LeaseReduced]:
+    """Yield the decisions that make room for the reservations in force."""
     reservations, cluster = core.advance_reservations, core.cluster
     active = reservations.active()
     if not active:

@@ -38,7 +38,7 @@ class NodeAppliers:
         self._pool = books.pool
         # True if nodes joined or left in the batch: the consequences for the whole cluster are computed once, at its
         # end.
-        self.moved = False
+        self.unsettled = False
 
     def rows(self) -> Rows:
         """Return the rows of the ledger's table."""
@@ -57,9 +57,9 @@ class NodeAppliers:
 
     def settle(self) -> None:
         """Compute the consequences for the whole cluster of the nodes that joined or left in the batch, if any did."""
-        if not self.moved:
+        if not self.unsettled:
             return
-        self.moved = False
+        self.unsettled = False
         books, balance = self._books, self._books.balance
         balance.refresh()
         balance.cursor %= max(1, self._cluster.node_count)
@@ -79,11 +79,11 @@ class NodeAppliers:
 
     def _added(self, event: NodeAdded) -> None:
         self._cluster.add_node(event.node)
-        self.moved = True
+        self.unsettled = True
 
     def _lost(self, event: NodeLost) -> None:
         books, f = self._books, self._cluster.index[event.name]
-        self.moved = True
+        self.unsettled = True
         if self._cluster.lost[f]:
             return
         self._pool.close_on(f)
@@ -117,11 +117,11 @@ class NodeAppliers:
         if (changed or other_kind) and not cluster.lost[f]:
             recharge_node(books, f)
         if changed:
-            self.moved = True
+            self.unsettled = True
             if not cluster.lost[f]:
                 adoption.check_room(books, f)
         if self._relations.choices.changed:
-            self.moved = True
+            self.unsettled = True
         self._loads.judge(f)
         void_claims(books, f)
 

@@ -139,8 +139,6 @@ class AdvanceReservations:
         Reservations without further occurrences are removed.
         """
         ended: list[tuple[Kept, int, int]] = []
-        if now < self.next_change:
-            return ended
         for name, kept in list(self.by_name.items()):
             for start, end in kept.times:
                 if end <= now:

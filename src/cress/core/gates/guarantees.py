@@ -9,7 +9,10 @@ from cress.core.diagnostics.amounts import say_forbidden
 from cress.core.gates.gate import Gate
 from cress.core.groups.guarantees import ForbiddenBy, Guarantees
 from cress.core.jobs import JobEntry
+from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict, Veto
+
+_NOTHING = None, None
 
 
 class OthersGuarantees(Gate[ForbiddenBy]):
@@ -22,25 +25,31 @@ class OthersGuarantees(Gate[ForbiddenBy]):
         # The demands for this pass, once needed; between decisions anything may change.
         self._in_pass = False
         self._of_pass: Guarantees | None = None
+        # The last unit in this pass, as job and shape, and the answer; a blocked unit is asked about several times.
+        self._asked: tuple[JobEntry | None, Shape | None] = _NOTHING
+        self._found: ForbiddenBy | None = None
 
     def begin_pass(self) -> None:
         """Fix all demands, once they are needed, until the end of the pass."""
-        self._in_pass, self._of_pass = True, None
+        self._in_pass, self._of_pass, self._asked = True, None, _NOTHING
 
     def rest(self) -> None:
         """Drop the demands of the pass."""
-        self._in_pass, self._of_pass = False, None
+        self._in_pass, self._of_pass, self._asked = False, None, _NOTHING
 
     def opens(self) -> bool:
         return len(self._core.groups.by_name) > 1
 
     def find(self, job: JobEntry) -> ForbiddenBy | None:
+        if self._asked == (job, job.shape):
+            return self._found
         if len(self._core.jobs) <= job.group.jobs:
             return None
         demands = self._of_pass or Guarantees(self._core.groups, self._core.cluster)
+        found = demands.against(job)
         if self._in_pass:
-            self._of_pass = demands
-        return demands.against(job)
+            self._of_pass, self._asked, self._found = demands, (job, job.shape), found
+        return found
 
     def kind(self, found: ForbiddenBy) -> Verdict:
         return Verdict.FORBIDDEN

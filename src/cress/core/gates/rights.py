@@ -13,6 +13,7 @@ from cress.core.groups.guarantees import charge_of_tasks, too_dear_on
 from cress.core.groups.lenders import Taker, takers_of
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.tree.amounts import Amounts
 from cress.core.tree.kinds import is_guaranteed, within_on
 from cress.core.victims_by_kind import rights_of
 from cress.model.times import NEVER
@@ -23,8 +24,12 @@ def takers_for(core: Books, job: JobEntry, *, to_quota: bool = False) -> list[Ta
     group, tasks = job.group, job.shape.size
     if group.kinds is not None:
         return [taker for taker, _ in rights_of(core, job, tasks, to_quota=to_quota)]
-    if not any(node.needs_preemption() for node in group.path()):
-        return []
+    # Asked for each blocked unit of a pass, most of them in groups that need nothing.
+    node: Amounts = group
+    while not node.needs_preemption():
+        if node.parent is None:
+            return []
+        node = node.parent
     return takers_of(group, charge_of_tasks(job, tasks, core.cluster), to_quota=to_quota)
 
 

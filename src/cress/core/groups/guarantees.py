@@ -126,6 +126,8 @@ def may_be_within_quota(job: JobEntry, cluster: Cluster) -> bool:
 
 
 def _is_up_to_quota(group: GroupState, unit: tuple[int, ...]) -> bool:
+    if len(unit) == 1:
+        return unit[0] <= group.quota[0]
     return all(amount <= quota for amount, quota in zip(unit, group.quota, strict=True))
 
 

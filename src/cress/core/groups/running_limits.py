@@ -30,7 +30,9 @@ def head_of(group: GroupState) -> JobEntry | None:
 
 def may_start_more(group: GroupState) -> bool:
     """Return True if the limits of a group let a job in its queue start."""
-    return len(group.policy) > 0 and (not group.counters or group.waiting_jobs.any_may_start(group.counters))
+    if not group.counters:
+        return len(group.policy) > 0
+    return len(group.policy) > 0 and group.queue_counts[0].any_may_start(group.counters)
 
 
 def may_run(group: GroupState) -> bool:

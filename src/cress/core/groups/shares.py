@@ -64,6 +64,8 @@ class Groups:
         self.next_quota_change = NEVER
         # Groups with queue keys that change with time.
         self.timed: list[GroupState] = []
+        # True if in the order every group below its quota comes before every one that is not.
+        self.are_in_order_of_need = True
         self.configured: tuple[Group, ...] = ()
         # True if some group has limits on running jobs or on the use of one user.
         self.counted = False
@@ -162,6 +164,7 @@ class Groups:
             state.limited = tree.keeps or (
                 self.bounded and any(node.spec.max_quota is not None for node in state.path())
             )
+            state.count_queue()
 
     def _link_limits(self) -> None:
         """Let the jobs of each group count for the limits of all groups above it."""
@@ -193,6 +196,7 @@ class Groups:
         """
         changed = False
         self.timed = [group for group in self.by_name.values() if group.policy.timed]
+        self.are_in_order_of_need = not (self.tree.inner or self.kinds or self.timed)
         self.next_quota_change = NEVER
         if self.default_is_implied() and DEFAULT_GROUP in self.by_name:
             self.by_name[DEFAULT_GROUP].set_quota(self._default_group().quota, self.dimensions)
@@ -230,11 +234,6 @@ class Groups:
         for other in group.count_alike:
             self.tree.place(other, other.order_key() if other.claims or may_start_more(other) else None)
 
-    @property
-    def are_in_order_of_need(self) -> bool:
-        """True if in the order every group below its quota comes before every one that is not."""
-        return not (self.tree.inner or self.kinds or self.timed)
-
     def only_one(self) -> GroupState | None:
         """Return the only group with waiting jobs, ``None`` if there are several or none; the tree must be settled."""
         tree = self.tree
@@ -248,18 +247,21 @@ class Groups:
 
     def in_order(self) -> Iterator[GroupState]:
         """Yield the groups with waiting jobs in order; ties go to the group whose next unit has waited longest."""
-        self.tree.settle()
-        return self._below(self.tree.order)
+        tree = self.tree
+        if tree.stale:
+            tree.settle()
+        return self._below(tree.order)
 
     def _below(self, order: list[GroupKey]) -> Iterator[GroupState]:
         """Yield the groups with waiting jobs at and below these places, depth first."""
         by_name, inner = self.by_name, self.tree.inner
         begin = 0
-        while begin < len(order):
-            end = bisect_right(order, (*order[begin][:2], inf), begin)
-            names = [key[-1] for key in order[begin:end]]
-            if len(names) > 1:
-                names.sort(key=self._waits_since)
+        while begin < (count := len(order)):
+            share, end = order[begin][:2], begin + 1
+            names = [order[begin][-1]]
+            if end < count and order[end][:2] == share:
+                end = bisect_right(order, (*share, inf), end)
+                names = sorted([key[-1] for key in order[begin:end]], key=self._waits_since)
             for name in names:
                 if name in by_name:
                     yield by_name[name]

@@ -28,7 +28,7 @@ from cress.core.tables.arrays import Bools
 from cress.core.tree.amounts import add_amounts
 from cress.core.victims_by_kind import Growth, not_entitled_on, yields_kinds
 from cress.model.group import SchedPolicy
-from cress.model.times import NEVER, SECOND
+from cress.model.times import SECOND
 
 
 class Evictions:
@@ -62,10 +62,11 @@ class Evictions:
         If not yet, the pass is repeated when it may.
         """
         group, now = job.group, current.now
+        if group.spec.policy is not SchedPolicy.URGENCY:
+            return False
         if _is_urgent(job, now):
             return True
-        by_policy = group.spec.policy is SchedPolicy.URGENCY
-        due = urgent_at(job, group.options.urgency_threshold) if by_policy else NEVER
+        due = urgent_at(job, group.options.urgency_threshold)
         if due > now:
             current.wake_at(due)
         return False

@@ -40,7 +40,7 @@ class RoomMaker:
         While groups are served that may take room, only if all claims are within the quota of the group: else a unit
         met later could take the room back.
         """
-        if not group.claims or (current.serving and is_beyond_quota(group)):
+        if current.serving and is_beyond_quota(group):
             return False
         return self._claims.start_first(
             group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None

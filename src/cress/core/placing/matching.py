@@ -56,6 +56,8 @@ class Matching(NodeWatcher):
         self._following: dict[Shape, None] = {}
         # A counter of possible changes of node descriptions.
         self.facts = 0
+        # True if something has changed since the last ``flush``.
+        self.behind = False
         self._changed: dict[int, None] = {}
         self._stale: dict[Shape, None] = {}
         # Shapes whose closed domains may have changed; below, live shapes that compare domains.
@@ -108,10 +110,12 @@ class Matching(NodeWatcher):
         """Note a change of the free amounts, the tasks or the ports of node ``f``."""
         if self.live:
             self._log.append(f)
+            self.behind = True
 
     def redo(self, shape: Shape) -> None:
         """Evaluate a shape again on all nodes at the next ``flush``, because its relation to other jobs changed."""
         self._stale[shape] = None
+        self.behind = True
 
     def redo_domains(self) -> None:
         """Evaluate the shapes that compare domains again, because domains or their distances may have changed."""
@@ -153,6 +157,7 @@ class Matching(NodeWatcher):
             for whose in self.relations.moved(job, f, change):
                 for shape in self._watchers.get(whose, ()):
                     self._shifted[shape] = None
+                    self.behind = True
                     assert shape.match is not None
                     shape.match.tasks_moved()
         self.touch(f)
@@ -178,7 +183,7 @@ class Matching(NodeWatcher):
 
     def flush(self) -> None:
         """Update the rows of all live shapes for the changes since the last call."""
-        if self._flushed == self._start + len(self._log) and not (self._changed or self._stale or self._shifted):
+        if not self.behind:
             return
         # Touched nodes affect only rows with dynamic predicates.
         if self._changed or self._stale:
@@ -200,6 +205,7 @@ class Matching(NodeWatcher):
             self._start += len(self._log)
             self._log.clear()
         self._flushed = self._start + len(self._log)
+        self.behind = False
 
     def _touched(self) -> Ints:
         return np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)

@@ -37,7 +37,8 @@ class Tree:
         # sort of their measures.
         self.keeps = False
         self.held: dict[tuple[int, ...], list[int]] = {}
-        self._stale: list[InnerGroup] = []
+        # The inner groups with changed use or children; ``settle`` moves them to their places.
+        self.stale: list[InnerGroup] = []
 
     @property
     def follows(self) -> bool:
@@ -109,9 +110,9 @@ class Tree:
 
     def settle(self) -> None:
         """Move the inner groups with changed use or children to their places."""
-        if not self._stale:
+        if not self.stale:
             return
-        stale, self._stale = self._stale, []
+        stale, self.stale = self.stale, []
         stale.sort(key=lambda inner: -inner.level)
         for inner in stale:
             self.place(inner, inner.order_key() if inner.order else None)
@@ -123,7 +124,7 @@ class Tree:
         above: InnerGroup | None = inner
         while above is not None and not above.stale:
             above.stale = True
-            self._stale.append(above)
+            self.stale.append(above)
             above = above.parent
 
     def forget_places(self, groups: Iterable[Amounts]) -> None:
@@ -133,7 +134,7 @@ class Tree:
         for inner in self.upwards:
             inner.order, inner.stale = [], False
         self.order.clear()
-        self._stale = []
+        self.stale = []
 
     # --- memory --------------------------------------------------------------------------------------------
 

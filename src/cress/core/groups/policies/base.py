@@ -140,7 +140,7 @@ class Policy(Generic[J]):
 
     def head(self) -> J | None:
         """Return the job whose next unit is offered first."""
-        return self.queue.head()
+        return self.queue.head
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None, passed_over: PassedOver = nobody) -> Iterator[J]:
         """Yield the jobs that are offered when ``head`` does not fit; only for policies with ``offers_more``.

@@ -86,7 +86,7 @@ class CapacityPolicy(Policy[J]):
         # The heads of users are offered first.
         yield from self.looked_at()
         for _, user in self._order:
-            yield from (job for job in self._queues[user] if job is not self._queues[user].head())
+            yield from (job for job in self._queues[user] if job is not self._queues[user].head)
 
     def add(self, job: J) -> None:
         job.key = self.key(job)
@@ -117,7 +117,7 @@ class CapacityPolicy(Policy[J]):
         self._place(user)
 
     def head(self) -> J | None:
-        return self._queues[self._order[0][1]].head() if self._order else None
+        return self._queues[self._order[0][1]].head if self._order else None
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None, passed_over: PassedOver = nobody) -> Iterator[J]:
         for _, user in self._order:
@@ -130,7 +130,7 @@ class CapacityPolicy(Policy[J]):
         queue = self._queues.get(job.job.user)
         if queue is None:
             return False
-        return queue.head() is job or (passed_over is not nobody and job in first_places(queue, 1, passed_over))
+        return queue.head is job or (passed_over is not nobody and job in first_places(queue, 1, passed_over))
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
         for _, user in self._order:

@@ -62,16 +62,17 @@ class Queue(Generic[J]):
     """Jobs by ``key`` (unique). A removed job leaves a gap; gaps are closed when they fill half of the positions.
 
     The rows of the jobs' shapes and their limits are arrays by position. The first ``MOST_PENDING`` jobs, or all if
-    there are fewer, have positions before ``_horizon``; ``_near`` is their number. ``first`` is the position of the
-    head, ``count`` the number of jobs.
+    there are fewer, have positions before ``_horizon``; ``_near`` is their number. ``head`` is the first job, ``first``
+    its position, ``count`` the number of jobs.
     """
 
-    __slots__ = ("_horizon", "_jobs", "_keys", "_near", "count", "first", "limits", "rows")
+    __slots__ = ("_horizon", "_jobs", "_keys", "_near", "count", "first", "head", "limits", "rows")
 
     def __init__(self) -> None:
         self._keys: list[tuple[int, int]] = []
         self._jobs: list[J | None] = []
         self.first = 0
+        self.head: J | None = None
         self.count = 0
         self._horizon = 0
         self._near = 0
@@ -98,7 +99,8 @@ class Queue(Generic[J]):
         else:
             self._insert(place, job)
         # Positions before the first job are gaps, and the new job may have taken one of them.
-        self.first = min(self.first, place)
+        if place <= self.first:
+            self.first, self.head = place, job
         self.rows[place] = job.shape.row
         self.limits[place] = job.limit
         if place < self._horizon:
@@ -122,7 +124,7 @@ class Queue(Generic[J]):
         self.count = len(ordered)
         self._keys = [job.key for job in ordered]
         self._jobs = list(ordered)
-        self.first = 0
+        self.first, self.head = 0, ordered[0] if ordered else None
         self._horizon = self._near = min(self.count, MOST_PENDING)
         room = max(_FEW, 2 * self.count)
         self.rows = grown(np.fromiter((job.shape.row for job in ordered), np.int64, self.count), room)
@@ -160,14 +162,21 @@ class Queue(Generic[J]):
         self.limits[i] = GAP
         self.count -= 1
         end = len(self._jobs)
-        while self.first < end and self._jobs[self.first] is None:
-            self.first += 1
+        if job is self.head:
+            self._find_head(i + 1, end)
         if i < self._horizon:
             self._near -= 1
             self._advance(end)
         if end > 64 and self.count < end // 2:
             self._close_gaps()
         return row
+
+    def _find_head(self, place: int, end: int) -> None:
+        """Find the first job from a position on."""
+        jobs = self._jobs
+        while place < end and jobs[place] is None:
+            place += 1
+        self.first, self.head = place, jobs[place] if place < end else None
 
     def _advance(self, end: int) -> None:
         """Move the horizon behind the next job."""
@@ -197,10 +206,6 @@ class Queue(Generic[J]):
         self.limits[: len(limits)] = limits
         self.first = 0
         self._horizon = self._near
-
-    def head(self) -> J | None:
-        """Return the first job."""
-        return self._jobs[self.first] if self.count else None
 
     @property
     def end(self) -> int:

@@ -98,7 +98,7 @@ class RankedBackfill(BackfillPolicy[J]):
             self._head = queue.at(place) if place >= 0 else None
             self._change = int(change)
         else:
-            self._head = queue.head()
+            self._head = queue.head
             counts = self._by_factor or self._predicts
             overdue = NEVER if self._head is None or not counts else self._head.overdue_at
             self._change = overdue if overdue > self.now else NEVER
@@ -150,7 +150,7 @@ class RankedBackfill(BackfillPolicy[J]):
             yield from self._offered_in(places.tolist(), head, memo, passed_over)
 
     def _by_estimates(self) -> bool:
-        head = self.queue.head()
+        head = self.queue.head
         return head is not None and head.is_predicted
 
     def _durations(self) -> Ints:
