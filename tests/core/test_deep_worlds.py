@@ -158,8 +158,13 @@ def deep_play(seed: int) -> Play:
 
 
 # Each of these undid a decision once: a group took room for a group above it, which another one below that one took
-# back; or a task started on a node of a kind that others are guaranteed.
-FOUND = {"in a tree": (15, 21, 37, 96), "kinds of nodes": (14, 55, 57)}
+# back; or a task started on a node of a kind that others are guaranteed; or a due unit, a claimed one, or one of a
+# group outside started where a unit behind the first of its queue could take the room back.
+FOUND = {
+    "in a tree": (15, 21, 37, 96),
+    "kinds of nodes": (14, 55, 57),
+    "due, claimed, for a group above": (60, 123, 153),
+}
 
 
 @pytest.mark.parametrize("seeds", FOUND.values(), ids=FOUND)

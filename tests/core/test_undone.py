@@ -20,7 +20,7 @@ from cress.model.events import Outcome
 from cress.model.group import SchedPolicy
 from cress.model.job import JobType
 from cress.model.times import HOUR, NEVER, SECOND
-from tests.core.builders import JobBuilder, World, group, job, node, nodes
+from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node, nodes
 from tests.core.test_advance_reservations import NOON, at, keep, reservation
 
 GRACE = 5 * SECOND
@@ -104,6 +104,64 @@ def test_a_task_that_leaves_its_group_too_much_of_a_kind_of_node_comes_after_who
     world.submit(large, job("small").needs(gpu=1).group("b").requires('GPUModel = "x"')).decide()
     assert world.victims() == []
     assert world.jobs_running() == ["has", "on x", "on y", "small"]
+
+
+def of_kinds(*groups: GroupBuilder) -> World:
+    """A node with four devices of the kind x, and one with four of the kind y."""
+    here = [node(kind).cpu(8).has(gpu=4).where(GPUModel=kind) for kind in ("x", "y")]
+    return World(*groups, nodes=here, dimensions=("gpu",), accounting="dominant")
+
+
+def test_who_may_have_a_kind_of_node_for_the_group_above_comes_before_who_has_only_another_kind_to_take_back() -> None:
+    """Group a takes x for p. Group b could take the device of the kind y from a, but not the room on x."""
+    world = of_kinds(
+        group("p", 0), group("a", "<cpu=3, gpu(x)=2>").inside("p"), group("c", "<cpu=1, gpu(x)=2>").inside("p"),
+        group("b", "<cpu=12, gpu(y)=4>"),
+    )  # fmt: skip
+    some = job("on x").needs(gpu=2).group("a").requires('GPUModel = "x"')
+    world.run(some, job("on y").needs(gpu=2).group("a").requires('GPUModel = "y"'))
+    world.submit(some.named("for p"), job("other").tasks(2).needs(gpu=1).group("b").requires('GPUModel = "x"'))
+    world.decide()
+    assert world.jobs_running() == ["for p", "on x", "on y"]
+    assert world.wait(60).decide() == []
+
+
+def test_a_due_unit_starts_on_no_kind_of_node_that_another_group_is_owed() -> None:
+    world = of_kinds(group("a", "<cpu=8, gpu(x)=4, gpu(y)=2>"), group("b", "<cpu=8, gpu(y)=2>"))
+    world.run(job("all").tasks(2).needs(gpu=4).gang().group("a").limit(3600))
+    world.submit(job("any").needs(gpu=2).group("b")).decide()
+    world.wait(1800).submit(job("x").tasks(4).needs(gpu=1).group("a").requires('GPUModel = "x"')).decide()
+    world.wait(1800).finish("all")
+    assert world.nodes_of("any") == ["y"]
+    assert world.jobs_running() == ["any", "x", "x", "x", "x"]
+
+
+def test_in_a_tree_a_unit_behind_one_that_no_node_can_hold_takes_its_room_first_as_well() -> None:
+    """Group b may have 11 of its 10 cores; but then a, which takes 4 for p, would take 3 of them back."""
+    world = World(
+        group("p", 0), group("a", 1).inside("p"), group("e", 4).inside("p"), group("b", 10), nodes=nodes(1, cpu=15)
+    )
+    world.run(job("has").group("a"), job("others").cpu(8).group("b"))
+    world.submit(
+        job("nowhere").group("a").requires('Rack = "none"'),
+        job("for p").cpu(4).group("a"),
+        job("more").cpu(3).group("b"),
+    ).decide()
+    assert world.jobs_running() == ["for p", "has", "others"]
+    assert world.wait(60).decide() == []
+
+
+def test_a_claimed_unit_beyond_the_quota_gives_up_its_room_to_a_group_that_came_to_be_owed_it() -> None:
+    """Group a, with 8 of 10 cores, makes room for 3; meanwhile group c comes, which may take them back."""
+    world = World(group("a", 10), group("b", 5), group("c", 20), nodes=nodes(1, cpu=33))
+    world.run(job("a's").cpu(8).group("a"), job("first").cpu(5).group("b"), job("c's").cpu(17).group("c"))
+    world.wait(60).run(job("second").cpu(3).group("b"))
+    world.wait(60).submit(job("claims").cpu(3).group("a")).decide()
+    assert world.victims() == ["second"]
+    world.submit(job("owed").cpu(3).group("c")).decide()
+    world.yield_victims()
+    assert world.jobs_running() == ["a's", "c's", "first", "owed"]
+    assert world.wait(60).decide() == []
 
 
 FULL = {

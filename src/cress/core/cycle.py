@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from cress.core.books import Books
 from cress.core.gates.gates import Gates
-from cress.core.gates.rights import is_within_quota
-from cress.core.groups.guarantees import may_be_within_quota, too_dear_on
+from cress.core.gates.rights import stays_within_quota
+from cress.core.groups.guarantees import may_be_within_quota
 from cress.core.groups.running_limits import head_of, may_run
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import GroupState, JobEntry, Rights
@@ -97,7 +97,7 @@ class Cycle:
             or alone.policy.overtakes
             or alone.options.preempt_within != "off"
         )
-        if several and self._serve_owed(current):
+        if several and (self._serve_owed(current) or self._start_claimed(current)):
             return True
         for group in self._groups_in_order(current) if alone is None else (alone,):
             group.visited = books.pass_number
@@ -117,7 +117,12 @@ class Cycle:
         """
         if current.served:
             return False
-        current.served = current.takes_turns = True
+        current.served = current.takes_turns = current.serving = True
+        decided = self._serve_in_rounds(current)
+        current.serving = False
+        return decided
+
+    def _serve_in_rounds(self, current: Pass) -> bool:
         groups = self._groups
         for rights in _RIGHTS_IN_TREE if groups.tree.inner else _RIGHTS:
             ordered = list(self._groups_in_order(current)) if groups.tree.inner else self._groups_in_order(current)
@@ -141,6 +146,18 @@ class Cycle:
                     # All groups behind it are above their quotas.
                     break
         return False
+
+    def _start_claimed(self, current: Pass) -> bool:
+        """Start a claimed unit that takes its group beyond its quota, or give up its room to a unit that came to be
+        owed it.
+
+        Return True if something was decided.
+        """
+        if not self._books.claims:
+            return False
+        begun = len(self._decided.items)
+        waiting = [group for group in self._groups_in_order(current) if group.claims]
+        return any(self._offers.start_claimed(group, current) or len(self._decided.items) > begun for group in waiting)
 
     def _may_be_owed(self, group: GroupState, rights: Rights, current: Pass) -> bool:
         """Return True if a group may take room for some unit, before the unit itself is examined."""
@@ -228,8 +245,7 @@ class Cycle:
             others = any(may_run(other) for other in self._groups if other is not group)
             if others and group.kinds is None and may_be_within_quota(job, books.cluster):
                 gates.keep_quota_for(job)
-            keeps_quota = is_within_quota(books, job) and too_dear_on(job, books.cluster) is None
-            if current.several and not keeps_quota and self._serve_owed(current):
+            if current.several and not stays_within_quota(books, job) and self._serve_owed(current):
                 return True
             # The due unit comes before them, so they hold no group to its quota.
             current.blocked.clear()

@@ -20,7 +20,7 @@ from cress.core.passes import Pass
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starter import Starter
 from cress.core.tables.arrays import Bools
-from cress.core.victims_by_kind import beyond_by_kind
+from cress.core.victims_by_kind import Growth, beyond_by_kind
 
 
 class Offers:
@@ -48,6 +48,10 @@ class Offers:
         self._pool = books.pool
         self._reservations = books.reservations
         self._rejoining = books.units.rejoining
+
+    def start_claimed(self, group: GroupState, current: Pass) -> bool:
+        """Start a unit of a group in the room that was made for it; return True if one started."""
+        return self._room_maker.start_claimed(group, current)
 
     def consider(self, group: GroupState, current: Pass) -> bool:
         """Run steps d to h for one group; return True if something was decided.
@@ -149,15 +153,14 @@ class Offers:
             group.verdict = Verdict.OWED
             group.policy.spared = True
             return False
-        if current.to_come and self._is_deferred(job, current):
-            group.verdict = Verdict.OWED
-            group.policy.spared = True
-            current.deferred.append(job)
-            return False
+        if current.to_come and not by_kind and self._evictions.taken_back_later(job, current):
+            return self._defer(job, current)
         if job.shape.size == 1:
-            dear = self._beyond_by_kind(job, current) if by_kind else self._too_dear_on(job, current)
+            dear, is_deferred = self._closed_to(job, current)
             if self._starter.start_one(job, now, due=due, but=dear):
                 return True
+            if is_deferred:
+                return self._defer(job, current)
             group.verdict = Verdict.RESERVED
             if dear is not None:
                 # It may start there in a later round, so nothing is remembered, and it delays nobody meanwhile.
@@ -192,23 +195,30 @@ class Offers:
         for_takers = too_dear_for(takers, job, self._cluster) if takers else beyond_quota
         return None if for_takers is None else beyond_quota & for_takers
 
-    def _beyond_by_kind(self, job: JobEntry, current: Pass) -> Bools | None:
-        return beyond_by_kind(
-            self._books,
-            job,
-            any_owed=bool(current.owed),
-            taken_back=lambda charge: self._evictions.taken_back_with(job, charge, current),
-        )
+    def _defer(self, job: JobEntry, current: Pass) -> bool:
+        """Note that a unit does not start in this round; return False."""
+        job.group.verdict = Verdict.OWED
+        job.group.policy.spared = True
+        current.deferred.append(job)
+        return False
 
-    def _is_deferred(self, job: JobEntry, current: Pass) -> bool:
-        """Return True if a group that comes later in the round could take the room of a unit back: it comes first.
+    def _closed_to(self, job: JobEntry, current: Pass) -> tuple[Bools | None, bool]:
+        """Return the nodes on which a task may not start now, and True if it is deferred on some of them."""
+        if job.group.kinds is None:
+            return self._too_dear_on(job, current), False
+        deferred: list[Growth] = []
 
-        In a tree, a group may take room beyond its quota for a group above it. Others in that group then take the room
-        from it, unless they come first.
-        """
-        heads = (head_of(group) for group in current.to_come if group is not job.group)
-        units = (unit for unit in heads if unit is not None)
-        return self._evictions.taken_back_later(job, units, current)
+        def is_taken_back(start: Growth) -> bool:
+            if current.owed and self._evictions.taken_back_with(job, start, current):
+                return True
+            if current.to_come and self._evictions.taken_back_later(job, current, start):
+                deferred.append(start)
+                return True
+            return False
+
+        any_owed = bool(current.owed or current.to_come)
+        closed = beyond_by_kind(self._books, job, any_owed=any_owed, taken_back=is_taken_back)
+        return closed, bool(deferred)
 
     def _note_owed(self, job: JobEntry, current: Pass) -> None:
         """Note a blocked unit that may take room: units of other groups must check whether they would be stopped for
@@ -295,7 +305,7 @@ class Offers:
             group.offered = unit.job
             group.verdict = Verdict.OWED
             return False
-        if unit is not None and current.to_come and self._is_deferred(unit.job, current):
+        if unit is not None and current.to_come and self._evictions.taken_back_later(unit.job, current):
             group.offered = unit.job
             group.verdict = Verdict.OWED
             current.deferred.append(unit.job)

@@ -35,7 +35,8 @@ class Pass(msgspec.Struct, eq=False):
     last_blocked: JobEntry | None = None
     # True if several groups have waiting jobs.
     several: bool = False
-    # True once the groups that may take room were served.
+    # True while the groups that may take room are served, and once they were.
+    serving: bool = False
     served: bool = False
     # True if units take turns: they are in several queues, or in one queue whose order changes.
     takes_turns: bool = False

@@ -7,19 +7,30 @@ nodes to which the taker is entitled are victims, and a task that is charged in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cress.core.books import Books
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
-from cress.core.jobs import JobEntry, Rights
+from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.kernels.holding import NODE, NONE
 from cress.core.kernels.victims import LOSS, OF, R_GROUP, UNSET
 from cress.core.tables.arrays import Bools, Ints
+from cress.core.tree.amounts import Amounts
 from cress.core.tree.kinds import Entitled, entitled, excess_in, named_kinds, within_on, yields_somewhere
 from cress.model.resources import ResourceVector
+
+
+class Growth(NamedTuple):
+    """What a start adds to the use of its group: the ``charge``, and the ``nodes`` ``[n]`` of one kind on which it is.
+
+    Without ``nodes`` it is on any nodes with room; then the charge counts in each kind of these.
+    """
+
+    charge: tuple[int, ...]
+    nodes: Bools | None = None
 
 
 def rights_of(core: Books, job: JobEntry, tasks: int, *, to_quota: bool) -> list[tuple[Taker, Entitled]]:
@@ -104,13 +115,49 @@ def not_entitled_on(core: Books, job: JobEntry) -> Bools | None:
     return closed
 
 
-def beyond_by_kind(
-    core: Books, job: JobEntry, *, any_owed: bool, taken_back: Callable[[tuple[int, ...]], bool]
-) -> Bools | None:
+def yields_kinds(core: Books, job: JobEntry, group: GroupState, start: Growth, *, to_quota: bool) -> bool:
+    """Return True if what a group has just started so (its use counts it already) would yield to a unit.
+
+    The kernel asks the same of a running task: on a node to which the unit is entitled, every group on the way must be
+    above its quota in each kind in which the task is charged there, or in a measure of all nodes if it is charged in
+    none.
+    """
+    rights = rights_of(core, job, job.shape.size, to_quota=to_quota)
+    asked = _asked(job, job.shape.size)
+    entitled_on = {taker.group.name: right.nodes for taker, right in rights}
+    takers = [taker for taker, _ in rights]
+    masks = core.groups.kinds.masks()
+    for giver in groups_that_yield_kinds(core, job, takers, to_quota=to_quota):
+        if giver.group is not group:
+            continue
+        where = entitled_on[giver.taker.group.name]
+        if start.nodes is not None:
+            where = where & start.nodes
+        counts = np.array(start.charge[group.base :]) > 0
+        named = named_kinds(giver.taker.group, asked)
+        for node in giver.chain:
+            named |= np.array(node.quota[node.base :]) > 0
+        for kind in np.unique(masks[:, where], axis=1).T:
+            charged = np.flatnonzero(kind & counts & named).tolist()
+            if all(_is_above(node, charged, to_quota=to_quota) for node in giver.chain):
+                return True
+    return False
+
+
+def _is_above(node: Amounts, charged: list[int], *, to_quota: bool) -> bool:
+    """Return True if a group is so far above its quota in each of these kinds, or without any in a measure of all
+    nodes, that it yields.
+    """
+    if charged:
+        return all(node.yields_of(node.base + j, to_quota=to_quota) for j in charged)
+    return any(node.yields_of(i, to_quota=to_quota) for i in range(node.base))
+
+
+def beyond_by_kind(core: Books, job: JobEntry, *, any_owed: bool, taken_back: Callable[[Growth], bool]) -> Bools | None:
     """Return the nodes ``[n]`` on which a task may not start now; ``None`` without any.
 
-    There it would take its group beyond its quota, and the group is held to its rights, or (``any_owed``) a blocked
-    unit of another group could take the room back. ``taken_back`` tells so for the charge of a start.
+    There it would take its group beyond its quota, and the group is held to its rights, or (``any_owed``) a unit of
+    another group could take the room back. ``taken_back`` tells so for a start on the nodes of one kind.
     """
     group, cluster, kinds = job.group, core.cluster, job.group.kinds
     rights = group.held_to
@@ -124,7 +171,8 @@ def beyond_by_kind(
     masks = kinds.masks()
     for kind in np.unique(masks[:, places], axis=1).T if any_owed else ():
         alike = places & np.all(masks == kind[:, None], axis=0)
-        if taken_back(group.charge(job.job.request, cluster.largest_capacity(), int(np.flatnonzero(alike)[0]))):
+        charge = group.charge(job.job.request, cluster.largest_capacity(), int(np.flatnonzero(alike)[0]))
+        if taken_back(Growth(charge, alike)):
             closed |= alike
     if rights is not Rights.ANY:
         for taker, right in rights_of(core, job, 1, to_quota=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,11 +18,15 @@ from cress.core.gates.limits import Bounds, RunningLimits, UserLimit
 from cress.core.gates.nodes import Clauses, ClosedNodes
 from cress.core.gates.pending import Pending
 from cress.core.gates.rights import HeldToRights, is_cooling, is_within_rights
+from cress.core.groups.running_limits import head_of, within
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.placing.vetoes import Veto
 from cress.core.tables.arrays import Bools
 
 Row: TypeAlias = tuple[Gate[Any], ...]
+
+# The number of jobs of a group among which its first unit is looked for.
+_LOOKED_AT = 100
 
 
 class Gates:
@@ -166,6 +171,14 @@ class Gates:
     def passed_over(self, job: JobEntry) -> bool:
         """Return True if a unit waits for something other than room, so that it takes no place of another."""
         return any(gate.find(job) is not None for gate in (*self._open, *self.open_without_room))
+
+    def first_of(self, group: GroupState) -> JobEntry | None:
+        """Return the first unit of a group that waits for room, which the group would be offered next."""
+        head = head_of(group)
+        if head is None or not self.passed_over(head):
+            return head
+        jobs = within(group, islice(group.policy, _LOOKED_AT))
+        return next((job for job in jobs if not self.passed_over(job)), None)
 
     def veto(self, job: JobEntry) -> Veto | None:
         """Return the first refusal as a reason; ``None`` if no gate refuses the unit."""

@@ -9,7 +9,7 @@ import msgspec
 from cress.core.books import Books
 from cress.core.fragments.search import may_use, own_room
 from cress.core.gates.gate import Gate
-from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.guarantees import charge_of_tasks, too_dear_on
 from cress.core.groups.lenders import Taker, takers_of
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.placing.vetoes import Verdict, Veto
@@ -47,6 +47,23 @@ def is_within_quota(core: Books, job: JobEntry) -> bool:
         # Asked for each unit that is offered while several groups wait.
         return group.used[0] + group.claimed[0] + charge[0] <= group.quota[0]
     return group.may_take(charge, to_quota=True)
+
+
+def is_beyond_quota(group: GroupState) -> bool:
+    """Return True if a group is above its quota with its claims; use of a kind of node without a quota is borrowed."""
+    amounts = zip(group.used, group.claimed, group.quota, strict=True)
+    return any(used + claimed > quota for i, (used, claimed, quota) in enumerate(amounts) if quota or i >= group.base)
+
+
+def stays_within_quota(core: Books, job: JobEntry) -> bool:
+    """Return True if the next unit of a job keeps its group within its quota on every node on which it may start."""
+    group = job.group
+    if not is_within_quota(core, job) or too_dear_on(job, core.cluster) is not None:
+        return False
+    if group.kinds is None or job.shape.size > 1:
+        return True
+    within = within_on(group, job.job.request, charge_of_tasks(job, 1, core.cluster))
+    return bool(within[group.kinds.open_to(job.shape)].all())
 
 
 def is_within_rights(core: Books, job: JobEntry, rights: Rights) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import takewhile
+from collections.abc import Callable
+from itertools import chain, islice, takewhile
 
 from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
 from cress.core.charging import charge_ending_with, charge_of
-from cress.core.gates.rights import is_within_quota, takers_for
+from cress.core.gates.rights import is_beyond_quota, is_within_quota, takers_for
 from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, most_charge_of, too_dear_for
 from cress.core.groups.lenders import Taker, whose_groups_take
 from cress.core.job_times import urgency_of, urgent_at
@@ -24,8 +24,9 @@ from cress.core.preemption import (
     yields_to,
 )
 from cress.core.starting.claims import Claims
+from cress.core.tables.arrays import Bools
 from cress.core.tree.amounts import add_amounts
-from cress.core.victims_by_kind import not_entitled_on
+from cress.core.victims_by_kind import Growth, not_entitled_on, yields_kinds
 from cress.model.group import SchedPolicy
 from cress.model.times import SECOND
 
@@ -204,7 +205,7 @@ class Evictions:
         if not current.owed:
             return None
         charge = most_charge_of(job, cluster) if dear else charge_where_it_fits(job, cluster, claimed=claimed)
-        if not (dear or (group.claims_above_quota if claimed else not is_within_quota(self._books, job))):
+        if not (dear or (is_beyond_quota(group) if claimed else not is_within_quota(self._books, job))):
             return None
         owed = [other for other in current.owed if other.group is not group]
         outlives = _outlives(job)
@@ -213,45 +214,57 @@ class Evictions:
             found = (
                 other
                 for other in owed
-                if (self._fits_and_takes(other, group, charge) if claimed else self._has_room(other))
+                if (self._fits_and_takes(other, group, Growth(charge)) if claimed else self._has_room(other))
                 or self._would_find_victims(other, group, charge, later=outlives)
             )
             current.taken_back = state, next(found, None)
         return current.taken_back[1]
 
-    def taken_back_with(self, job: JobEntry, charge: tuple[int, ...], current: Pass) -> bool:
-        """Return True if a blocked unit of this pass would find victims once a unit of another group has started with
-        this charge.
+    def taken_back_with(self, job: JobEntry, start: Growth, current: Pass) -> bool:
+        """Return True if a blocked unit of this pass would find victims once a unit of another group has started
+        so.
         """
         group = job.group
         owed = (other for other in current.owed if other.group is not group)
-        return any(self._takes(other, group, charge, later=_outlives(job)) for other in owed)
+        return any(self._takes(other, group, start, later=_outlives(job)) for other in owed)
 
-    def taken_back_later(self, job: JobEntry, units: Iterable[JobEntry], current: Pass) -> bool:
-        """Return True if one of these units of groups that come later would find victims once ``job`` has started above
-        the quota of its group, and ``job`` would not find the same in its stead.
+    def taken_back_later(self, job: JobEntry, current: Pass, start: Growth | None = None) -> bool:
+        """Return True if a unit of a group that comes later would find victims once ``job`` has started above the quota
+        of its group, and ``job`` would not find the same in its stead. Then the other unit comes first.
+
+        ``start``: on the nodes of one kind; else wherever it fits.
+
+        In a tree, a group may take room beyond its quota for a group above it. Others in that group then take the room
+        from it, unless they come first.
         """
-        group = job.group
-        if is_within_quota(self._books, job):
-            return False
-        charge, outlives = charge_where_it_fits(job, self._cluster), _outlives(job)
-        within = whose_groups_take(group, charge)
-        for unit in units:
-            if within is not None and within not in unit.group.path():
+        group, gates = job.group, current.gates
+        if start is None:
+            if is_within_quota(self._books, job):
+                return False
+            start = Growth(charge_where_it_fits(job, self._cluster))
+        outlives = _outlives(job)
+        within = whose_groups_take(group, start.charge)
+        # The due unit comes after this round, whatever its place in its queue.
+        due = islice(self._books.turns.due(self._books.jobs, current.now, gates.passed_over), 1)
+        later = (other for other in current.to_come if within is None or within in other.path())
+        for unit in chain(due, map(gates.first_of, later)):
+            if unit is None or unit.group is group or (within is not None and within not in unit.group.path()):
                 continue
-            if not self.is_owed(unit, current) or current.gates.would_refuse(unit):
+            if not self.is_owed(unit, current) or gates.would_refuse(unit):
                 continue
-            if self._takes(unit, group, charge, later=outlives):
-                more = charge_where_it_fits(unit, self._cluster)
-                if not self._takes(job, unit.group, more, later=False):
+            if self._takes(unit, group, start, later=outlives):
+                instead = Growth(charge_where_it_fits(unit, self._cluster), start.nodes)
+                if not self._takes(job, unit.group, instead, later=False):
                     return True
         return False
 
-    def _takes(self, unit: JobEntry, group: GroupState, charge: tuple[int, ...], *, later: bool) -> bool:
+    def _takes(self, unit: JobEntry, group: GroupState, start: Growth, *, later: bool) -> bool:
         """Return True if a unit, or the next one of its group once it has started in free room, would find victims in a
-        group whose use has grown by ``charge``.
+        group whose use has grown by a start.
         """
-        return self._fits_and_takes(unit, group, charge) or self._would_find_victims(unit, group, charge, later=later)
+        if self._fits_and_takes(unit, group, start):
+            return True
+        return self._would_find_victims(unit, group, start.charge, later=later)
 
     def is_undone(self, job: JobEntry, eviction: Eviction, current: Pass) -> bool:
         """Return True if a blocked unit of another group would find victims once ``job`` has taken the room of its
@@ -267,32 +280,39 @@ class Evictions:
         owed = (other for other in current.owed if other.group is not group)
         return any(self._would_find_victims(other, group, tuple(charge), later=False) for other in owed)
 
-    def _has_room(self, owed: JobEntry) -> bool:
+    def _has_room(self, owed: JobEntry, nodes: Bools | None = None) -> bool:
         """Return True if a unit has room, but reservations for other units keep it out: without it, it would look for
         victims.
 
         A unit that waits for an advance reservation does not need its room before that ends. Room on nodes on which
-        none of its groups may take it is not owed to it.
+        none of its groups may take it is not owed to it. With ``nodes`` only room for a single task on these counts.
         """
         books = self._books
         dear = not_entitled_on(books, owed)
         if dear is None:
             dear = too_dear_for(takers_for(books, owed), owed, self._cluster)
+        elif nodes is not None:
+            dear |= ~nodes
         if dear is not None and not (books.fit.free_copies(owed.shape)[~dear] > 0).any():
             return False
         if not books.fit.has_free(owed.shape):
             return False
         return not (books.advance_reservations and is_kept_off(books, owed))
 
-    def _fits_and_takes(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
-        """Return True if a unit has room where another one has a claim, and if the group of the claim would yield to it
-        once its use has grown by ``charge``.
+    def _fits_and_takes(self, owed: JobEntry, group: GroupState, start: Growth) -> bool:
+        """Return True if a unit has room where another one has a claim or may start, and if the group of the other one
+        would yield it once its use has grown by that.
         """
-        return self._has_room(owed) and self._with_growth(group, charge, lambda: self._yields_to(owed, group))
+        if not self._has_room(owed, start.nodes):
+            return False
+        return self._with_growth(group, start.charge, lambda: self._yields_to(owed, group, start))
 
-    def _yields_to(self, owed: JobEntry, group: GroupState) -> bool:
+    def _yields_to(self, owed: JobEntry, group: GroupState, start: Growth) -> bool:
+        books = self._books
+        if books.groups.kinds:
+            return any(yields_kinds(books, owed, group, start, to_quota=exactly) for exactly in (False, True))
         return any(
-            yields_to(self._books, owed, takers_for(self._books, owed, to_quota=exactly), group, exactly)
+            yields_to(books, owed, takers_for(books, owed, to_quota=exactly), group, exactly)
             for exactly in (False, True)
         )
 

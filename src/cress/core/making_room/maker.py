@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cress.core.books import Books
-from cress.core.gates.rights import takers_for
+from cress.core.gates.rights import is_beyond_quota, takers_for
 from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room.evictions import Evictions
@@ -35,7 +35,13 @@ class RoomMaker:
         self._reservations = books.reservations
 
     def start_claimed(self, group: GroupState, current: Pass) -> bool:
-        """Start a unit of a group in the room that was made for it; return True if one started."""
+        """Start a unit of a group with claims in the room that was made for it; return True if one started.
+
+        While groups are served that may take room, only if all claims are within the quota of the group: else a unit
+        met later could take the room back.
+        """
+        if current.serving and is_beyond_quota(group):
+            return False
         return self._claims.start_first(
             group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
         )
