@@ -35,7 +35,7 @@ class RoomMaker:
         self._reservations = books.reservations
 
     def start_claimed(self, group: GroupState, current: Pass) -> bool:
-        """Start a unit of a group in the room that was made for it; return True if one started.
+        """Start a unit of a group with claims in the room that was made for it; return True if one started.
 
         While groups are served that may take room, only if all claims are within the quota of the group: else a unit
         met later could take the room back.
