@@ -251,10 +251,10 @@ class Evictions:
         # The due unit comes after this round, whatever its place in its queue.
         due = islice(books.turns.due(books.jobs, current.now, gates.passed_over), 1)
         later = (other for other in current.to_come if within is None or within in other.path())
-        for unit in chain(due, map(gates.first_of, later)):
-            if unit is None or unit.group is group or (within is not None and within not in unit.group.path()):
+        for unit in chain(due, chain.from_iterable(map(gates.next_of, later))):
+            if unit.group is group or (within is not None and within not in unit.group.path()):
                 continue
-            if not self.is_owed(unit, current) or gates.would_refuse(unit):
+            if gates.would_refuse(unit) or not self.is_owed(unit, current):
                 continue
             for on_kind in starts:
                 instead = Growth(charge_where_it_fits(unit, self._cluster), on_kind.nodes)
