@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
+from cress.center.requests.validation import read_jobs
+from cress.core.placing import matching
 from cress.lifecycle.inputs import Cancel, Input, NodeJoined, Reported, Scale, Submit
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.machine import Machine
@@ -143,6 +145,32 @@ def test_consequences_pause_as_often_as_jobs_that_come() -> None:
         count=lambda: sum(1 for attempt in machine.attempts.values() if attempt.started),
     )
     assert told == SLICE
+
+
+def test_a_node_that_joins_is_matched_with_some_constraints_between_two_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "PAUSE", 3)
+    entries = [{"command": ["true"], "resource": "<1, 1M>", "requirement": f"Memory > {n}M"} for n in range(20)]
+    _, jobs = read_jobs(entries, dimensions=DIMENSIONS, user="ann")
+    one, other = Machine(DIMENSIONS, Options()), Machine(DIMENSIONS, Options())
+    for machine in (one, other):
+        machine.step(0, UTC_AT_START, (NodeJoined(node=node("n1", 2), boot="b"),))
+        machine.step(1, UTC_AT_START, (Submit(jobs=jobs),))
+    monkeypatch.setattr(one.core, "begin_batch", lambda: None)
+    joins = (NodeJoined(node=node("n2", 2), boot="b"),)
+    plain = one.step(2, UTC_AT_START, joins)
+    slices, pauses_made = other.stepping(2, UTC_AT_START, joins), 0
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            assert done.value == plain
+            break
+        pauses_made += 1
+        assert other.reason(20)
+    assert pauses_made >= len(jobs) // 3
+    assert [launch.node for launch in plain.launches] == ["n2", "n2"]
+    assert one.export() == other.export()
+    assert not other.validate()
 
 
 def most_between_pauses(machine: Machine, *inputs: Input, count: Callable[[], int]) -> int:

@@ -76,4 +76,4 @@ class Ledger:
         Once for each batch, because thousands of nodes may register together.
         """
         self._nodes.settle()
-        self._books.matching.flush()
+        self._books.matching.settle()

@@ -136,6 +136,7 @@ class Machine(Context):
         self.now, self.utc = now, utc
         self.out = out = StepResult()
         self.unsettled, self.noticed, self.told = Unsettled(), Noticed(), []
+        self.core.begin_batch()
         offset = self.general.wall_offset
         if offset is None or abs(utc - now - offset) > CLOCK_STEP:
             if offset is not None:
@@ -400,6 +401,7 @@ class Machine(Context):
 
     def _decide(self) -> Slices[None]:
         """Run passes until one places nothing, or as many as a step may have; pause after each few of them."""
+        yield from self.core.preparing()
         left = BUDGET_5 if self.as_version_5 else BUDGET
         while True:
             some = PASSES if len(self.core.groups.by_name) < MANY_GROUPS else PASSES_OF_MANY
