@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
 
-from cress.lifecycle.inputs import Cancel, NodeJoined, Submit
+from cress.center.requests.validation import read_jobs
+from cress.core.placing import matching
+from cress.lifecycle.inputs import Cancel, Input, NodeJoined, Reported, Scale, Submit
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.slices import SLICE, Slices
 from cress.model.errors import InputError
 from cress.model.job import Condition, Job
 from cress.model.options import Options
+from cress.model.reports import Started
 from cress.model.run import Run
 from cress.shell.center.commit import InputCall
 from cress.shell.center.effects import AnswerCaller, Commit, Work
 from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, job, node
+from tests.lifecycle.kept import service
 from tests.lifecycle.test_slices import loop_of
 
 SIZE = 8 * SLICE
@@ -113,3 +117,72 @@ def test_a_step_in_slices_is_the_step_without_pauses(size: int) -> None:
             assert done.value == whole
             break
     assert one.export() == other.export()
+
+
+def test_consequences_pause_as_often_as_jobs_that_come() -> None:
+    """Ends of a job with many dependents, many services scaled at once, many reports: each in small parts."""
+    machine = Machine(DIMENSIONS, Options())
+    machine.step(0, UTC_AT_START, (NodeJoined(node=node("n", 40), boot="b"),))
+    services = tuple(service(1, f"s{number}") for number in range(SIZE // 4))
+    (made,) = machine.step(1, UTC_AT_START, (Submit(jobs=(*services, job(hold=True))),)).replies
+    assert not isinstance(made, InputError), made
+    assert made is not None
+    first, last = made[0], made[-1]
+    changes = [Scale(job=first + number, tasks=3) for number in range(len(services))]
+    assert most_between_pauses(machine, *changes, count=lambda: len(machine.jobs)) <= 2
+    after = msgspec.structs.replace(job(), after=((last, Condition.OK),))
+    machine.step(3, UTC_AT_START, (Submit(jobs=(after,) * SIZE),))
+    waiting = sum(1 for live in machine.jobs.values() if live.unmet)
+    assert waiting == SIZE
+    cancelled = most_between_pauses(machine, Cancel(job=last, by="ann"), count=lambda: len(machine.jobs))
+    assert cancelled <= SLICE + 1
+    assert not any(live.unmet for live in machine.jobs.values())
+    launched = [Started(attempt=number, at=1, pid=1) for number in machine.attempts]
+    assert len(launched) == 40
+    told = most_between_pauses(
+        machine,
+        Reported(node="n", reports=tuple(launched)),
+        count=lambda: sum(1 for attempt in machine.attempts.values() if attempt.started),
+    )
+    assert told == SLICE
+
+
+def test_a_node_that_joins_is_matched_with_some_constraints_between_two_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "PAUSE", 3)
+    entries = [{"command": ["true"], "resource": "<1, 1M>", "requirement": f"Memory > {n}M"} for n in range(20)]
+    _, jobs = read_jobs(entries, dimensions=DIMENSIONS, user="ann")
+    one, other = Machine(DIMENSIONS, Options()), Machine(DIMENSIONS, Options())
+    for machine in (one, other):
+        machine.step(0, UTC_AT_START, (NodeJoined(node=node("n1", 2), boot="b"),))
+        machine.step(1, UTC_AT_START, (Submit(jobs=jobs),))
+    monkeypatch.setattr(one.core, "begin_batch", lambda: None)
+    joins = (NodeJoined(node=node("n2", 2), boot="b"),)
+    plain = one.step(2, UTC_AT_START, joins)
+    slices, pauses_made = other.stepping(2, UTC_AT_START, joins), 0
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            assert done.value == plain
+            break
+        pauses_made += 1
+        assert other.reason(20)
+    assert pauses_made >= len(jobs) // 3
+    assert [launch.node for launch in plain.launches] == ["n2", "n2"]
+    assert one.export() == other.export()
+    assert not other.validate()
+
+
+def most_between_pauses(machine: Machine, *inputs: Input, count: Callable[[], int]) -> int:
+    """Make a step, read everything at each of its pauses, and return the largest change of ``count`` between two."""
+    counts = [count()]
+    work = machine.stepping(machine.now + 1, UTC_AT_START, inputs)
+    while True:
+        try:
+            next(work)
+        except StopIteration:
+            break
+        counts.append(count())
+        for number in (*list(machine.jobs)[::7], *machine.families):
+            machine.reason(number)
+    return max(abs(more - before) for before, more in itertools.pairwise([*counts, count()]))

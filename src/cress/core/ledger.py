@@ -78,4 +78,4 @@ class Ledger:
         Once for each batch, because thousands of nodes may register together.
         """
         self._nodes.settle()
-        self._matching.flush()
+        self._matching.settle()

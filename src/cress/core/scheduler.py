@@ -6,7 +6,7 @@ of the next change by itself. Times are microseconds on the caller's clock, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from functools import partial
 from typing import Any
@@ -153,6 +153,19 @@ class Scheduler:
         if books.matching.behind:
             books.matching.flush()
         return Decisions(decided, more=more)
+
+    def begin_batch(self) -> None:
+        """Postpone long updates of rows to ``preparing``, which is called before the next ``decide``."""
+        self.books.matching.postpones = True
+
+    def preparing(self) -> Iterator[None]:
+        """Update rows before ``decide``, and pause after every few of them: there may be thousands.
+
+        Nothing may change meanwhile.
+        """
+        matching = self.books.matching
+        matching.postpones = False
+        yield from matching.flushing()
 
     def next_wakeup(self) -> int | None:
         """Return the earliest time (µs) at which something changes by itself, as known after the last ``decide``;

@@ -58,7 +58,7 @@ from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.moving import rounds, schedule
 from cress.lifecycle.nodes import cordons, node_observations, ports
 from cress.lifecycle.notices import Noticed
-from cress.lifecycle.slices import Slices, whole
+from cress.lifecycle.slices import Slices, parts, whole
 from cress.lifecycle.submits import changes, dependencies, submits, updates
 from cress.lifecycle.submits.deadlines import check_met, resolved
 from cress.lifecycle.tables.changes import collect
@@ -136,6 +136,7 @@ class Machine(Context):
         self.now, self.utc = now, utc
         self.out = out = StepResult()
         self.unsettled, self.noticed, self.told = Unsettled(), Noticed(), []
+        self.core.begin_batch()
         offset = self.general.wall_offset
         if offset is None or abs(utc - now - offset) > CLOCK_STEP:
             if offset is not None:
@@ -149,7 +150,7 @@ class Machine(Context):
                     yield from configuration.note(self, input_)
             except InputError as error:
                 out.replies.append(error)
-            self._settle()
+            yield from self._settle()
             yield
         for name in self.terms.run_out(now):
             node_membership.lose(self, name, node_membership.SILENT, kept=False)
@@ -168,7 +169,9 @@ class Machine(Context):
                     families.give_up(self, int(name), reason)
             else:
                 (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
-        self._settle()
+            if not self.unsettled.gone:
+                yield
+        yield from self._settle()
         forget_ended(self)
         rounds.tend(self)
         yield from self._decide()
@@ -181,16 +184,21 @@ class Machine(Context):
         out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
         return out
 
-    def _settle(self) -> None:
-        """Complete all consequences of the last input."""
+    def _settle(self) -> Slices[None]:
+        """Complete all consequences of the last input.
+
+        There is no pause while a member of a family has ended and the family does not know: it could not be read.
+        """
         unsettled = self.unsettled
         while unsettled.over or unsettled.gone or unsettled.touched:
-            dependencies.settle(self)
+            yield from dependencies.settle(self)
             while unsettled.gone:
                 families.member_over(self, *unsettled.gone.popleft())
             touched, unsettled.touched = unsettled.touched, {}
             for number in touched:
                 families.tend(self, number)
+                if not unsettled.gone:
+                    yield
 
     def _wall_stepped(self, by: int) -> None:
         """Shift the displayed times of all unfinished jobs by ``by`` µs, since the wall clock was set."""
@@ -213,8 +221,11 @@ class Machine(Context):
     def _take(self, input_: Input) -> Slices[tuple[int, ...] | None]:
         match input_:
             case Reported():
-                for report in input_.reports:
-                    reported(self, input_.node, report)
+                for some in parts(input_.reports):
+                    for report in some:
+                        reported(self, input_.node, report)
+                    if not self.unsettled.gone:
+                        yield
             case Submit():
                 return (yield from submits.submit(self, input_))
             case UseLease() | RenewLeases() | ReleaseLeases():
@@ -390,6 +401,7 @@ class Machine(Context):
 
     def _decide(self) -> Slices[None]:
         """Run passes until one places nothing, or as many as a step may have; pause after each few of them."""
+        yield from self.core.preparing()
         left = BUDGET_5 if self.as_version_5 else BUDGET
         while True:
             some = PASSES if len(self.core.groups.by_name) < MANY_GROUPS else PASSES_OF_MANY

@@ -76,6 +76,8 @@ class Fit:
         self.relations = matching.relations
         self.shapes: dict[tuple[ResourceVector, int, Wants | None], Shape] = {}
         self.row_shapes: list[Shape | None] = [None] * len(cluster.rows)
+        # The shapes with a row and without a queued job, those first that have had none for longest.
+        self._idle: dict[Shape, None] = {}
         self._aside: Closed = np.zeros(1, np.int32)
 
     @property
@@ -95,6 +97,7 @@ class Fit:
     def want(self, shape: Shape) -> None:
         """Count one more queued job with this shape; the shape then has a row."""
         shape.waiting += 1
+        self._idle.pop(shape, None)
         if shape.row == NONE:
             self.give_row(shape)
         elif shape.match is not None and shape.waiting == 1:
@@ -106,9 +109,10 @@ class Fit:
     def unwant(self, shape: Shape) -> None:
         """Count one queued job less; the row stays as a cache until its place is needed."""
         shape.waiting -= 1
-        shape.used_at = self.cluster.stamp
-        if shape.match is not None and not shape.waiting:
-            self.matching.drop(shape)
+        if not shape.waiting:
+            self._idle[shape] = None
+            if shape.match is not None:
+                self.matching.drop(shape)
         for kind in shape.kinds:
             self.unwant(kind)
 
@@ -186,10 +190,7 @@ class Fit:
         if self.cluster.row_count < len(self.cluster.rows) and self.cluster.row_count < WARM_ROWS:
             self.cluster.row_count += 1
             return self.cluster.row_count - 1
-        oldest: Shape | None = None
-        for shape in self.row_shapes[: self.cluster.row_count]:
-            if shape is not None and shape.waiting == 0 and (oldest is None or shape.used_at < oldest.used_at):
-                oldest = shape
+        oldest = next(iter(self._idle), None)
         if oldest is not None and self.cluster.row_count >= WARM_ROWS:
             r = oldest.row
             self._drop_row(oldest)
@@ -203,6 +204,7 @@ class Fit:
         return self.cluster.row_count - 1
 
     def _drop_row(self, shape: Shape) -> None:
+        del self._idle[shape]
         self.row_shapes[shape.row] = None
         self.cluster.rows[shape.row, IN_USE] = 0
         if not self.cluster.rows[shape.row, FITTING]:

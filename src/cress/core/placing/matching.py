@@ -8,7 +8,7 @@ all of them are placed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,8 @@ from cress.model.node import Load, Node
 
 # The number of changes of nodes kept one by one; a match that missed more is computed again for all nodes.
 LOG = 4096
+# The number of shapes that are updated between two pauses.
+PAUSE = 250
 # The size of the cache, over all wants, for the question if a node could ever be suitable.
 REMEMBERED = 2**24
 # The most conditions, or repelling names, in one reason.
@@ -68,6 +70,8 @@ class Matching(NodeWatcher):
         self._start = 0
         self._flushed = 0
         self._ever: dict[Wants, tuple[int, Bools]] = {}
+        # True while whoever drives the scheduler calls ``flushing`` before the next pass.
+        self.postpones = False
 
     # --- what happens ----------------------------------------------------------------------------------------
 
@@ -181,8 +185,19 @@ class Matching(NodeWatcher):
             if (wanted <= before) != (wanted <= now):
                 self.redo(shape)
 
+    def settle(self) -> None:
+        """Do ``flush`` at the end of a batch of events, unless that is long and comes before the next pass anyway."""
+        if not self.postpones or len(self.live) <= PAUSE:
+            self.flush()
+
     def flush(self) -> None:
         """Update the rows of all live shapes for the changes since the last call."""
+        if self.behind:
+            for _ in self.flushing():
+                pass
+
+    def flushing(self) -> Iterator[None]:
+        """Do ``flush``, and pause after every few shapes; nothing may change meanwhile."""
         if not self.behind:
             return
         # Touched nodes affect only rows with dynamic predicates.
@@ -195,8 +210,12 @@ class Matching(NodeWatcher):
         if concerned:
             touched = self._touched() if self._following else NOBODY
             changed = np.array(list(self._changed), np.int64) if self._changed else NOBODY
-            cleared = [self._repair(shape, touched, changed) for shape in concerned]
-            if any(cleared):
+            cleared = False
+            for number, shape in enumerate(list(concerned), 1):
+                cleared |= self._repair(shape, touched, changed)
+                if number % PAUSE == 0:
+                    yield
+            if cleared:
                 self.cluster.loosened += 1
         self._changed.clear()
         self._stale.clear()

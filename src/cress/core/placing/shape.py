@@ -41,7 +41,6 @@ class Shape:
         "row",
         "seen",
         "size",
-        "used_at",
         "waiting",
         "wants",
     )
@@ -57,7 +56,6 @@ class Shape:
         self.match: Match | None = None
         self.row = NONE
         self.waiting = 0
-        self.used_at = 0
         self.early: Ints | None = None
         self.seen = -1
         # The state of the cluster at the last check, and a suitable node; NONE if there was none.

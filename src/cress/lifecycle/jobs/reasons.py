@@ -110,7 +110,9 @@ def lasting(left: int) -> str:
 def comes_after(context: Context, job: LiveJob | Family) -> str:
     """Return the reason of a job with open dependencies."""
     first, _ = job.unmet[0]
-    name = (context.jobs.get(first) or context.families[first]).job.name
+    # At a pause of a step it may have ended, and this job is told in a moment.
+    found = context.jobs.get(first) or context.families.get(first)
+    name = found.job.name if found is not None else ""
     more = f", and {len(job.unmet) - 1} more" if len(job.unmet) > 1 else ""
     return f"waiting for job {first}{f' ({name})' if name else ''}{more}"
 

@@ -88,11 +88,16 @@ def enter(context: Context, job: LiveJob | Family, known: Mapping[int, JobState]
         job.unmet = (*job.unmet, *unmet)
 
 
-def settle(context: Context) -> None:
-    """Settle the dependencies on ended jobs, including those that end because of this."""
+def settle(context: Context) -> Slices[None]:
+    """Settle the dependencies on ended jobs, including those that end because of this.
+
+    Thousands of jobs may wait for one. There is no pause while a family does not know that a member has ended.
+    """
     while context.unsettled.over:
         number, state = context.unsettled.over.popleft()
-        for follower in context.behind.pop(number, ()):
+        for settled, follower in enumerate(context.behind.pop(number, ()), 1):
+            if settled % SLICE == 0 and not context.unsettled.gone:
+                yield
             if follower in context.families:
                 _settle_family(context, context.families[follower], number, state)
                 continue
