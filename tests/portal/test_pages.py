@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import date
+from types import SimpleNamespace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -16,7 +18,12 @@ from playwright.sync_api import Browser, expect
 
 from cress.client import calls
 from cress.portal.group_texts import changed_text, keywords_of
+from cress.portal.nodes_view import MOST_PARTS, attributes_of, map_of
+from cress.portal.pages.overview import group_curves_of
+from cress.portal.pages.usage import rows_of
+from cress.portal.texts import script_data
 from cress.portal.weeks import calendar_of, times_of, timetable_of
+from cress.protocol.cluster_views import EfficiencyView, NodeView
 from cress.protocol.lease_views import ReservationView
 from tests.center.providers import ProviderProcess
 from tests.portal.running import Portal, csrf_of, opened
@@ -56,6 +63,55 @@ def test_a_timetable_is_a_week() -> None:
     assert {bar.kind for bar in drawn.bars if bar.label == "5"} == {"shade4"}
     assert timetable_of("2") is None
     assert timetable_of("2; whenever = 3") is None
+
+
+def node(name: str, rack: str = "", state: str = "up", cpu: tuple[int, int] = (0, 4), **attributes: str) -> NodeView:
+    """A node with so many cores used and in all."""
+    view: Any = SimpleNamespace(
+        name=name,
+        rack=rack,
+        state=state,
+        attributes=attributes,
+        running=1,
+        load=None,
+        used_amounts={"cpu": cpu[0]},
+        capacity_amounts={"cpu": cpu[1]},
+    )
+    return view  # type: ignore[no-any-return]
+
+
+def test_nodes_are_grouped_by_an_attribute_and_the_map_has_only_what_differs() -> None:
+    nodes = [
+        node("a", "r2", zone="west", OS="debian", Hostname="a"),
+        node("b", "r1", "away", OS="debian", Hostname="b"),
+        node("c", "r1", zone="east", OS="debian", Hostname="c", cpu=(1, 3)),
+        node("d", "r1", zone="west", OS="debian", Hostname="d", cpu=(0, 0)),
+    ]
+    # One value divides nothing, and so many values as nodes may be many parts of a large cluster.
+    assert attributes_of(nodes) == ["Rack", "zone", "Hostname"]
+    assert attributes_of([node(f"n{i}", Hostname=f"n{i}") for i in range(MOST_PARTS + 1)]) == []
+    drawn = map_of(nodes, "zone")
+    assert drawn.parts == [("zone east", 1), ("zone west", 2), ("without zone", 1)]
+    assert drawn.columns("cpu") == {
+        "names": ["c", "a", "d", "b"],
+        "parts": drawn.parts,
+        "states": {3: "away"},
+        "racks": [("r1", 1), ("r2", 1), ("r1", 2)],
+        "shares": [33, 0, -1, 0],
+        "running": [1, 1, 1, 1],
+    }
+    assert map_of(nodes, "Rack").parts == [("Rack r1", 3), ("Rack r2", 1)]
+    assert map_of(nodes, "").parts == [("", 4)]
+    assert "</script" not in script_data({"names": ["</script><script>"]})
+
+
+def test_the_curve_of_a_group_reaches_to_its_quota_or_to_its_use_beyond_it() -> None:
+    curves = group_curves_of([(0.0, {"lab": 0.5, "web": 2.0}), (5.0, {"lab": 1.0, "web": 1.0, "new": 0.1})])
+    assert curves["lab"].points == "0.0,15.0 300.0,2.0"
+    assert curves["lab"].quota == 2.0
+    # Half of the height is the quota of a group that used twice of it.
+    assert (curves["web"].points, curves["web"].quota) == ("0.0,2.0 300.0,15.0", 15.0)
+    assert "new" not in curves
 
 
 @pytest.mark.parametrize(
@@ -176,6 +232,34 @@ def test_pages_of_leases_names_licences_and_efficiency(owner: httpx.Client, clus
         wait_until(lambda: f"{job}.0" in owner.get("/names?name=found").text, "the place of the task")
         client.cancel(job)
         assert owner.get("/efficiency?by=user").status_code == 200
+
+
+def test_rows_of_usage_have_hours_shares_and_costs() -> None:
+    def work(label: str, cores: float, gpus: float = 0.0) -> EfficiencyView:
+        held = {"cpu": 3600 * cores, "memory": 3600 * 2.0**30} | ({"gpu": 3600 * gpus} if gpus else {})
+        return EfficiencyView("", "", "", 2, 3, 60.0, held, 1800.0, 0, 0, label=label)
+
+    red, rest = rows_of((work("", 1), work("red", 3, 0.5)), "label", {"cpu": 2.0, "gpu": 10.0})
+    assert (red.title, red.share, red.cores, red.memory, red.others, red.cost) == ("red", 0.75, 3, 1, {"gpu": 0.5}, 11)
+    assert (rest.title, rest.cost) == ("", 2)
+
+
+def test_usage_by_label_and_a_plan_before_a_submit(owner: httpx.Client, cluster: Cluster) -> None:
+    with cluster.client() as center:
+        job = center.submit([{"name": "used", "command": "true", "labels": {"team": "red"}}]).jobs[0].id
+        center.job(job, wait=30)
+        waiting = center.state().jobs_waiting
+        assert "Enter the name of a label" in owner.get("/usage?by=label").text
+        assert "gpu=x&#39; is not NAME=NUMBER" in owner.get("/usage?weights=gpu%3Dx").text
+        text = "name: tried\ncommand: sleep 60\ntasks: 2\n"
+        secret = {"csrf": csrf_of(owner)}
+        page = owner.post("/submit/plan", data=secret | {"text": text}).text
+        assert "Nothing is submitted yet" in page
+        assert "Job tried would start" in page
+        assert "sleep 60" in page
+        wrong = owner.post("/submit/plan", data=secret | {"text": "name: x\ntaks: 2\n"})
+        assert (wrong.status_code, "taks" in wrong.text) == (422, True)
+        assert center.state().jobs_waiting == waiting
 
 
 def test_a_token_is_made_shown_once_and_revoked(owner: httpx.Client) -> None:

@@ -25,7 +25,7 @@ FRESH = 1.0
 # An answer is kept for so many times the time that it took, but for no longer than so many seconds.
 TIMES, LONGEST = 30.0, 20.0
 # Seconds for which a page waits for an answer that it can do without.
-MOMENT = 0.1
+MOMENT = 0.06
 # Most answers that are kept for one viewer, and most events.
 MOST_KEPT, MOST_EVENTS = 200, 500
 # The first part of the keys of answers that are large: events do not make them old, only time does.

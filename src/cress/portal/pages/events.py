@@ -10,7 +10,7 @@ from cress.portal.sessions import BrowserSession
 from cress.portal.web import page, signed_in
 
 # Events that are shown.
-SHOWN = 200
+SHOWN = 100
 
 
 @signed_in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -27,13 +28,14 @@ from cress.portal.job_view import (
     values_of,
 )
 from cress.portal.sessions import BrowserSession
+from cress.portal.viewers import Viewer
 from cress.portal.web import FormError, back_to, changing, page, signed_in
 from cress.protocol.access_views import CallerView
 from cress.protocol.job_views import JobView, TasksPage
 from cress.protocol.queries import JobsQuery, TasksQuery
 
 # Jobs of one page, tasks of a job's page.
-JOBS, TASKS = 100, 50
+JOBS, TASKS = 50, 50
 FILTERS = ("state", "group", "user", "name", "type")
 STATES = ("waiting", "running", "succeeded", "failed", "cancelled")
 TYPES = ("batch", "service", "cron", "dag", "database", "lease")
@@ -72,8 +74,10 @@ async def jobs(request: Request, session: BrowserSession) -> Response:
         name=chosen["name"],
         type=chosen["type"],
     )
-    found = await session.viewer.ask(calls.jobs(asked))
-    groups = await session.viewer.ask(calls.groups(), fresh=5.0)
+    viewer = session.viewer
+    found, groups, _ = await asyncio.gather(
+        viewer.ask(calls.jobs(asked)), viewer.ask(calls.groups(), fresh=5.0), viewer.caller()
+    )
     return await page(
         request,
         session,
@@ -95,15 +99,14 @@ async def jobs(request: Request, session: BrowserSession) -> Response:
 async def job(request: Request, session: BrowserSession) -> Response:
     """Show one job: facts, reason, time line of all its attempts, members of a family."""
     viewer, id = session.viewer, number_of(request.path_params["id"], "job")
-    caller = await viewer.caller()
-    view = await viewer.ask(calls.job(id, 0.0))
-    tasks = TasksPage(tasks=())
+    caller, view = await asyncio.gather(viewer.caller(), viewer.ask(calls.job(id, 0.0)))
     state, after = request.query_params.get("tasks", ""), request.query_params.get("after", "")
-    if view.type not in ("cron", "dag"):
-        asked = TasksQuery(limit=TASKS, after=number_of(after, "after") if after else None, state=state)
-        tasks = await viewer.ask(calls.tasks(id, asked))
-    members = await members_of(viewer, view)
-    found = await explained(viewer, view, whole="whole" in request.query_params)
+    asked = TasksQuery(limit=TASKS, after=number_of(after, "after") if after else None, state=state)
+    tasks, members, found = await asyncio.gather(
+        _tasks(viewer, view, asked),
+        members_of(viewer, view),
+        explained(viewer, view, whole="whole" in request.query_params),
+    )
     explanation = found.explanation
     own, now = may_change(caller, view), time.time()
     rows = await rows_of_members(viewer, view, members) if members else rows_of_tasks(tasks.tasks, view.submitted)
@@ -127,6 +130,13 @@ async def job(request: Request, session: BrowserSession) -> Response:
         now=now,
         about="" if view.type in FAMILIES else f"job:{id}",
     )
+
+
+async def _tasks(viewer: Viewer, job: JobView, asked: TasksQuery) -> TasksPage:
+    """Return tasks of a job; a family has members instead."""
+    if job.type in ("cron", "dag"):
+        return TasksPage(tasks=())
+    return await viewer.ask(calls.tasks(job.id, asked))
 
 
 async def _cancel(session: BrowserSession, job: int, form: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections import Counter
@@ -158,12 +159,21 @@ def _share(state: StateView, name: str) -> float:
 async def overview(request: Request, session: BrowserSession) -> Response:
     """Show the overview."""
     viewer = session.viewer
-    state = await viewer.ask(calls.state())
-    groups = rows_of((await viewer.ask(calls.groups())).groups)
-    nodes = (await all_nodes(viewer, "")).nodes
-    waiting = await waiting_jobs(viewer, WAITING, whole="whole" in request.query_params)
-    running = await viewer.ask(calls.jobs(JobsQuery(limit=8, state="running")), fresh=FRESH)
-    ended = await viewer.ask(calls.jobs(JobsQuery(limit=8, state="failed")), fresh=FRESH)
+    # Each of them takes some milliseconds, and two may be waited for in vain: none waits for another one.
+    (state, found, nodes, waiting), (running, ended), (deadlines, preempted) = await asyncio.gather(
+        asyncio.gather(
+            viewer.ask(calls.state()),
+            viewer.ask(calls.groups()),
+            all_nodes(viewer, ""),
+            waiting_jobs(viewer, WAITING, whole="whole" in request.query_params),
+        ),
+        asyncio.gather(
+            viewer.ask(calls.jobs(JobsQuery(limit=8, state="running")), fresh=FRESH),
+            viewer.ask(calls.jobs(JobsQuery(limit=8, state="failed")), fresh=FRESH),
+        ),
+        asyncio.gather(deadlines_of(viewer), preemptions_of(viewer)),
+    )
+    groups = rows_of(found.groups)
     late = sum(
         job.deadline is not None and job.deadline.forecast in LATE
         for job in (*(waiting.jobs if waiting else ()), *running.jobs)
@@ -179,15 +189,15 @@ async def overview(request: Request, session: BrowserSession) -> Response:
         groups=groups,
         group_curves=group_curves_of(viewer.group_samples),
         small=SMALL_CURVE,
-        deadlines=await deadlines_of(viewer),
-        preempted=await preemptions_of(viewer),
+        deadlines=deadlines,
+        preempted=preempted,
         pending=waiting is None,
         reasons=reasons_of(waiting.jobs) if waiting else [],
         counted=len(waiting.jobs) if waiting else 0,
         more=waiting is not None and waiting.next is not None,
         running=running.jobs,
         failed=[job for job in ended.jobs if time.time() - (job.ended or 0) < 86400],
-        troubles=troubles_of(state, nodes, groups, late),
+        troubles=troubles_of(state, nodes.nodes, groups, late),
         now=time.time(),
         about="",
         pause=3,

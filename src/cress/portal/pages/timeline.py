@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from starlette.requests import Request
@@ -44,12 +45,13 @@ async def timeline(request: Request, session: BrowserSession) -> Response:
     if shown:
         # A minute as step, so that pages that open at about the same time share one answer.
         since, until = begin // 60 * 60, min(scale.end, now) // 60 * 60 + 60
-        attempts = await viewer.ask(
-            calls.node_attempts([node.name for node in shown], max(0.0, since), until, ATTEMPTS), FRESH
+        attempts, waiting, reserved, _ = await asyncio.gather(
+            viewer.ask(calls.node_attempts([node.name for node in shown], max(0.0, since), until, ATTEMPTS), FRESH),
+            waiting_jobs(viewer, JOBS, whole="whole" in given),
+            viewer.ask(calls.reservations(), FRESH),
+            viewer.caller(),
         )
-        waiting = await waiting_jobs(viewer, JOBS, whole="whole" in given)
-        reservations = (await viewer.ask(calls.reservations(), FRESH)).reservations
-        work = GanttWork(attempts.attempts, waiting.jobs if waiting else (), reservations)
+        work = GanttWork(attempts.attempts, waiting.jobs if waiting else (), reserved.reservations)
         pending = waiting is None
         drawn, more = gantt_of([node.name for node in shown], work, scale, now), attempts.more
     return await page(

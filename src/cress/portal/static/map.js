@@ -123,5 +123,8 @@
   });
   document.addEventListener("refreshed", draw);
   addEventListener("resize", draw);
-  draw();
+  // The page is shown before the map is drawn: 10,000 cells take longer than the rest. Its place is kept free.
+  data = JSON.parse(document.getElementById("map-data").textContent);
+  layout();
+  requestAnimationFrame(() => setTimeout(draw));
 })();
