@@ -96,11 +96,17 @@ def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, 
         if len(errors) > MAX_ERRORS:
             break
         try:
+            entry = {"source": entry, "path": _name_of(entry)} if isinstance(entry, str) and far == "source" else entry
             found.append(read(mapping_of(entry, hint)))
         except InputError as error:
             errors += [below(mistake, place) for mistake in mistakes(error)]
     raise_all(errors)
     return tuple(found)
+
+
+def _name_of(source: str) -> str:
+    """Return the last part of an address, by which a file is called if the job names no path."""
+    return re.split(r"[?#]", source)[0].rstrip("/").rpartition("/")[2]
 
 
 def _file(entry: Mapping[str, object]) -> File:
