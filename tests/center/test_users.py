@@ -77,6 +77,8 @@ ABOUT_A_JOB = [
     ("GET", "/{id}/tasks", None),
     ("GET", "/{id}/tasks/0", None),
     ("GET", "/{id}/logs", None),
+    ("GET", "/{id}/files", None),
+    ("GET", "/{id}/files/content?path=x", None),
     ("POST", "/{id}/cancel", {}),
     ("POST", "/{id}/hold", {}),
     ("POST", "/{id}/release", {}),
@@ -269,6 +271,7 @@ LEAST = {
     ("PUT", "/v1/users/x"): "admin",
     ("GET", "/v1/audit"): "admin",
     ("POST", "/v1/secret-key/rotate"): "admin",
+    ("POST", "/v1/uploads/x"): "user",
 }
 ROLES = ("viewer", "user", "operator", "admin")
 
@@ -279,7 +282,7 @@ def test_every_call_has_the_role_that_it_needs(own: Center) -> None:
         own.http.put(f"/v1/users/is-{role}", json={"role": role})
     document = own.get("/openapi.json")
     known = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
-    of_jobs = {(method, "/v1/jobs" + path) for method, path, _ in ABOUT_A_JOB}
+    of_jobs = {(method, "/v1/jobs" + path.partition("?")[0]) for method, path, _ in ABOUT_A_JOB}
     of_jobs.add(("GET", "/v1/jobs/{id}/tasks/{task}"))
     free = {("GET", "/v1/health"), ("GET", "/v1/schema"), ("GET", "/v1/whoami"), ("GET", "/v1/events")}
     own_rules = {("POST", "/v1/tokens"), ("DELETE", "/v1/tokens/{name}")}
@@ -287,8 +290,16 @@ def test_every_call_has_the_role_that_it_needs(own: Center) -> None:
     own_rules |= {("GET", "/v1/ca"), ("POST", "/v1/join")}
     # Of users who sign in, without a token yet.
     own_rules |= {("GET", "/v1/login"), ("POST", "/v1/login")}
+    # Of files that the caller has sent, or that the task of a job token uses.
+    own_rules |= {("GET", "/v1/uploads"), ("GET", "/v1/uploads/{digest}/content")}
     named = {
-        (method, path.replace("/n1", "/{name}").replace("/x", "/{name}").replace("/1", "/{number}"))
+        (
+            method,
+            path.replace("/n1", "/{name}")
+            .replace("uploads/x", "uploads/{digest}")
+            .replace("/x", "/{name}")
+            .replace("/1", "/{number}"),
+        )
         for method, path in LEAST
     }
     seen = {("GET", "/v1/nodes/{name}"), ("GET", "/v1/names/{name}/watch")}

@@ -41,6 +41,7 @@ Commands:
   story            Show everything that happened to a job, a node or a...
   watch            Follow the state of a job until its end.
   logs             Show the output of the tasks of a job.
+  fetch            Fetch files from the directories of a job's tasks.
   exec             Run a command in a running task.
   resolve          Show where the running tasks of a job are.
   cancel           Cancel jobs.
@@ -79,6 +80,7 @@ VERBS = (
     "jobs",
     "job",
     "logs",
+    "fetch",
     "exec",
     "resolve",
     "cancel",

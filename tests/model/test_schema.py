@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.cli.jobfile import read_jobs
+from cress.client.inputs import Inputs
 from cress.model.errors import InputError
 from cress.model.job import JobType
 from cress.model.jobfile.keys import ALIASES, BY_NAME, KEYS, misplaced
@@ -60,11 +62,22 @@ def files() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("text", [text for _, text in files()], ids=[name for name, _ in files()])
 def test_job_files_that_are_shown_are_valid_and_read(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "jobs.yaml"
+    folder = tmp_path / "project"
+    folder.mkdir()
+    file = folder / "jobs.yaml"
     file.write_text(text)
     entries = [entry.mapping for entry in read_jobs([str(file)])]
     assert [error.message for entry in entries for error in VALIDATOR.iter_errors(entry)] == []
-    assert is_read(entries)
+    assert is_read([brought(entry, folder) for entry in entries])
+
+
+def brought(entry: Mapping[str, object], folder: Path) -> Mapping[str, object]:
+    """The job as clients send it; files that it brings from here are made first."""
+    for name in re.findall(r"'((?:\.\./|settings/)[\w./]+)'", repr(entry)):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    with Inputs() as inputs:
+        return inputs.of_job(entry, folder)
 
 
 SERVICE = {"type": "service", "command": "serve"}

@@ -47,6 +47,9 @@ def test_every_message_of_the_release_before_is_recorded() -> None:
         m.OpenBulk,
         m.Strangers,
         m.TimeLimits,
+        m.ListFiles,
+        m.ReadFile,
+        m.FileList,
     }
 
 

@@ -1,4 +1,4 @@
-"""What a folder does not bring to a job: patterns as in ``.gitignore``, in ``.cressignore`` or else ``.gitignore``."""
+"""Rules for what a folder does not bring to a job: patterns as in ``.gitignore``, in a file of the folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 ALWAYS = (".git/",)
 
 
-class Pattern(NamedTuple):
+class IgnorePattern(NamedTuple):
     """A pattern: ``brings`` files that an earlier pattern left out; ``folders``: it matches folders only."""
 
     matches: re.Pattern[str]
@@ -57,7 +57,7 @@ class IgnoreRules:
                 yield from self.walk(folder, f"{name}/")
 
 
-def parse_pattern(line: str) -> Pattern | None:
+def parse_pattern(line: str) -> IgnorePattern | None:
     """Parse one line; ``None`` for an empty one or a comment."""
     text = re.sub(r"(?<!\\)\s+$", "", line)
     if not text or text.startswith("#"):
@@ -69,7 +69,7 @@ def parse_pattern(line: str) -> Pattern | None:
     if not text:
         return None
     anywhere = "/" not in text
-    return Pattern(re.compile(("(?:.*/)?" if anywhere else "") + _expression(text.lstrip("/"))), brings, folders)
+    return IgnorePattern(re.compile(("(?:.*/)?" if anywhere else "") + _expression(text.lstrip("/"))), brings, folders)
 
 
 def _expression(text: str) -> str:

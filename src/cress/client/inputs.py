@@ -11,7 +11,7 @@ import os
 import stat
 import tarfile
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -19,6 +19,7 @@ from typing import IO, NamedTuple, Self
 from cress.client.ignored import IgnoreRules
 from cress.model.errors import InputError
 from cress.model.jobfile.files import is_address
+from cress.model.jobfile.images import archive_in
 from cress.model.uploads import SCHEME
 
 # Most files of one folder: more belong into an archive or a file system that the nodes share.
@@ -28,7 +29,7 @@ CHUNK = 1 << 20
 # A file with the patterns of what a folder does not bring; the first that exists is used.
 IGNORE_FILES = (".cressignore", ".gitignore")
 _CHANGED = "it was changed while it was read"
-_FILES, _WORKDIR = "files", "workdir"
+_FILES, _WORKDIR, _IMAGE = "files", "workdir", "image"
 
 
 class FileState(NamedTuple):
@@ -53,22 +54,15 @@ class Input(NamedTuple):
         """Return an error about this file."""
         return InputError(f"{self.name}: {what}", hint=hint, field=self.field)
 
-    def parts(self, offset: int, most: int) -> Generator[tuple[int, bytes]]:
-        """Yield the content from ``offset`` on, in parts of at most ``most`` bytes with their offsets.
-
-        Raises InputError if the file is no longer the one that was read first.
-        """
+    def part(self, offset: int, most: int) -> bytes:
+        """Return at most ``most`` bytes from ``offset`` on. Raises InputError if the file was changed since."""
         try:
             with self.path.open("rb") as file:
                 self._check(file)
                 file.seek(offset)
-                while offset < self.size:
-                    data = file.read(min(most, self.size - offset))
-                    self._check(file)
-                    if not data:
-                        raise self.wrong(_CHANGED, "submit it again when nothing writes to it")
-                    yield offset, data
-                    offset += len(data)
+                data = file.read(most)
+                self._check(file)
+                return data
         except OSError as error:
             raise self.wrong(f"cannot be read: {error.strerror}") from None
 
@@ -106,6 +100,8 @@ class Inputs:
                     made[key] = self._files(value, base, f"{place}{key}")
                 case "workdir":
                     made[key] = self._workdir(value, base, f"{place}{key}")
+                case "image":
+                    made[key] = self._image(value, base, f"{place}{key}")
                 case "steps" if isinstance(value, Mapping):
                     made[key] = {
                         name: self.of_job(step, base, f"{place}{key}.{name}.") if isinstance(step, Mapping) else step
@@ -121,6 +117,18 @@ class Inputs:
         path = _here(base, value)
         found = self._input(path, value, field, is_workdir=True)
         return SCHEME + found.digest
+
+    def _image(self, value: object, base: Path, field: str) -> object:
+        if isinstance(value, Mapping):
+            return {
+                key: self._image(inner, base, f"{field}.{key}") if _plain(key) == "name" else inner
+                for key, inner in value.items()
+            }
+        prefix, rest = archive_in(value) if isinstance(value, str) else ("", "")
+        if not (prefix and _is_local(rest)):
+            return value
+        found = self._input(_here(base, rest), rest, field)
+        return f"{prefix}{SCHEME}{found.digest}"
 
     def _files(self, value: object, base: Path, field: str) -> object:
         if isinstance(value, str):
@@ -138,6 +146,8 @@ class Inputs:
     def _entry(self, entry: object, base: Path, field: str) -> object:
         """Return one entry of ``files`` as the center reads it."""
         if isinstance(entry, str):
+            if not _is_local(entry):
+                return entry
             entry, field_of_source = {"source": entry}, field
         elif isinstance(entry, Mapping):
             field_of_source = f"{field}.source"
@@ -233,7 +243,7 @@ def pack(folder: Path, archive: Path, rules: IgnoreRules, wrong: Callable[[str],
 def brings_files(mapping: Mapping[str, object]) -> bool:
     """Return whether a job may name files from where its submitter stands."""
     return any(
-        _plain(key) in (_FILES, _WORKDIR)
+        _plain(key) in (_FILES, _WORKDIR, _IMAGE)
         or (_plain(key) == "steps" and isinstance(value, Mapping) and any(
             isinstance(step, Mapping) and brings_files(step) for step in value.values()))
         for key, value in mapping.items()

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from cress.model.bounds import Amount, Small
+from cress.model.bounds import Amount, Real, Small
 from cress.protocol.views import View
 
 # Most files of one page.
@@ -49,7 +49,7 @@ class TaskFile(msgspec.Struct, frozen=True):
     path: Annotated[str, Meta(max_length=8_192)]
     size: Amount = 0
     mode: Small = 0
-    modified: float = 0.0
+    modified: Real = 0.0
     link: Annotated[str, Meta(max_length=8_192)] = ""
     folder: bool = False
 

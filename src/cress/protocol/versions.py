@@ -42,13 +42,16 @@ def _leave_out(_: Fields) -> None:
     return None
 
 
+# Messages that executors of protocol 5 do not know.
+_SINCE_6 = (
+    *("Greeting", "AskMaterial", "Material", "TimeLimits", "Bulk", "OpenBulk", "Strangers"),
+    *("ListFiles", "ReadFile", "FileList"),
+)
 # By major version, its changes from the previous one.
 STEPS: Mapping[int, VersionStep] = {
     6: VersionStep(
         newer={},
-        older=dict.fromkeys(
-            ("Greeting", "AskMaterial", "Material", "TimeLimits", "Bulk", "OpenBulk", "Strangers"), _leave_out
-        ),
+        older=dict.fromkeys(_SINCE_6, _leave_out),
     )
 }
 

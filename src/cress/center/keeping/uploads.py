@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
+from weakref import WeakValueDictionary
 
 from cress.center.settings import CenterSettings
 from cress.model.errors import InputError, NotAccepted
@@ -59,8 +60,8 @@ class Uploads:
     def __init__(self, folder: Path, limits: UploadLimits) -> None:
         self.folder = folder
         self.limits = limits
-        # One part of a file of a user at a time; the locks of files that arrive now.
-        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        # One part of a file of a user at a time; a lock lives as long as a part waits for it.
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         # One file at a time takes room.
         self._room = threading.Lock()
 
@@ -77,9 +78,6 @@ class Uploads:
                 return await asyncio.to_thread(self._receive, user, digest, size, offset, data)
         except OSError as error:
             raise NotAccepted(f"the center cannot keep files now: {error.strerror or error}") from None
-        finally:
-            if not lock.locked():
-                self._locks.pop((user, digest), None)
 
     def _receive(self, user: str, digest: str, size: int, offset: int, data: bytes) -> UploadView:
         own = self._of_user(user)
@@ -96,7 +94,8 @@ class Uploads:
                 return UploadView(digest=digest, size=size, received=0)
             with self._room:
                 self._check_room(user, digest, size)
-                own.mkdir(mode=0o700, parents=True, exist_ok=True)
+                for folder in (self.folder, self.folder / USERS, own):
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 part.touch(mode=0o600)
         if offset == received:
             if received + len(data) > size:

@@ -7,6 +7,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from cress.center.process.turns import in_turns
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.uploads import uploads_of
 
 if TYPE_CHECKING:
@@ -49,9 +51,12 @@ class UnusedUploads:
 
     async def _used_of(self, digests: set[str]) -> set[str]:
         """Return those of the digests that unfinished jobs name."""
-        machine, found, seen = self._committer.machine, set(), set()
+        machine = self._committer.machine
+        found: set[str] = set()
+        seen: set[int] = set()
         # The jobs as they are now: a submit in between uses its files, so they are not removed.
-        async for job in in_turns([*machine.jobs.values(), *machine.families.values()]):
+        jobs: list[LiveJob | Family] = [*machine.jobs.values(), *machine.families.values()]
+        async for job in in_turns(jobs):
             template = job.template or job.job.id
             if template in seen:
                 continue

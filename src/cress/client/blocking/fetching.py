@@ -62,9 +62,7 @@ def fetch(
                 break
             query = FilesQuery(task=task, attempt=page.attempt, path=start, after=page.next, written=not paths)
     wanted.check(job, task)
-    for file in links:
-        found.append(in_thread(make_link, to, file))
-    return found
+    return found + [in_thread(make_link, to, file) for file in links]
 
 
 def _in_directory(job: int, page: FilesPage, *, is_here: bool) -> Exception:

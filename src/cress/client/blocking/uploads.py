@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
@@ -54,12 +53,10 @@ def _send(file: Input, center: Center) -> None:
     state = UploadView(digest=file.digest, size=file.size, received=0)
     if file.size > PART:
         state = _ask(file, center, 0, b"")
-    with closing(file.parts(state.received, PART)) as parts:
-        while not state.complete:
-            offset, data = in_thread(next, parts, (file.size, b""))
-            state = _ask(file, center, offset, data)
-            if not state.complete and state.received != offset + len(data):
-                raise Refused(f"{file.name}: somebody else sends the same file; submit again", "not_accepted")
+    while not state.complete:
+        # Another submit may send the same file at this moment; both go on where it ends.
+        data = in_thread(file.part, state.received, PART)
+        state = _ask(file, center, state.received, data)
 
 
 def _ask(file: Input, center: Center, offset: int, data: bytes) -> UploadView:

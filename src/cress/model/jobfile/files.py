@@ -96,11 +96,17 @@ def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, 
         if len(errors) > MAX_ERRORS:
             break
         try:
+            entry = {"source": entry} if isinstance(entry, str) and far == "source" else entry
             found.append(read(mapping_of(entry, hint)))
         except InputError as error:
             errors += [below(mistake, place) for mistake in mistakes(error)]
     raise_all(errors)
     return tuple(found)
+
+
+def _name_of(source: str) -> str:
+    """Return the last part of an address, by which a file is called if the job names no path."""
+    return "" if digest_in(source) else re.split(r"[?#]", source)[0].rstrip("/").rpartition("/")[2]
 
 
 def _file(entry: Mapping[str, object]) -> File:
@@ -111,9 +117,11 @@ def _file(entry: Mapping[str, object]) -> File:
         reader.wrong("text", "cannot be combined with source", "only one of them")
     if with_text and unpack:
         reader.wrong("text", "cannot be unpacked", "unpack: false")
+    source = reader.read("source", _source, "") if with_text else _needed(reader, "source", _source)
+    name = _name_of(source)
     made = File(
-        source=reader.read("source", _source, "") if with_text else _needed(reader, "source", _source),
-        path=_needed(reader, "path", _path),
+        source=source,
+        path=reader.read("path", _path, name) if name else _needed(reader, "path", _path),
         mode=reader.read("mode", _mode, 0),
         unpack=unpack,
         text=reader.read("text", _text, ""),

@@ -196,7 +196,8 @@ def file_list(keys: tuple[str, ...], *required: str) -> Schema:
 
 def _input_files() -> Schema:
     """Return the schema of files that are fetched: an entry may also be a path from where the submitter stands."""
-    entry: Schema = {"anyOf": [WORD, mapping({key: _FILE_VALUES[key] for key in files.FILE_KEYS})]}
+    keys = {key: _FILE_VALUES[key] for key in files.FILE_KEYS}
+    entry: Schema = {"anyOf": [WORD, mapping(keys, "source"), mapping(keys, "text", "path")]}
     return {"anyOf": [WORD, {"type": "array", "items": entry, "maxItems": files.MAX_FILES}, _BY_PATH]}
 
 
