@@ -48,6 +48,7 @@ from cress.protocol.messages import (
 )
 from cress.protocol.proof import HEADER, NONCE, CenterProof, Seals
 from tests.executor.harness import PATIENCE, kill_attempts, until
+from tests.known_versions import tell_versions
 
 TOKEN = "the-token"
 
@@ -236,6 +237,8 @@ class AgentProcess:
             "retry_most": 0.2,
             **settings,
         }
+        if path is None:
+            tell_versions(directory)
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, json.dumps(everything)],
             stdin=subprocess.PIPE,
