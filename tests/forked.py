@@ -151,8 +151,10 @@ class Forked:
     stdin = None
     stderr = None
 
-    def __init__(self, program: str, arguments: list[str], said: Path) -> None:
-        self._begin(_Start(program, arguments, said))
+    def __init__(
+        self, program: str, arguments: list[str], said: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._begin(_Start(program, arguments, said, environment=environment))
 
     def _begin(self, start: _Start) -> None:
         self._said = start.error
