@@ -1,8 +1,8 @@
 """How many examples of a property are tried, and which.
 
-A push tries ``USUAL`` of each, drawn from a seed that comes from the source: the same source passes or fails the same
+A push tries ``PUSH`` of each, drawn from a seed that comes from the source: the same source passes or fails the same
 way everywhere, with or without git, and the next change looks elsewhere. ``CRESS_SEED`` repeats a run. A long run tries
-``LONGER`` times as many, each time others.
+``LONGER`` times ``USUAL``, each time others.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from hypothesis import settings
 
 T = TypeVar("T")
 
-USUAL, LONGER = 10, 30
+PUSH, USUAL, LONGER = 6, 10, 30
+# Odd: calls that tell the core something and calls that let it decide take turns.
+CHECKED = 5
 _SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
 def examples(count: int) -> settings:
-    """Return the setting of a property with ``count`` examples in the usual profile, and ``LONGER`` times as many in a
-    long run.
+    """Return the setting of a property that takes ``count`` examples where others take ``USUAL``: on a push ``PUSH`` in
+    ``USUAL`` of these, in a long run ``LONGER`` times as many.
     """
-    return settings(max_examples=count * settings().max_examples // USUAL)
+    return settings(max_examples=-(-count * settings().max_examples // USUAL))
 
 
 def fixed(count: int) -> settings:
     """Return the setting of stories of which a test counts what they came by: ``count`` that are the same for ever in
-    the usual profile, and ``LONGER`` times as many, others each time, in a long run.
+    a push, and ``LONGER`` times as many, others each time, in a long run.
     """
-    return settings(examples(count), derandomize=usual(True, False))
+    return settings(max_examples=count * usual(1, LONGER), derandomize=usual(True, False))
 
 
 def seed() -> int:
@@ -50,4 +52,14 @@ def seed() -> int:
 
 def usual(push: T, long: T) -> T:
     """Return how much is tried on a push, or in a long run."""
-    return push if settings().max_examples == USUAL else long
+    return push if settings().max_examples == PUSH else long
+
+
+def is_checked(call: int) -> bool:
+    """Return whether the state after a call is checked whole, by the number of the call in its story, from 1 on.
+
+    What is wrong mostly stays wrong, and the last state of a story is always checked. So a push checks every
+    ``CHECKED``-th state, and a long run each of them. ``CRESS_CHECK=1`` checks each too: it shows the first call after
+    which something is wrong.
+    """
+    return call % (int(os.environ.get("CRESS_CHECK", "0")) or usual(CHECKED, 1)) == 0

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -145,14 +145,41 @@ def _be_child(start: _Start, told: Mapping[str, Any]) -> NoReturn:
         os._exit(code)
 
 
+class Said:
+    """What a program says into a file, read line by line while it runs, as a pipe would be."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read = 0
+
+    def readline(self, patience: float = 60.0) -> str:
+        """Wait for the next line; fails after ``patience`` seconds."""
+        deadline = time.monotonic() + patience
+        while True:
+            line, end, _ = self._file.read_text()[self._read :].partition("\n")
+            if end:
+                self._read += len(line) + 1
+                return f"{line}\n"
+            assert time.monotonic() < deadline, f"it says nothing more than {self._file.read_text()}"
+            time.sleep(0.01)
+
+    def __iter__(self) -> Iterator[str]:
+        while True:
+            yield self.readline()
+
+
 class Forked:
     """Runs ``program``, as ``python -c`` would; what it says to standard error goes to the file ``said``."""
 
     stdin = None
-    stderr = None
+    stderr: Said | None = None
 
-    def __init__(self, program: str, arguments: list[str], said: Path) -> None:
-        self._begin(_Start(program, arguments, said))
+    def __init__(
+        self, program: str, arguments: list[str], said: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        said.touch()
+        self.stderr = Said(said)
+        self._begin(_Start(program, arguments, said, environment=environment))
 
     def _begin(self, start: _Start) -> None:
         self._said = start.error

@@ -15,6 +15,7 @@ import cress.client.aio.client
 import cress.client.blocking.client
 import cress.executor.agent
 import cress.executor.supervisor  # noqa: F401
+from cress.center.process import watchdog
 from cress.center.process.compilation import load_kernels
 from cress.cli.verb_table import TABLE
 from cress.cli.verbs import found
@@ -28,6 +29,9 @@ for verb in TABLE:
 KERNELS.interpret()
 load_kernels(Dimensions(), Options())
 KERNELS.compile()
+# Half a dozen centers wait in a run, and looked seventy times a second whether they are late: a tenth of all that they
+# did. tests/center/test_watchdog.py has the true times.
+watchdog.TICK, watchdog.LOOK = 0.2, 0.1
 # What is loaded stays for ever: no forked program looks through it for garbage.
 gc.collect()
 gc.freeze()

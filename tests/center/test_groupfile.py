@@ -68,7 +68,7 @@ def test_a_center_does_not_start_with_a_mistake_and_nothing_is_changed(tmp_path:
     done = run_to_end(data, groups=str(path), option="grace=3s accounting=cpu")
     assert (done.returncode, done.stderr.startswith(told)) == (2, True), done.stderr
     assert not files(data / "events"), "the center began no epoch"
-    with Center(data, groups=str(path), option="accounting=dominant", zone="Asia/Shanghai") as center:
+    with Center(data, groups=str(path), option="accounting=dominant", zone="Asia/Shanghai", forked=True) as center:
         page = center.get("/v1/groups")
         assert [(group["name"], group["quota"]) for group in page["groups"]][1:] == [("web", "<4,8G>")]
         assert page["zone"] == "Asia/Shanghai"

@@ -225,7 +225,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_refuses_changes_serves_reads_and_heals(small_disk: Path) -> None:
-    with Center(small_disk / "data") as center:
+    with Center(small_disk / "data", forked=True) as center:
         before = center.submit(name="before")
         with center.executor(resource="<1, 1G>") as executor:
             executor.launches()
@@ -251,7 +251,7 @@ def test_a_full_disk_refuses_changes_serves_reads_and_heals(small_disk: Path) ->
             # The first job's order comes again: nobody reported that it runs.
             assert executor.launches()[0].job == before
         center.kill()
-    with Center(small_disk / "data") as center:
+    with Center(small_disk / "data", forked=True) as center:
         assert {before, after} <= {job["id"] for job in center.get("/v1/jobs")["jobs"]}
 
 

@@ -105,7 +105,7 @@ def test_a_center_does_not_start_with_a_mistake(tmp_path: Path) -> None:
 def test_nodes_are_in_the_racks_of_the_file_until_it_says_otherwise(tmp_path: Path) -> None:
     file = tmp_path / "racks.yaml"
     file.write_text("racks:\n  r1: {neighbours: r2, nodes: n1}\n  r2: {}\n")
-    with Center(tmp_path / "data", topology=str(file)) as center:
+    with Center(tmp_path / "data", topology=str(file), forked=True) as center:
 
         def rack(name: str) -> str:
             return str(center.get(f"/v1/nodes/{name}")["rack"])
@@ -144,7 +144,7 @@ def test_attributes_are_those_of_the_node(center: Center) -> None:
 
 
 def test_sighup_without_files_changes_nothing_and_says_so(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         center.process.send_signal(signal.SIGHUP)
         assert center.process.stderr is not None
         assert "nothing to read again" in center.process.stderr.readline()

@@ -70,6 +70,7 @@ from tests.core.settings import (
     seeded_operations,
     seeded_setting,
 )
+from tests.examples import is_checked
 
 Call = tuple[int, list[Event]]
 # Looks at an answer of the core before it enters the account; what it returns is called after that.
@@ -140,6 +141,9 @@ class Player:
         self.next_node = len(setting.nodes)
         self.calls: list[Call] = []
         self.answers: list[list[Decision]] = []
+        # How often its state could be checked, and whether it was the last time.
+        self._states = 0
+        self._is_checked = True
 
     @property
     def decisions(self) -> list[Decision]:
@@ -212,8 +216,13 @@ class Player:
         self.told.add(attempt)
 
     def _validate(self, pending: bool = False) -> None:
-        if not self.check:
-            return
+        self._states += 1
+        self._is_checked = not self.check or is_checked(self._states)
+        if self.check and self._is_checked:
+            self.check_whole(pending=pending)
+
+    def check_whole(self, *, pending: bool) -> None:
+        """Check all invariants, and that the account is the same; ``pending``: after the last pass, also vetoes."""
         # Vetoes are asked for below, once a call.
         broken = [what for check in INVARIANTS.values() for what in check(self.core.books)]
         assert not broken, broken
@@ -292,6 +301,9 @@ class Player:
         """One operation after the other."""
         for kind, number in operations:
             getattr(self, f"_op_{kind}")(Random(number))
+        if not self._is_checked:
+            self._is_checked = True
+            self.check_whole(pending=True)
         return self
 
     def submit(self, *jobs: Job) -> None:

@@ -12,6 +12,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,8 @@ from cress.protocol.messages import (
 )
 from cress.protocol.proof import HEADER, NONCE, CenterProof, Seals
 from tests.executor.harness import PATIENCE, kill_attempts, until
+from tests.forked import Forked
+from tests.known_versions import tell_versions
 
 TOKEN = "the-token"
 
@@ -224,9 +227,14 @@ class Center:
 
 
 class AgentProcess:
-    """An agent, started for real."""
+    """An agent, in a process of its own: forked from one that has imported it, or ``alone``, started as programs are.
 
-    def __init__(self, directory: Path, port: int, path: Path | None = None, **settings: Any) -> None:
+    One with a search ``path`` of its own, or a pipe from its parent, is always alone.
+    """
+
+    def __init__(
+        self, directory: Path, port: int, path: Path | None = None, *, alone: bool = False, **settings: Any
+    ) -> None:
         self.directory = directory
         everything = {
             "name": "node1",
@@ -236,13 +244,22 @@ class AgentProcess:
             "retry_most": 0.2,
             **settings,
         }
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, json.dumps(everything)],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "CRESS_TOKEN": "another-secret"} | ({} if path is None else {"PATH": str(path)}),
-        )
+        if path is None:
+            tell_versions(directory)
+        words = [json.dumps(everything)]
+        environment = {**os.environ, "CRESS_TOKEN": "another-secret"} | ({} if path is None else {"PATH": str(path)})
+        self.process: subprocess.Popen[str] | Forked
+        if path is None and not alone and not settings.get("parent_pipe"):
+            said = Path(tempfile.mkdtemp(dir=directory.parent, prefix="said-"), "said")
+            self.process = Forked(PROGRAM, words, said, environment)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, *words],
+                stdin=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
 
     def ended(self) -> tuple[int, str]:
         """Wait for its end: the exit code, and what it told the operator."""

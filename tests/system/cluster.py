@@ -20,6 +20,7 @@ import msgspec
 
 from cress.client import Client, connect
 from tests.forked import ForkedCress, run_cress
+from tests.known_versions import tell_versions
 
 # A loaded machine may take long; what waits here ends as soon as it can.
 PATIENCE = 60.0
@@ -119,6 +120,8 @@ class Cluster:
             arguments = (*arguments, "--no-overload")
         # Whatever disks this machine has, tests name theirs.
         arguments = (*arguments, "--no-discovery")
+        if "--data" not in arguments:
+            tell_versions(self.data / "executors" / name)
         with self.client() as client:
             url = self.address("executor_url")
             process = self.start(

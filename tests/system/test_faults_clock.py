@@ -19,16 +19,20 @@ PLACES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfaket
 
 
 class Stepped(Cluster):
-    """A cluster whose programs live under a wall clock that can be set; their other clocks are the true ones."""
+    """A cluster whose programs live under a wall clock that can be set; their other clocks are the true ones.
 
-    def __init__(self, library: Path) -> None:
+    Each look at a clock reads a file, which takes most of what such a program does; ``cached``: once in a second, so
+    that a program that runs notices a step later than another.
+    """
+
+    def __init__(self, library: Path, *, cached: bool) -> None:
         super().__init__()
         self.offset = self.folder / "offset"
         self.set(0)
         self.environment |= {
             "LD_PRELOAD": str(library),
             "FAKETIME_TIMESTAMP_FILE": str(self.offset),
-            "FAKETIME_NO_CACHE": "1",
+            **({"FAKETIME_CACHE_DURATION": "1"} if cached else {"FAKETIME_NO_CACHE": "1"}),
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "NO_FAKE_STAT": "1",
         }
@@ -41,12 +45,12 @@ class Stepped(Cluster):
 
 
 @pytest.fixture
-def stepped() -> Iterator[Stepped]:
+def stepped(request: pytest.FixtureRequest) -> Iterator[Stepped]:
     """A center and an executor under a wall clock of their own."""
     found = [path for place in PLACES for path in sorted(Path("/").glob(place[1:]))]
     if not found:
         pytest.skip("libfaketime is not installed (apt-get install faketime): steps of the wall clock were not shown")
-    cluster = Stepped(found[0])
+    cluster = Stepped(found[0], cached=request.param)
     try:
         cluster.start_center("--option", "backoff_most=1h")
         cluster.start_executor()
@@ -64,6 +68,7 @@ def attempts(client: Client, job: int) -> tuple[AttemptView, ...]:
     return client.tasks(job).tasks[0].attempts
 
 
+@pytest.mark.parametrize("stepped", [False], indirect=True, ids=["at once"])
 def test_an_hour_forth_and_two_back_move_no_duration(stepped: Stepped) -> None:
     directory = {"directory": str(stepped.folder), "resource": "<0.1, 1M>"}
     with stepped.client() as client:
@@ -155,6 +160,8 @@ def test_an_hour_forth_and_two_back_move_no_duration(stepped: Stepped) -> None:
     assert {job["name"] for job in listed} == {"limited", "stubborn", "retried", "steady"}
 
 
+# The center is away while the clock moves.
+@pytest.mark.parametrize("stepped", [True], indirect=True, ids=["within a second"])
 def test_a_center_that_starts_again_under_another_clock_keeps_what_runs(stepped: Stepped) -> None:
     with stepped.client() as client:
         job = client.submit([{"command": "sleep 1000", "time_limit": "15s", "resource": "<1, 1M>"}]).jobs[0].id

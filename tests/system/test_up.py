@@ -16,6 +16,7 @@ import pytest
 
 from cress.client import Client, Refused
 from tests.budget import slowness_now
+from tests.known_versions import tell_versions
 from tests.system.cluster import PATIENCE, Cluster, wait_until
 
 SMALL = ("up", "--port", "0", "--executors", "2", "--node-resource", "<2, 2G>")
@@ -26,6 +27,8 @@ class Up:
 
     def __init__(self, cluster: Cluster, *arguments: str, alone: bool = False) -> None:
         self.cluster = cluster
+        for name in () if alone else ("node1", "node2"):
+            tell_versions(cluster.data / "executors" / name)
         start = cluster.start_alone if alone else cluster.start
         self.process = start(*SMALL, *arguments, log="up.log")
         wait_until(lambda: "Cress is up" in cluster.log("up.log") or self.process.poll() is not None, "cress up")
