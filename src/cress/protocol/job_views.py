@@ -169,8 +169,9 @@ class JobView(View, frozen=True):
     ``parts`` are those of a gang, in the order of their tasks; its ``resource`` is then the mean of its tasks'
     requests.
 
-    ``family`` is the job of which it is the member number ``index``. A live service or database has ``service``, a live
-    cron job ``cron``. A dag has ``dag``, also after its end, and its ``tasks`` count steps.
+    ``values`` are those that its task 0 has handed on in ``$CRESS_OUTPUT``. ``family`` is the job of which it is the
+    member number ``index``. A live service or database has ``service``, a live cron job ``cron``. A dag
+    has ``dag``, also after its end, and its ``tasks`` count steps.
     """
 
     id: int
@@ -215,6 +216,7 @@ class JobView(View, frozen=True):
     workload: str = ""
     job_failure: bool = True
     parts: tuple[PartView, ...] = ()
+    values: dict[str, str] = {}
     family: int | None = None
     index: int | None = None
     service: ServiceView | None = None

@@ -24,6 +24,7 @@ from cress.center.leader.rebalancing import Planner, Rebalancing
 from cress.center.notifications.delivery import SenderSettings
 from cress.center.notifications.notifier import Notifier
 from cress.center.settings import CenterSettings
+from cress.center.waiting.waiter import Waiter
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
 
@@ -75,6 +76,7 @@ class LeaderWork:
             asyncio.create_task(learn_past_runs(committer), name="past runs"),
             asyncio.create_task(Foreteller(committer).run(), name="foretelling"),
             asyncio.create_task(Notifier(committer, *self._senders).run(), name="notifications"),
+            asyncio.create_task(Waiter(committer).run(), name="waiter"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
             asyncio.create_task(Rebalancing(committer, Planner(committer)).run(), name="rebalancing"),
             asyncio.create_task(
