@@ -28,6 +28,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "views",
         "requests",
         "notifications",
+        "waiting",
         "leader",
         "api",
         "run",

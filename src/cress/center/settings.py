@@ -94,5 +94,7 @@ class CenterSettings:
     notify_smtp: str = DEFAULT.notify_smtp
     notify_password: Path | None = None
     notify_from: str = DEFAULT.notify_from
+    wait_hosts: tuple[str, ...] = ()
+    wait_folders: tuple[str, ...] = ()
     otlp_endpoint: str = DEFAULT.otlp_endpoint
     otlp_ratio: float = DEFAULT.otlp_ratio

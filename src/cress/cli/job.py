@@ -148,6 +148,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Time limit", "" if view.time_limit is None else duration(view.time_limit)),
         ("Expected run", "" if view.estimate is None else _estimate(view.estimate)),
         *deadlines.facts_of(view, now),
+        ("Values", " ".join(f"{key}={shlex.quote(text)}" for key, text in view.values.items())),
         ("Application", view.application),
         ("Workload", view.workload),
         ("Labels", ", ".join(f"{name}={text}" for name, text in view.labels.items())),

@@ -111,13 +111,13 @@ def _logs(job: str, how: LogReading, previous: bool, data: Data) -> None:
         try:
             if previous:
                 _previous(client, view, task, how)
-            elif task is None and view.type == "dag":
-                _steps(client, view, how)
-            elif task is None and view.type == "cron":
-                _show(client, _last_run(client, view), None, how)
             else:
-                _hint(view)
-                _show(client, view, task, how)
+                shown = _last_run(client, view) if task is None and view.type == "cron" else view
+                _hint(shown)
+                if task is None and shown.type == "dag":
+                    _steps(client, shown, how)
+                else:
+                    _show(client, shown, task, how)
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; job {id} is not touched") from None
 
@@ -179,7 +179,7 @@ def _last_run(client: Client, view: JobView) -> JobView:
             f"the cron job {view.id} ({clean(view.name)}) has not run yet", hint=f"see `cress job {view.id}`"
         )
     typer.echo(f"cress logs: the last run is job {runs[0].id}, {runs[0].state}", err=True)
-    return runs[0]
+    return client.job(runs[0].id)
 
 
 def _steps(client: Client, view: JobView, how: LogReading) -> None:

@@ -23,6 +23,7 @@ Behind: TypeAlias = "int | str | Named | NamedStep"
 After: TypeAlias = "Behind | Sequence[Behind] | Mapping[Any, str]"
 Secrets: TypeAlias = Mapping[str, str | Mapping[str, str]] | Sequence[str]
 Files: TypeAlias = Path | Mapping[str, Any] | Sequence[Path | Mapping[str, Any]]
+WaitFor: TypeAlias = "str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]"
 
 
 class Named:
@@ -146,23 +147,28 @@ class JobKeys(EndingKeys, total=False):
     """The keys of a batch job except its command.
 
     ``parts`` are those of a gang, by name (``{"driver": {"command": …}, "workers": {"tasks": 8, …}}``); ``deadline`` is
-    the time by which all its tasks should have ended (``"6h"``, a ``datetime``).
+    the time by which all its tasks should have ended (``"6h"``, a ``datetime``). ``wait_for``: things that must be
+    there before it starts (``"/data/in.csv"``, ``{"url": "https://…", "timeout": "6h"}``, or a list).
     """
 
     name: str
     group: str
     deadline: Deadline
+    wait_for: WaitFor
     parts: Mapping[str, Mapping[str, Any]]
 
 
 class StepKeys(EndingKeys, total=False):
     """The keys of a step of a dag except its command.
 
-    With ``continue_`` the following steps start however it ends; ``parts`` are those of a gang.
+    With ``continue_`` the following steps start however it ends; ``parts`` are those of a gang. ``when`` is a condition
+    on earlier steps (``"check.rows > 10"``), ``wait_for`` are things that must be there before it starts.
     """
 
     parts: Mapping[str, Mapping[str, Any]]
     continue_: bool
+    when: str
+    wait_for: WaitFor
 
 
 class DagKeys(EndingKeys, total=False):
@@ -180,10 +186,11 @@ class CronKeys(EndingKeys, total=False):
     """The keys of a cron job except its name, moments and command.
 
     ``overlap``: ``"forbid"``, ``"allow"`` or ``"replace"``; ``missed``: ``"skip"`` or ``"once"``. ``deadline``: of each
-    run, from its start.
+    run, from its start. ``wait_for``: things that must be there before a run starts.
     """
 
     group: str
+    wait_for: WaitFor
     deadline: Duration
     parts: Mapping[str, Mapping[str, Any]]
     zone: str

@@ -81,13 +81,20 @@ class Database(JobFile):
 
 
 class Cron(JobFile):
-    """A job that runs at the moments of the cron expression ``when`` (``job_keywords.CronKeys``)."""
+    """A job that runs at the moments of the cron expression ``when`` (``job_keywords.CronKeys``).
+
+    It runs a command, or all steps of a ``Dag``, whose keys are then keys of the cron job.
+    """
 
     TYPE = "cron"
-    KEYS = frozenset({"command", "name", "when", *CronKeys.__annotations__})
+    KEYS = frozenset({"command", "name", "when", "steps", *CronKeys.__annotations__})
 
-    def __init__(self, name: str, when: str, command: Command, **keys: Unpack[CronKeys]) -> None:
-        super().__init__({"name": name, "when": when, "command": command, **keys})
+    def __init__(self, name: str, when: str, command: Command | Dag, **keys: Unpack[CronKeys]) -> None:
+        if isinstance(command, Dag):
+            of_dag = {key: value for key, value in command.mapping().items() if key not in ("type", "name")}
+            super().__init__({**of_dag, "name": name, "when": when, **keys})
+        else:
+            super().__init__({"name": name, "when": when, "command": command, **keys})
 
 
 class Step(NamedStep):

@@ -13,6 +13,7 @@ from cress.model.job import JobType
 from cress.model.node import DISK_KIND
 from cress.model.parts import part_of
 from cress.model.run import Host, Run
+from cress.model.step_values import FILE as VALUES_FILE
 from cress.model.units import format_share
 from cress.shell.executor.node_devices import AttemptDevices
 
@@ -45,6 +46,7 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
         b"CRESS_TASK_INDEX": b"%d" % what.run.index_of(what.task),
         b"CRESS_ATTEMPT": b"%d" % what.attempt,
         b"CRESS_DIRECTORY": what.folder,
+        b"CRESS_OUTPUT": what.folder + b"/" + VALUES_FILE,
     }
     if (part := part_of(what.run.parts, what.task)) is not None:
         found[b"CRESS_PART"] = os.fsencode(part[0].name)

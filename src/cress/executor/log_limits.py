@@ -6,13 +6,16 @@ is checked so often that it grows by at most about half of its limit in between.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import heapq
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from cress.executor import log_times
 from cress.executor.attempt_log import open_log
 from cress.model.times import MILLISECOND, SECOND
 
@@ -21,6 +24,8 @@ STREAMS = (b"/stdout", b"/stderr")
 SOONEST, USUAL, SELDOM, FIRST = 10 * MILLISECOND, SECOND, 4 * SECOND, 100 * MILLISECOND
 # Bytes: the size of a hole is a multiple of this, or of a block of the file system if that is larger.
 STEP = 64 * 1024
+# µs between two notes of the sizes of a log that grows.
+NOTED = SECOND // 2
 
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 _UNABLE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -30,13 +35,14 @@ _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int6
 
 
 class _Log:
-    __slots__ = ("gone", "last", "limit", "pause", "sizes")
+    __slots__ = ("gone", "last", "limit", "noted", "pause", "sizes")
 
     def __init__(self, limit: int, now: int) -> None:
         self.limit = limit
         self.sizes = [0, 0]
         self.gone = [0, 0]
         self.last = now
+        self.noted = 0  # when its sizes were last written down
         self.pause = FIRST
 
 
@@ -94,6 +100,10 @@ class LogLimits:
                         "holes in files"
                     )
                     return
+        if grown and now - log.noted >= NOTED:
+            log.noted = now
+            with contextlib.suppress(OSError):
+                log_times.note(folder, time.time_ns() // 1000, log.sizes)
         passed = max(1, now - log.last)
         if grown:
             # The time in which half of the limit is written.

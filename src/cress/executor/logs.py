@@ -11,7 +11,8 @@ from cress.executor.attempt_log import open_log
 from cress.executor.log_limits import first_kept
 from cress.protocol.messages import LogData, ReadLog
 
-STREAMS = ("stdout", "stderr")
+# What the program writes, and the times at which that was seen (``log_times``).
+STREAMS = ("stdout", "stderr", "times")
 # Most bytes in one answer.
 MOST = 1 << 20
 # Seconds between two checks for new data; inotify would halve the delay on average.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.executor import log_limits, ports, processes, stage_failure, state
+from cress.executor import handed_on, log_limits, ports, processes, stage_failure, state
 from cress.executor.account_rules import TaskAccounts
 from cress.executor.ends import SeenEnds
 from cress.executor.folder import SupervisorFolder
@@ -469,6 +469,8 @@ class TaskProcesses:
             gone = self._clear_after(inside, task)
         if gone and self.groups is not None:
             gone = self.groups.remove(task.attempt)
+        if gone and task.code == 0 and task.cause is None and task.failure is None:
+            task.values, task.failure = handed_on.read(self.attempts + b"/%d" % task.attempt)
         if gone and task.run is not None and not task.run.directory:
             self.work.give(self.attempts + b"/%d/work" % task.attempt)
         return gone

@@ -33,13 +33,14 @@ class Unsettled(msgspec.Struct):
     """Changes of the step under way that still have consequences.
 
     ``over`` are jobs that ended and whose dependents have not been told; ``gone`` are ended members of families;
-    ``touched`` are changed families. ``members`` is the number of members of services that this step has made or
-    cancelled, ``looks`` the number of forecasts for deadlines.
+    ``touched`` are changed families; ``asked`` are steps of dags whose condition is to be decided. ``members`` is the
+    number of members of services that this step has made or cancelled, ``looks`` the number of forecasts for deadlines.
     """
 
     over: deque[tuple[int, JobState]] = msgspec.field(default_factory=deque)
-    gone: deque[tuple[LiveJob, JobRecord]] = msgspec.field(default_factory=deque)
+    gone: deque[tuple[LiveJob | Family, JobRecord]] = msgspec.field(default_factory=deque)
     touched: dict[int, None] = {}
+    asked: deque[int] = msgspec.field(default_factory=deque)
     members: int = 0
     looks: int = 0
 
@@ -49,6 +50,7 @@ class Context:
 
     Times: ``now`` is the shell's clock, which never goes back; ``utc`` is the wall clock, used for display and quota
     timetables; both in µs. Indices: ``attempts_on`` by node; ``behind`` has the dependents of unfinished jobs;
+    ``awaiting`` are the jobs that wait for something outside;
     ``named`` the unfinished families by group and name; ``replica_indices`` the status of replicas; ``homes``, by node,
     the databases with a task bound to it (and some that have none there any more).
     """
@@ -223,6 +225,9 @@ class Context:
         for follower in sorted(waiting, key=lambda entry: entry.job.id):
             for first, _ in follower.unmet:
                 self.behind.setdefault(first, []).append(follower.job.id)
+        self.awaiting = {
+            number: None for number, job in self.jobs.items() if job.awaits_since is not None and job.awaits
+        }
         self.named = self.by_name()
         for number, family in self.families.items():
             if isinstance(family.state, ReplicaState):

@@ -32,6 +32,7 @@ from cress.model.records import JobState
 from cress.model.reports import Report
 from cress.model.resources import ResourceVector
 from cress.model.secrets import Secret
+from cress.model.waits import WaitFor
 
 
 class _Input(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
@@ -254,6 +255,14 @@ class Reported(_Input, frozen=True):
     reports: tuple[Report, ...]
 
 
+class Awaited(_Input, frozen=True):
+    """Something that a job waits for is there; with ``problem``, nobody may or can ever look for it."""
+
+    job: int
+    what: WaitFor
+    problem: str = ""
+
+
 class DataFound(_Input, frozen=True):
     """All paths of data on a node, as in ``Node``."""
 
@@ -392,6 +401,7 @@ Input: TypeAlias = (
     | LoadSeen
     | DataLocated
     | DataFound
+    | Awaited
     | LicencesSet
     | Declare
     | NodeCordoned

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.families.family_invariants import families
+from cress.lifecycle.jobs.waits import behind
 from cress.lifecycle.moving.rounds import present
-from cress.lifecycle.submits.dependencies import behind
 from cress.lifecycle.tables.group_load import GroupLoad
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM

@@ -20,8 +20,9 @@ from cress.lifecycle.configure import configured, padded
 from cress.lifecycle.context import Context, Unsettled
 from cress.lifecycle.effects import Halt, StepResult
 from cress.lifecycle.facts import Configured, Facts, Widened, told_of
-from cress.lifecycle.families import families
+from cress.lifecycle.families import families, step_values
 from cress.lifecycle.inputs import (
+    Awaited,
     Cancel,
     ChangeJobs,
     Configure,
@@ -50,7 +51,7 @@ from cress.lifecycle.inputs import (
     UseLease,
 )
 from cress.lifecycle.invariants import broken_invariants
-from cress.lifecycle.jobs import deadlines, group_limits, leases
+from cress.lifecycle.jobs import deadlines, group_limits, leases, waits
 from cress.lifecycle.jobs.jobs import forget_ended
 from cress.lifecycle.jobs.outcomes import RELEASED
 from cress.lifecycle.jobs.reasons import reason
@@ -65,7 +66,7 @@ from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import Tables, place
-from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
+from cress.lifecycle.tables.timers import AWAITED, DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
 from cress.model.decisions import Decisions, Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import (
@@ -157,18 +158,7 @@ class Machine(Context):
             # Claims on that node are dropped from now on.
             cordons.tell(self, name, awaited=False)
         for kind, name in self.timers.take(now):
-            if kind == TERM:
-                families.give_up(self, int(name), leases.NOT_RENEWED)
-            elif kind == MEASURED:
-                node_observations.not_measured(self, name)
-            elif kind == MOVES:
-                rounds.due(self)
-            elif kind in OF_DEADLINES:
-                reason = deadlines.due(self, kind, int(name))
-                if reason:
-                    families.give_up(self, int(name), reason)
-            else:
-                (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
+            self._due(kind, name)
             if not self.unsettled.gone:
                 yield
         yield from self._settle()
@@ -184,16 +174,34 @@ class Machine(Context):
         out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
         return out
 
+    def _due(self, kind: str, name: str) -> None:
+        """Handle a timer that is due."""
+        if kind == TERM:
+            families.give_up(self, int(name), leases.NOT_RENEWED)
+        elif kind == MEASURED:
+            node_observations.not_measured(self, name)
+        elif kind == MOVES:
+            rounds.due(self)
+        elif kind == AWAITED:
+            waits.due(self, int(name))
+        elif kind in OF_DEADLINES:
+            reason = deadlines.due(self, kind, int(name))
+            if reason:
+                families.give_up(self, int(name), reason)
+        else:
+            (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
+
     def _settle(self) -> Slices[None]:
         """Complete all consequences of the last input.
 
         There is no pause while a member of a family has ended and the family does not know: it could not be read.
         """
         unsettled = self.unsettled
-        while unsettled.over or unsettled.gone or unsettled.touched:
+        while unsettled.over or unsettled.gone or unsettled.touched or unsettled.asked:
             yield from dependencies.settle(self)
             while unsettled.gone:
                 families.member_over(self, *unsettled.gone.popleft())
+            step_values.decide(self)
             touched, unsettled.touched = unsettled.touched, {}
             for number in touched:
                 families.tend(self, number)
@@ -232,7 +240,7 @@ class Machine(Context):
                 leases.take(self, input_)
             case Cancel() | Hold():
                 yield from families.take(self, input_)
-            case ChangeJobs() | Requeue():
+            case ChangeJobs() | Requeue() | Awaited():
                 return changes.take(self, input_)
             case Update() | Scale() | Promote() | Trigger():
                 return updates.take(self, input_)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.step_values import Values
 from cress.model.times import MINUTE
 
 
@@ -75,14 +76,23 @@ class Cron(_Spec, frozen=True):
     missed: Missed = Missed.SKIP
 
 
+class StepEnd(msgspec.Struct, frozen=True, array_like=True):
+    """The end of a step in an earlier dag: its name, the word for its state, and its values."""
+
+    name: str
+    state: str
+    values: Values = ()
+
+
 class Dag(_Spec, frozen=True):
     """Steps that depend on each other. Its members are the jobs ``steps`` of the same submit, in their order.
 
-    ``resumed`` is the dag whose successful steps were left out; 0: none.
+    ``resumed`` is the dag whose successful steps were left out; 0: none. ``before`` are the ends of these steps.
     """
 
     steps: tuple[str, ...] = ()
     resumed: int = 0
+    before: tuple[StepEnd, ...] = ()
 
 
 FamilySpec: TypeAlias = Service | Database | Cron | Dag

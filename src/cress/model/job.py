@@ -11,6 +11,7 @@ from cress.model.family import FamilySpec
 from cress.model.parts import part_of
 from cress.model.resources import ResourceVector
 from cress.model.times import SECOND
+from cress.model.waits import WaitFor
 
 # The word for jobs whose tasks are leases.
 LEASE = "lease"
@@ -65,7 +66,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     A failed task is retried up to ``retries`` times, ``backoff`` µs after its end, doubled each time. With ``hold`` the
     job waits until it is released. ``after`` are the jobs that must end first, with the condition; in a submit, ``-n``
-    is its nth job, from 1.
+    is its nth job, from 1. ``when`` is the condition of a step of a dag (``step_condition``); if it does not hold once
+    these have ended, the step is left out. Empty: none. ``steps``, in a cron job whose runs are dags, are those of each
+    run; their ``after`` and ``family`` count the dag as the first job of a submit. ``wait_for`` are the things outside
+    of the cluster that must be there before a task starts.
 
     ``requirement`` and ``rank`` are texts of the constraint language (design note 0005); the placement attributes of
     source E (``NetworkAdjacent = True`` …) are clauses of the requirement. ``ports`` are names and numbers, 0 for a
@@ -141,6 +145,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tolerates: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     parts: tuple[JobPart, ...] = ()
+    when: str = ""
+    steps: tuple[Job, ...] = ()
+    wait_for: tuple[WaitFor, ...] = ()
 
     def request_of(self, task: int) -> ResourceVector:
         """Return the request of a task."""

@@ -78,9 +78,9 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One finished job. Counts are of tasks; times as in ``AttemptRecord``; ``request`` in the cluster's dimensions.
 
-    ``reason`` is why the job did not run to its end, unless an attempt shows it. ``requirement``, ``rank`` and
-    ``application`` are as submitted. ``family`` is the job of which it was a member, with number ``index``;
-    ``template`` is the job whose run it shared; 0: none.
+    ``reason`` is why the job did not run to its end, unless an attempt shows it; for a successful one the values that
+    it has handed on (``step_values``). ``requirement``, ``rank`` and ``application`` are as submitted. ``family`` is
+    the job of which it was a member, with number ``index``; ``template`` is the job whose run it shared; 0: none.
     """
 
     id: int

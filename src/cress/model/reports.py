@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from cress.model.bounds import Amount, Count, ExitCode, Port, Small, Text
+from cress.model.step_values import ReportedValues
 
 
 class Cause(Enum):
@@ -46,7 +47,8 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The attempt has ended, and all its processes are gone.
 
     ``code`` is the exit code, or -n after signal n; ``None`` if unknown. ``started`` is 0 if it never ran. Times are
-    the executor's wall clock, in µs since the epoch. ``port`` is the port that was taken.
+    the executor's wall clock, in µs since the epoch. ``port`` is the port that was taken. ``values`` are those that a
+    successful attempt hands on.
     """
 
     attempt: Count
@@ -57,6 +59,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     error: Text = ""
     usage: Usage = Usage()
     port: Port = 0
+    values: ReportedValues = ()
 
 
 class Checked(msgspec.Struct, frozen=True, tag=True, kw_only=True):

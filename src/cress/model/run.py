@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from cress.model.bounds import Amount, Count, Port, Small
+from cress.model.family import StepEnd
 from cress.model.job import DEFAULT_STOP_GRACE, JobType, OnPartition
 from cress.model.notify import Notify
 from cress.model.parts import part_of
@@ -116,7 +117,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     for the API, which is not part of the run either. ``deadline`` and ``within`` are the job's, as submitted; for a
     finished job they show whether it met its deadline. ``parts`` are those of a gang, whose tasks are numbered part by
     part. ``indices`` are ranges (first and last) of the indices that its tasks get in their order; empty: their
-    numbers. ``labels`` are the job's, for its record.
+    numbers. ``labels`` are the job's, for its record. ``before`` is that of a resumed dag, for its record.
+    ``steps`` are the runs of the steps of a cron job whose runs are dags.
     """
 
     job: Count
@@ -156,6 +158,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[RunPart, ...] = ()
     indices: tuple[tuple[Count, Count], ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
+    before: tuple[StepEnd, ...] = ()
+    steps: tuple[Run, ...] = ()
 
     def index_of(self, task: int) -> int:
         """Return the index of a task: its number, unless the job has a list of indices."""

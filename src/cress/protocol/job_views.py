@@ -169,9 +169,10 @@ class JobView(View, frozen=True):
     ``parts`` are those of a gang, in the order of their tasks; its ``resource`` is then the mean of its tasks'
     requests.
 
-    ``family`` is the job of which it is the member number ``index``. A live service or database has ``service``, a live
-    cron job ``cron``. A dag has ``dag``, also after its end, and its ``tasks`` count steps. ``reason_kind`` is the kind
-    of the reason while a task waits: the anchor of its row in docs/waiting.md.
+    ``values`` are those that its task 0 has handed on in ``$CRESS_OUTPUT``. ``family`` is the job of which it is the
+    member number ``index``. A live service or database has ``service``, a live cron job ``cron``. A dag
+    has ``dag``, also after its end, and its ``tasks`` count steps. ``reason_kind`` is the kind of the reason while a
+    task waits: the anchor of its row in docs/waiting.md.
     """
 
     id: int
@@ -216,6 +217,7 @@ class JobView(View, frozen=True):
     workload: str = ""
     job_failure: bool = True
     parts: tuple[PartView, ...] = ()
+    values: dict[str, str] = {}
     family: int | None = None
     index: int | None = None
     service: ServiceView | None = None

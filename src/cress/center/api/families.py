@@ -21,7 +21,7 @@ from cress.center.process.turns import all_in_turns
 from cress.center.requests import apply as applying
 from cress.center.requests.used import check_used
 from cress.center.requests.validation import jobs_of, placed, read_jobs
-from cress.center.views.families import succeeded_steps
+from cress.center.views.families import ends_of_steps
 from cress.center.views.jobs import job_view, run_of
 from cress.lifecycle.families import families
 from cress.lifecycle.families.moments import next_after
@@ -30,13 +30,13 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Cron, Dag
 from cress.model.job import LEASE, Job, JobType
-from cress.model.jobfile.dag import behind, without_done
+from cress.model.jobfile.dag import as_dag, behind, without_done
 from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.reader import plain
 from cress.model.jobfile.schema import schema_text
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.jobfile.values import most_tasks
-from cress.model.records import JobRecord
+from cress.model.records import JobRecord, JobState
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import one_of, parse_count
@@ -188,7 +188,7 @@ async def _left_of(committer: Committer, found: object, user: str, body: ResumeB
     run = run_of(committer, found)
     if run is None or not run.source:
         raise NotAccepted(f"the submission of job {number} is no longer known", hint="`cress submit` its file")
-    entry = msgspec.json.decode(run.source) if body.job is None else body.job
+    entry = as_dag(msgspec.json.decode(run.source) if body.job is None else body.job)
     try:
         specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=user)
     except InputError as error:
@@ -199,16 +199,18 @@ async def _left_of(committer: Committer, found: object, user: str, body: ResumeB
     unknown = [name for name in body.steps if name not in plan.steps]
     if unknown:
         raise InputError(f"there is no step {unknown[0]}", hint=one_of(unknown[0], plan.steps), field="steps")
-    there, succeeded = await succeeded_steps(committer, found)
+    ends = await ends_of_steps(committer, found)
+    succeeded = {name for name, end in ends.items() if end.state == JobState.SUCCEEDED.value}
     before = set(_steps_of(run.source))
-    done = ((set(plan.steps) & before) - there) | succeeded
+    done = ((set(plan.steps) & before) - ends.keys()) | succeeded
     if body.only:
         if not body.steps:
             raise InputError("no step is named", hint="the steps that are to run", field="steps")
         done = set(plan.steps) - set(body.steps)
     elif body.steps:
         done -= behind(specs, body.steps)
-    left = without_done(specs, done, number)
+    # Steps that the earlier dag did not have ended in the one before it.
+    left = without_done(specs, done, number, ({end.name: end for end in run.before} | ends).values())
     if not left:
         raise NotAccepted(
             f"job {number} has no unfinished steps that could start", hint="every step that could start has succeeded"

@@ -14,6 +14,7 @@ import msgspec
 
 from cress.center.committing.committer import Committer
 from cress.center.process.turns import chunks, in_turns
+from cress.lifecycle.families.family_ends import runs_of
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.family import Dag
@@ -73,6 +74,9 @@ def state_of(committer: Committer, job: AnyJob) -> JobState:
     if isinstance(job, Family):
         begun = isinstance(job.job.plan, Dag) and job.succeeded + job.failed > 0
         running = begun or any(member.running for member in members_of(committer, job))
+        running = running or any(
+            state_of(committer, run) is JobState.RUNNING for run in runs_of(committer.machine, job)
+        )
     else:
         running = job.running > 0
     return JobState.RUNNING if running else JobState.WAITING

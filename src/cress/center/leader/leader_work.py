@@ -25,6 +25,7 @@ from cress.center.leader.unused_uploads import UnusedUploads
 from cress.center.notifications.delivery import SenderSettings
 from cress.center.notifications.notifier import Notifier
 from cress.center.settings import CenterSettings
+from cress.center.waiting.waiter import Waiter
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
 
@@ -77,6 +78,7 @@ class LeaderWork:
             asyncio.create_task(Foreteller(committer).run(), name="foretelling"),
             asyncio.create_task(Notifier(committer, *self._senders).run(), name="notifications"),
             asyncio.create_task(UnusedUploads(committer).run(), name="uploads"),
+            asyncio.create_task(Waiter(committer).run(), name="waiter"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
             asyncio.create_task(Rebalancing(committer, Planner(committer)).run(), name="rebalancing"),
             asyncio.create_task(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, tzinfo
+from itertools import chain
 
 import msgspec
 
@@ -53,6 +54,10 @@ def read_jobs(
 
 def _with_clauses(spec: JobSpec, job: Job) -> JobSpec:
     """Return the spec with the parts' requirements and ranks in its run, which the history keeps."""
+    if spec.steps:
+        steps = tuple(_with_clauses(step, made) for step, made in zip(spec.steps, job.steps, strict=True))
+        run = msgspec.structs.replace(spec.run, steps=tuple(step.run for step in steps))
+        return msgspec.structs.replace(spec, run=run, steps=steps)
     if not job.parts:
         return spec
     parts = tuple(
@@ -88,12 +93,22 @@ def jobs_of(
                     errors.append(placed)
     jobs: list[Job] = []
     try:
-        jobs = constrained(specs, dimensions)
+        jobs = [
+            _with_steps(job, spec, dimensions) for job, spec in zip(constrained(specs, dimensions), specs, strict=True)
+        ]
     except InputError as error:
         errors += error.errors if isinstance(error, InputErrors) else [error]
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
     return tuple(_with_deadline(job, spec, zone) for job, spec in zip(jobs, specs, strict=True))
+
+
+def _with_steps(job: Job, spec: JobSpec, dimensions: Dimensions | None) -> Job:
+    """Return a cron job whose runs are dags with the jobs of its steps; any other job unchanged."""
+    if not spec.steps:
+        return job
+    _, *steps = constrained([spec, *spec.steps], dimensions)
+    return msgspec.structs.replace(job, steps=tuple(steps))
 
 
 def _with_deadline(job: Job, spec: JobSpec, zone: tzinfo) -> Job:
@@ -104,7 +119,7 @@ def _with_deadline(job: Job, spec: JobSpec, zone: tzinfo) -> Job:
 def _strange_accounts(specs: Sequence[JobSpec], accounts: Collection[str]) -> list[InputError]:
     """Return errors for wrong accounts: tasks run as their user or as an account open to all; only root may choose."""
     errors = []
-    for spec in specs:
+    for spec in chain.from_iterable((whole, *whole.steps) for whole in specs):
         name, user = spec.run.run_as, spec.run.user
         if name and user not in (name, ROOT) and name not in accounts:
             open_ones = ", ".join(sorted(accounts)[:MOST_SHOWN])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.secrets import usable
@@ -19,7 +20,7 @@ def check_secrets(machine: Machine, specs: Sequence[JobSpec]) -> None:
     """Raise InputError, or InputErrors with all mistakes, for secrets that the jobs' users do not have."""
     errors: list[InputError] = []
     secrets = machine.tables.secrets
-    for spec in specs:
+    for spec in chain.from_iterable((whole, *whole.steps) for whole in specs):
         user, group = spec.run.user, spec.job.group or DEFAULT_GROUP
         for use in spec.run.secrets if len(errors) <= MAX_ERRORS else ():
             if usable(secrets, user, group, use.secret) is None:

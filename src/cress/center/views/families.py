@@ -12,15 +12,17 @@ from cress.center.committing.lookup import AnyJob, find_job, find_jobs, id_of, m
 from cress.center.keeping.history_reader import HistoryJob
 from cress.core.placing.vetoes import Verdict
 from cress.lifecycle.families import families, readiness
+from cress.lifecycle.families.family_ends import runs_of
 from cress.lifecycle.families.moments import next_after
 from cress.lifecycle.jobs.reasons import USES, Told, held, told
 from cress.lifecycle.tables.family_rows import CronState, DagState, Family, ReplicaState
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError
-from cress.model.family import Cron, Dag, Service
+from cress.model.family import Cron, Dag, Service, StepEnd
 from cress.model.jobfile.submit import parse_jobs
-from cress.model.records import JobRecord, JobState
+from cress.model.records import JobRecord
 from cress.model.run import Run
+from cress.model.step_values import in_reason
 from cress.model.times import SECOND
 from cress.protocol.job_views import CronView, DagView, ServiceView, StepView, TaskCounts
 from cress.store.base import JobFilter
@@ -43,6 +45,8 @@ def counts_of(committer: Committer, family: Family) -> TaskCounts:
             failed=family.failed,
             cancelled=family.cancelled,
         )
+    if family.job.steps:
+        return _steps_of_runs(committer, family)
     running = sum(member.running for member in members)
     if isinstance(family.job.plan, Cron):
         total = sum(member.job.tasks for member in members)
@@ -57,6 +61,12 @@ def counts_of(committer: Committer, family: Family) -> TaskCounts:
         )
     total = max(family.job.tasks, running)
     return TaskCounts(total=total, waiting=total - running, running=running)
+
+
+def _steps_of_runs(committer: Committer, family: Family) -> TaskCounts:
+    """Count the steps of the live runs of a cron job whose runs are dags."""
+    runs = [counts_of(committer, run) for run in runs_of(committer.machine, family)]
+    return TaskCounts(**{name: sum(getattr(run, name) for run in runs) for name in TaskCounts.__struct_fields__})
 
 
 def reason_of(committer: Committer, family: Family) -> Told:
@@ -200,12 +210,17 @@ def _step(
     needless: frozenset[int],
 ) -> StepView:
     name = spec_of(job).name.removeprefix(prefix)
-    reason = job.reason if isinstance(job, JobRecord) else committer.machine.reason(job.job.id, committer.clock.now())
+    reason = _reason(job) if isinstance(job, JobRecord) else committer.machine.reason(job.job.id, committer.clock.now())
     if job.index in needless:
         reason = f"not needed: {reason}" if reason else "not needed"
     return StepView(
         name=name, id=id_of(job), state=state_of(committer, job).value, after=after.get(name, {}), reason=reason
     )
+
+
+def _reason(record: JobRecord) -> str:
+    """Return the reason of an ended step; the values of a successful one are none."""
+    return "" if in_reason(record.reason) else record.reason
 
 
 def _conditions(committer: Committer, run: Run | None, prefix: str) -> dict[str, dict[str, str]]:
@@ -215,6 +230,8 @@ def _conditions(committer: Committer, run: Run | None, prefix: str) -> dict[str,
     with contextlib.suppress(InputError, msgspec.DecodeError):
         entry = msgspec.json.decode(run.source)
         specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=run.user)
+        # The steps of a run of a cron job are part of its spec.
+        specs = [specs[0], *specs[0].steps] if specs[0].steps else specs
         names = [spec.job.name.removeprefix(prefix) for spec in specs]
         return {
             name: {names[-number - 1]: condition.value for number, condition in spec.job.after if number < -1}
@@ -223,11 +240,15 @@ def _conditions(committer: Committer, run: Run | None, prefix: str) -> dict[str,
     return {}
 
 
-async def succeeded_steps(committer: Committer, job: JobRecord) -> tuple[set[str], set[str]]:
-    """Return the names of all steps of a finished dag, and of those that succeeded."""
+async def ends_of_steps(committer: Committer, job: JobRecord) -> dict[str, StepEnd]:
+    """Return the ends of all steps of a finished dag by name."""
     found = await find_jobs(committer, JobFilter(family=job.id), limit=job.tasks + 1, before=None)
-    names = {spec_of(member).name.removeprefix(f"{job.name}."): state_of(committer, member) for member in found.jobs}
-    return set(names), {name for name, state in names.items() if state is JobState.SUCCEEDED}
+    ends: dict[str, StepEnd] = {}
+    for member in found.jobs:
+        name = spec_of(member).name.removeprefix(f"{job.name}.")
+        values = in_reason(member.reason) if isinstance(member, JobRecord) else ()
+        ends[name] = StepEnd(name, state_of(committer, member).value, values)
+    return ends
 
 
 async def last_state(committer: Committer, number: int) -> str:

@@ -45,6 +45,7 @@ from cress.model.parts import part_of
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.run import Run, SecretUse
+from cress.model.step_values import in_reason
 from cress.model.times import NEVER, SECOND
 from cress.model.units import format_amount
 from cress.protocol.cluster_views import MatchView, NodeTask, NodeView, PlaceView
@@ -201,6 +202,7 @@ def _secret(use: SecretUse) -> str | dict[str, str]:
 
 
 def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
+    values = in_reason(job.reason)
     return JobView(
         id=job.id,
         name=job.name,
@@ -217,7 +219,7 @@ def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
         started=moment(job.started),
         ended=moment(job.ended),
         preempted=job.preempted,
-        reason=redacted(job.reason),
+        reason="" if values else redacted(job.reason),
         command=run.command if run else (),
         environment=dict(run.environment) if run else {},
         secrets={use.name: _secret(use) for use in run.secrets} if run else {},
@@ -228,6 +230,7 @@ def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
         labels=dict(run.labels) if run else {},
         parts=_parts_then(run, committer.machine.core.dimensions) if run else (),
         application=job.application,
+        values=dict(values),
         family=job.family or None,
         index=job.index if job.family else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cress.lifecycle.attempts import end_reasons, start_failures
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
-from cress.lifecycle.families import readiness, replica_ends
+from cress.lifecycle.families import readiness, replica_ends, step_values
 from cress.lifecycle.jobs import reasons
 from cress.lifecycle.jobs.jobs import end_inside, fail, maybe_over, note_failure
 from cress.lifecycle.jobs.outcomes import Judgement, judge, place_of
@@ -61,6 +61,7 @@ def lost(context: Context, attempt: LiveAttempt, error: str) -> None:
 def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     """End an attempt: judge it, record it, and tell the scheduler."""
     job = context.jobs[attempt.job]
+    report = step_values.bounded(context, job, attempt, report)
     stopping = context.core.attempts[attempt.id].stopping
     if job.kept is not None:
         judgement = replica_ends.judge(context, job, attempt, report, stopping=stopping)
@@ -79,6 +80,8 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     if node is not None and node.draining:
         context.noticed.emptier(attempt.node)
     _count(job, attempt, judgement, report)
+    if report.values and judgement.outcome is Outcome.SUCCEEDED and attempt.task == 0:
+        job.values = report.values
     if job.kept is not None:
         replica_ends.ended(context, attempt, job, judgement, report, stopping=stopping)
     context.out.attempts.append(

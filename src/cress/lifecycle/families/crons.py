@@ -14,9 +14,10 @@ import msgspec
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import RunSkipped
+from cress.lifecycle.families import dag_runs, family_ends
 from cress.lifecycle.families.moments import check as check_moments
 from cress.lifecycle.families.moments import last_before, next_after
-from cress.lifecycle.jobs import group_limits, jobs, members
+from cress.lifecycle.jobs import group_limits, members
 from cress.lifecycle.jobs.deadlines import timed
 from cress.lifecycle.tables.family_rows import CronState, Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -60,7 +61,7 @@ def begin(context: Context, family: Family) -> None:
     _look_ahead(context, family)
 
 
-def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, family: Family, member: LiveJob | Family, record: JobRecord) -> None:
     """Do nothing: the next moment has a timer."""
 
 
@@ -158,14 +159,13 @@ def _count(plan: Cron, first: int, last: int) -> int:
 def _run(context: Context, family: Family, clock: CronState, moment: int) -> None:
     """Make a run for a moment, unless an unfinished one forbids it; a run that replaces another waits for its end."""
     overlap = _plan(family.job).overlap
-    # Runs that ended in this step may still be among the members.
-    alive = [number for number in family.members.values() if number in context.jobs]
+    alive = _alive(context, family)
     if alive and overlap is Overlap.FORBID:
         clock.skipped += 1
         return
-    spec = _spec(context, family)
+    specs = _specs(context, family)
     replaces = overlap is Overlap.REPLACE
-    clock.refused = group_limits.problem(context, spec, len(alive) if replaces else 0)
+    clock.refused = group_limits.problem(context, specs, _jobs_of(context, alive) if replaces else 0)
     if clock.refused:
         clock.skipped += 1
         at = local_time(moment, zone_of(_plan(family.job).zone))
@@ -175,28 +175,47 @@ def _run(context: Context, family: Family, clock: CronState, moment: int) -> Non
         return
     if replaces:
         for number in alive:
-            jobs.cancel(context, number, "the next run of its cron job replaced it")
-        alive = [number for number in alive if number in context.jobs]
+            family_ends.cancel_any(context, number, "the next run of its cron job replaced it")
+        alive = [number for number in alive if number in context.jobs or number in context.families]
     else:
         alive = []
-    _make(context, family, clock, spec, moment, alive)
+    _make(context, family, clock, specs, moment, alive)
 
 
-def _spec(context: Context, family: Family) -> Job:
-    """Return the job of a run that is made now."""
+def _alive(context: Context, family: Family) -> list[int]:
+    """Return the unfinished runs; those that ended in this step may still be among the members."""
+    return [number for number in family.members.values() if number in context.jobs or number in context.families]
+
+
+def _jobs_of(context: Context, runs: Sequence[int]) -> int:
+    """Return the number of jobs of these runs, steps of dags included."""
+    dags = (context.families.get(number) for number in runs)
+    return sum(1 if dag is None else 1 + len(dag.members) for dag in dags)
+
+
+def _specs(context: Context, family: Family) -> list[Job]:
+    """Return the jobs of a run that is made now: a batch job, or a dag and its steps."""
+    if family.job.steps:
+        return dag_runs.jobs_of(context, family.job)
     spec = timed(msgspec.structs.replace(family.job, type=JobType.BATCH, plan=None), context.utc)
     # The group may have got a time limit after the cron job was submitted.
-    return group_limits.with_limit(context, [spec])[0]
+    return group_limits.with_limit(context, [spec])
 
 
 def _make(
-    context: Context, family: Family, clock: CronState, spec: Job, moment: int, behind: Sequence[int]
-) -> LiveJob | None:
+    context: Context, family: Family, clock: CronState, specs: Sequence[Job], moment: int, behind: Sequence[int]
+) -> LiveJob | Family | None:
     """Make a run for a moment; its interval begins at the moment before."""
-    run = members.make(context, family, spec, clock.runs, behind=behind)
+    plan = _plan(family.job)
+    scheduled = last_before(plan.when, plan.zone, moment) or 0, moment
+    run: LiveJob | Family | None
+    if family.job.steps:
+        run = dag_runs.make(context, family, specs, clock.runs, scheduled, behind)
+    else:
+        run = made = members.make(context, family, specs[0], clock.runs, behind=behind)
+        if made is not None:
+            made.scheduled = scheduled
     if run is not None:
-        plan = _plan(family.job)
-        run.scheduled = last_before(plan.when, plan.zone, moment) or 0, moment
         clock.runs, clock.last, clock.last_job = clock.runs + 1, moment, run.job.id
     return run
 
@@ -206,15 +225,16 @@ def trigger(context: Context, family: Family, clock: CronState, moments: Sequenc
 
     Unless runs may overlap, each waits for the end of the one before. Raises ``NotAccepted`` at a limit of the group.
     """
-    specs = [_spec(context, family) for _ in moments]
-    group_limits.check_new(context, specs[:1] if len(specs) == 1 else specs)
-    for spec in specs[:1]:
+    runs = [_specs(context, family) for _ in moments]
+    specs = [spec for run in runs for spec in run]
+    group_limits.check_new(context, specs)
+    for spec in runs[0] if runs else ():
         group_limits.check_job(context, spec)
-    alive = [number for number in family.members.values() if number in context.jobs]
+    alive = _alive(context, family)
     found: list[int] = []
     overlaps = _plan(family.job).overlap is Overlap.ALLOW
-    for spec, moment in zip(specs, moments, strict=True):
-        run = _make(context, family, clock, spec, moment, () if overlaps else alive[-1:])
+    for run_specs, moment in zip(runs, moments, strict=True):
+        run = _make(context, family, clock, run_specs, moment, () if overlaps else alive[-1:])
         if run is None:
             raise NotAccepted(family.reason, hint=f"see `cress job {family.job.id}`")
         found.append(run.job.id)

@@ -55,10 +55,13 @@ def _progress(family: Family) -> DagState:
     return family.state
 
 
-def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, family: Family, member: LiveJob | Family, record: JobRecord) -> None:
     """Note the end of a step."""
+    assert isinstance(member, LiveJob), "steps are batch jobs"
     progress = _progress(family)
     progress.ended[member.index] = record.state
+    if member.values:
+        progress.values[member.index] = member.values
     if record.state is JobState.CANCELLED and not member.started and _needless(family, member, progress):
         progress.needless = (*progress.needless, member.index)
     elif record.state is not JobState.SUCCEEDED and not family.reason:
@@ -75,8 +78,10 @@ def _step(family: Family, index: int) -> str:
 
 def _needless(family: Family, member: LiveJob, progress: DagState) -> bool:
     """Return whether a step was not needed: the failure that it waited for did not happen, or it follows
-    such a step.
+    such a step, or its condition did not hold.
     """
+    if member.left_out:
+        return True
     for number, condition in member.job.after:
         index = number - family.job.id - 1  # steps follow their dag
         if condition is Condition.FAILED and progress.ended.get(index) is JobState.SUCCEEDED:

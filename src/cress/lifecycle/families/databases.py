@@ -34,7 +34,7 @@ def begin(context: Context, family: Family) -> None:
     replicas.state_of(family)
 
 
-def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, family: Family, member: LiveJob | Family, record: JobRecord) -> None:
     """Do nothing: ``tend`` makes the next life."""
 
 

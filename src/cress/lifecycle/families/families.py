@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.families import crons, dags, databases, services
+from cress.lifecycle.families import crons, dags, databases, family_ends, services
 from cress.lifecycle.inputs import Cancel, Hold
 from cress.lifecycle.jobs import deadlines, jobs, members
 from cress.lifecycle.jobs.reasons import comes_after, held
 from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
 from cress.lifecycle.tables.rows import LiveJob
-from cress.lifecycle.tables.timers import OF_FAMILIES, OF_TASKS
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobHeld
 from cress.model.family import Cron, Dag, Database, FamilySpec, Service
@@ -34,7 +33,7 @@ class FamilyHandlers(Protocol):
     def begin(self, context: Context, family: Family) -> None:
         """Begin: the family is accepted and has no open dependency."""
 
-    def member_over(self, context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
+    def member_over(self, context: Context, family: Family, member: LiveJob | Family, record: JobRecord) -> None:
         """Handle the end of a member, which has been removed; not called for a cancelled family."""
 
     def tend(self, context: Context, family: Family) -> None:
@@ -161,28 +160,19 @@ def begin(context: Context, family: Family) -> None:
 
 def cancel(context: Context, family: Family, reason: str = "") -> None:
     """Cancel a family with all its members."""
-    if family.cancelling:
-        return
-    family.cancelling, family.reason = True, reason
-    if context.named.get(key_of(family.job)) == family.job.id:
-        del context.named[key_of(family.job)]
-    context.unsettled.touched[family.job.id] = None
-    drop_timers(context, family)
-    for member in members.of(context, family):
-        jobs.cancel(context, member.job.id, reason)
+    family_ends.cancel(context, family, reason)
 
 
 def give_up(context: Context, number: int, reason: str) -> None:
     """Cancel a job or family that cannot meet its deadline."""
-    if number in context.families:
-        cancel(context, context.families[number], reason)
-    else:
-        jobs.cancel(context, number, reason)
+    family_ends.cancel_any(context, number, reason)
 
 
 def hold(context: Context, family: Family, word: Hold) -> None:
     """Hold or release a family with its members; running tasks go on."""
     family.held, family.held_by = word.held, word.by if word.held else ""
+    for run in family_ends.runs_of(context, family):
+        hold(context, run, word)
     for member in members.of(context, family):
         if not member.ending:
             member.held, member.held_by = family.held, family.held_by
@@ -190,7 +180,7 @@ def hold(context: Context, family: Family, word: Hold) -> None:
     context.unsettled.touched[family.job.id] = None
 
 
-def member_over(context: Context, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, member: LiveJob | Family, record: JobRecord) -> None:
     """Handle the end of a member."""
     family = members.family_of(context, member)
     if family is None:
@@ -206,7 +196,10 @@ def member_over(context: Context, member: LiveJob, record: JobRecord) -> None:
         family.cancelled += 1
     if not family.cancelling:
         kind_of(family).member_over(context, family, member, record)
-    members.touch(context, member)
+    if isinstance(member, LiveJob):
+        members.touch(context, member)
+    else:
+        context.unsettled.touched[family.job.id] = None
 
 
 def tend(context: Context, number: int) -> None:
@@ -230,11 +223,13 @@ def _over(context: Context, family: Family) -> None:
     if isinstance(family.state, ReplicaState):
         for name in family.state.nodes.values():
             context.homes[name].discard(number)
-    drop_timers(context, family)
+    family_ends.drop_timers(context, family)
     deadlines.ended(context, family.job, record)
     context.out.jobs.append(record)
     context.unsettled.over.append((number, record.state))
     jobs.remember(context, number, record.state)
+    if family.job.family:
+        context.unsettled.gone.append((family, record))
 
 
 def record_of(family: Family, utc: int) -> JobRecord:
@@ -268,6 +263,8 @@ def record_of(family: Family, utc: int) -> JobRecord:
         requirement=spec.requirement,
         rank=spec.rank,
         application=spec.application,
+        family=spec.family,
+        index=family.index,
         template=family.template if family.template != spec.id else 0,
     )
 
@@ -299,13 +296,3 @@ def wall_stepped(context: Context, by: int) -> None:
         family.started += by if family.started else 0
         if not family.cancelling and not family.unmet:
             kind_of(family).wall_stepped(context, family)
-
-
-def drop_timers(context: Context, family: Family) -> None:
-    """Drop all timers of a family."""
-    for kind in OF_FAMILIES:
-        context.timers.drop(kind, members.timer_name(family))
-    known = family.state.ran if isinstance(family.state, ReplicaState) else {}
-    for index in {*family.members, *known}:
-        for kind in OF_TASKS:
-            context.timers.drop(kind, members.timer_name(family, index))

@@ -14,7 +14,7 @@ def families(context: Context) -> Iterator[str]:
     """Yield the broken invariants as sentences."""
     for number, family in context.families.items():
         for index, member in family.members.items():
-            job = context.jobs.get(member)
+            job = context.jobs.get(member) or context.families.get(member)
             if job is None:
                 yield f"families: member {index} of {number} is job {member}, which is over"
             elif (job.job.family, job.index) != (number, index):

@@ -51,8 +51,9 @@ def begin(context: Context, family: Family) -> None:
     _count(context, family)
 
 
-def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, family: Family, member: LiveJob | Family, record: JobRecord) -> None:
     """Note that a member ran; ``tend`` makes its replacement."""
+    assert isinstance(member, LiveJob), "members are tasks"
     replicas.note_end(family, member)
 
 

@@ -149,14 +149,15 @@ def check_new(context: Context, jobs: Sequence[Job], leaving: int = 0) -> None:
         raise many
 
 
-def problem(context: Context, job: Job, leaving: int = 0) -> str:
-    """Return why limits of its group forbid a run of a cron job; empty if they allow it.
+def problem(context: Context, run: Sequence[Job], leaving: int = 0) -> str:
+    """Return why limits of its group forbid the jobs of a run of a cron job; empty if they allow it.
 
     ``leaving`` is the number of jobs that it replaces.
     """
     try:
-        check_new(context, [job], leaving)
-        check_job(context, job)
+        check_new(context, run, leaving)
+        for job in run:
+            check_job(context, job)
     except NotAccepted as error:
         return error.what
     return ""

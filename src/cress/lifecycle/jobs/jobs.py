@@ -9,11 +9,12 @@ from cress.lifecycle.inputs import Hold
 from cress.lifecycle.jobs import deadlines
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.tables.rows import LiveJob
-from cress.lifecycle.tables.timers import TERM
+from cress.lifecycle.tables.timers import AWAITED, TERM
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobCancelled, JobHeld, Outcome
 from cress.model.group import DEFAULT_GROUP
 from cress.model.records import JobRecord, JobState
+from cress.model.step_values import as_reason
 from cress.model.times import SECOND
 
 # Time (µs) for which the shell may not know yet that a job has ended.
@@ -110,6 +111,9 @@ def maybe_over(context: Context, job: LiveJob) -> None:
     record = record_of(job, context.utc)
     deadlines.ended(context, job.job, record)
     context.timers.drop(TERM, str(number))
+    if job.awaits_since is not None:
+        context.awaiting.pop(number, None)
+        context.timers.drop(AWAITED, str(number))
     context.out.jobs.append(record)
     context.unsettled.over.append((number, record.state))
     remember(context, number, record.state)
@@ -158,7 +162,7 @@ def record_of(job: LiveJob, utc: int) -> JobRecord:
         failed=job.failed,
         cancelled=job.cancelled,
         preempted=job.preempted,
-        reason=job.reason,
+        reason=job.reason or (as_reason(job.values) if state is JobState.SUCCEEDED else ""),
         requirement=spec.requirement,
         rank=spec.rank,
         application=spec.application,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.jobs import deadlines
+from cress.lifecycle.jobs import deadlines, waits
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -34,10 +34,11 @@ def make(
         unmet=after,
         template=template or family.template,
         index=index,
+        awaits=spec.wait_for,
     )
     context.enter(live)
     try:
-        context.observe(context.submitted(spec, behind[0] if behind else None))
+        context.observe(context.submitted(spec, waits.behind(live)))
     except InputError as error:
         context.leave(live)
         family.reason = str(error)
@@ -46,6 +47,8 @@ def make(
         context.behind.setdefault(predecessor, []).append(number)
     context.take_id()
     family.members[index] = number
+    if live.awaits and not after:
+        waits.release(context, live)
     deadlines.watch(context, spec)
     mark(context, live)
     return live
@@ -70,7 +73,7 @@ def alive(context: Context, family: Family) -> dict[int, LiveJob]:
     return {index: jobs[number] for index, number in sorted(family.members.items()) if number in jobs}
 
 
-def family_of(context: Context, job: LiveJob) -> Family | None:
+def family_of(context: Context, job: LiveJob | Family) -> Family | None:
     """Return the family of a member; None for any other job."""
     return context.families.get(job.job.family) if job.job.family else None
 

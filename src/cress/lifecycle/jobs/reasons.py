@@ -109,6 +109,10 @@ def lasting(left: int) -> str:
 
 def comes_after(context: Context, job: LiveJob | Family) -> str:
     """Return the reason of a job with open dependencies."""
+    if not job.unmet:
+        assert isinstance(job, LiveJob), "only jobs with tasks wait for things outside"
+        more = f", and {len(job.awaits) - 1} more" if len(job.awaits) > 1 else ""
+        return f"waiting for {job.awaits[0]}{more}"
     first, _ = job.unmet[0]
     # At a pause of a step it may have ended, and this job is told in a moment.
     found = context.jobs.get(first) or context.families.get(first)

@@ -15,8 +15,8 @@ from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import replaced
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt, NewLimit
-from cress.lifecycle.inputs import ChangeJobs, Requeue
-from cress.lifecycle.jobs import deadlines, group_limits, jobs
+from cress.lifecycle.inputs import Awaited, ChangeJobs, Requeue
+from cress.lifecycle.jobs import deadlines, group_limits, jobs, waits
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.submits import deadlines as submitted_deadlines
 from cress.lifecycle.submits import submits
@@ -31,11 +31,14 @@ from cress.model.job import Job
 REQUEUED = "requeued"
 
 
-def take(context: Context, word: ChangeJobs | Requeue) -> tuple[int, ...] | None:
-    """Change jobs, or let their running tasks wait again: all of them, or none."""
+def take(context: Context, word: ChangeJobs | Requeue | Awaited) -> tuple[int, ...] | None:
+    """Change jobs, or let their running tasks wait again: all of them, or none; or note that a thing is there."""
     if isinstance(word, ChangeJobs):
         return change(context, word)
-    requeue(context, word)
+    if isinstance(word, Requeue):
+        requeue(context, word)
+    else:
+        waits.awaited(context, word)
     return None
 
 

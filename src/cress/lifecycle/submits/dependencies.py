@@ -9,11 +9,11 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
 from cress.lifecycle.jobs.conditions import holds, never
 from cress.lifecycle.jobs.jobs import cancel
+from cress.lifecycle.jobs.waits import release
 from cress.lifecycle.slices import SLICE, Slices
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
-from cress.model.events import JobAfter
 from cress.model.job import Condition, Job
 from cress.model.records import JobState
 
@@ -107,7 +107,10 @@ def settle(context: Context) -> Slices[None]:
             condition = dict(job.unmet)[number]
             if holds(condition, state):
                 job.unmet = tuple(pair for pair in job.unmet if pair[0] != number)
-                context.observe(JobAfter(follower, behind(job)))
+                if job.job.when and not job.unmet:
+                    context.unsettled.asked.append(follower)
+                else:
+                    release(context, job)
             else:
                 cancel(context, follower, never(number, condition, state))
 
@@ -122,8 +125,3 @@ def _settle_family(context: Context, family: Family, number: int, state: JobStat
     family.unmet = tuple(pair for pair in family.unmet if pair[0] != number)
     if not family.unmet:
         families.begin(context, family)
-
-
-def behind(job: LiveJob) -> int | None:
-    """Return the first job for which it waits."""
-    return job.unmet[0][0] if job.unmet else None

@@ -27,6 +27,7 @@ from cress.lifecycle.inputs import Submit
 from cress.lifecycle.jobs import group_limits, leases
 from cress.lifecycle.jobs.deadlines import watch
 from cress.lifecycle.jobs.jobs import cancel
+from cress.lifecycle.jobs.waits import behind, release
 from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.submits import deadlines, dependencies
 from cress.lifecycle.tables.answers import Answer
@@ -80,7 +81,7 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
     for part in parts(list(zip(ids, timed, strict=True))):
         entered = [_enter(context, msgspec.structs.replace(job, id=number), first, states) for number, job in part]
         fresh = [live for live in entered if isinstance(live, LiveJob)]
-        context.observe(*(context.submitted(live.job, dependencies.behind(live)) for live in fresh))
+        context.observe(*(context.submitted(live.job, behind(live)) for live in fresh))
         begun += entered
         lives += fresh
         yield
@@ -91,11 +92,20 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
             elif not family.unmet:
                 families.begin(context, family)
     for live in lives:
-        if live.reason:
-            cancel(context, live.job.id, live.reason)
+        _settle(context, live)
     if request.key:
         context.answers[request.key] = Answer(request.digest, ids, context.now)
     return ids
+
+
+def _settle(context: Context, live: LiveJob) -> None:
+    """Cancel an entered job that can never start; decide whether one that comes after nothing has to wait."""
+    if live.reason:
+        cancel(context, live.job.id, live.reason)
+    elif live.job.when and not live.unmet:
+        context.unsettled.asked.append(live.job.id)
+    elif live.awaits and not live.unmet:
+        release(context, live)
 
 
 def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState]) -> LiveJob | Family:
@@ -113,7 +123,7 @@ def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState
         families.enter(context, entered)
         watch(context, job)
         return entered
-    live = LiveJob(job=job, submitted=context.utc, held=job.hold, held_by=by)
+    live = LiveJob(job=job, submitted=context.utc, held=job.hold, held_by=by, awaits=job.wait_for)
     if family:
         live.index = len(context.families[family].members)
         context.families[family].members[live.index] = number
@@ -259,8 +269,19 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
     families.check(context, job)
     deadlines.check(context, job)
     leases.check_inside(context, job)
-    if context.nodes and not isinstance(job.plan, Dag) and job in (hopeless or Hopeless(context)):
+    for name, step in steps_of(job):
+        try:
+            check_job(context, step, hopeless)
+        except InputError as error:
+            raise below(error, f"steps.{name}") from None
+    if context.nodes and not (isinstance(job.plan, Dag) or job.steps) and job in (hopeless or Hopeless(context)):
         raise _never(context, job)
+
+
+def steps_of(job: Job) -> Iterable[tuple[str, Job]]:
+    """Yield the steps of a cron job whose runs are dags, with their names."""
+    for step in job.steps:
+        yield step.name.removeprefix(f"{job.name}."), step
 
 
 def _check_bounds(context: Context, job: Job) -> None:

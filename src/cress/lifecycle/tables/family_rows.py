@@ -11,6 +11,7 @@ from cress.model.family import Cron, Database, Service
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job
 from cress.model.records import JobState
+from cress.model.step_values import Values
 
 # Most versions of a service or database that are listed, and can come back.
 MOST_VERSIONS = 20
@@ -92,10 +93,13 @@ class CronState(Row, tag="Clockwork", kw_only=True):
 
 
 class DagState(Row, tag="Progress", kw_only=True):
-    """The state of a dag: the end states of its steps, by index, and the steps that were not needed."""
+    """The state of a dag: the end states of its steps, by index, the steps that were not needed, and the values that
+    steps have handed on, by index.
+    """
 
     ended: dict[int, JobState] = msgspec.field(default_factory=dict)
     needless: tuple[int, ...] = ()
+    values: dict[int, Values] = msgspec.field(default_factory=dict)
 
 
 State: TypeAlias = ReplicaState | CronState | DagState
@@ -107,7 +111,8 @@ class Family(Row, kw_only=True):
     ``job`` is the wanted job, with its id; ``template`` the id of its run, ``version`` the number of its changes, from
     1. Times are wall clock in µs; ``started`` is 0 until some member has run. The counts are of ended members.
     ``unmet`` are the jobs that must end before it begins, with the conditions. ``versions`` are the last ones of a
-    service or database, the newest one last.
+    service or database, the newest one last. A dag may itself be a member: the run ``index`` of a cron job, made for
+    the moments ``scheduled``, as in ``LiveJob``.
     """
 
     job: Job
@@ -126,6 +131,8 @@ class Family(Row, kw_only=True):
     unmet: tuple[tuple[int, Condition], ...] = ()
     state: State | None = None
     versions: tuple[Published, ...] = ()
+    index: int = 0
+    scheduled: tuple[int, int] = (0, 0)
 
     def publish(self, at: int, by: str) -> None:
         """Add the present version to the list of versions, in place of an earlier entry with its number."""

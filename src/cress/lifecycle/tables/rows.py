@@ -12,6 +12,8 @@ from cress.model.job import Condition, Job
 from cress.model.node import Allocated, Load, Local, Node
 from cress.model.node_settings import NodeRevision
 from cress.model.run import Host
+from cress.model.step_values import Values
+from cress.model.waits import WaitFor
 
 AWAY = "its executor is not connected"
 
@@ -61,6 +63,9 @@ class LiveJob(Row, kw_only=True):
     of the tasks that were started together, in order. For a member of a family: ``template`` is the job whose run it
     shares (0: it has its own), ``index`` its place; ``kept``, in a service or database, is the plan of its version;
     ``scheduled``, in a run of a cron job, are the moment before its own, and its own (wall clock, µs; 0: none).
+    ``values`` are those that task 0 has handed on. ``left_out``: the condition of a step did not hold.
+    ``awaits`` are the things outside that are not there yet, ``awaits_since`` (the machine's clock) is the time since
+    which it waits for them; ``None``: its dependencies are not met.
     """
 
     job: Job
@@ -86,6 +91,10 @@ class LiveJob(Row, kw_only=True):
     index: int = 0
     kept: Service | Database | None = None
     scheduled: tuple[int, int] = (0, 0)
+    values: Values = ()
+    left_out: bool = False
+    awaits: tuple[WaitFor, ...] = ()
+    awaits_since: int | None = None
 
     def __post_init__(self) -> None:
         self.link({})

@@ -24,6 +24,7 @@ RISK = "risk"  # a look at the forecast for the deadline of a job
 LOST = "lost"  # a look at the chance of a job with ``late=cancel`` to meet its deadline
 
 MOVES = "moves"  # tasks that are being moved should have arrived
+AWAITED = "awaited"  # what a job waits for should be there
 TERM = "term"  # the holder of a lease has not renewed its term
 
 OF_DEADLINES = (LATE, RISK, LOST)

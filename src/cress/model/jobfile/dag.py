@@ -8,15 +8,17 @@ from itertools import islice
 import msgspec
 
 from cress.model.errors import MAX_ERRORS, InputError, MoreErrors
-from cress.model.family import Dag
+from cress.model.family import Dag, StepEnd
 from cress.model.job import Condition, Job, JobType
 from cress.model.jobfile import values
-from cress.model.jobfile.job import JobSpec, read_spec, source_of
-from cress.model.jobfile.keys import ALIASES, INHERITED, KEYS, misplaced
-from cress.model.jobfile.reader import Reader, below, mapping_of
+from cress.model.jobfile.job import JobSpec, has_steps, read_spec, source_of, type_of
+from cress.model.jobfile.key import CRON, DAG
+from cress.model.jobfile.keys import ALIASES, INHERITED, KEYS, TABLE, misplaced
+from cress.model.jobfile.reader import Reader, below, mapping_of, plain
 from cress.model.jobfile.schemas import MAX_STEPS
 from cress.model.jobfile.values import MAX_NAME_LENGTH, NAME, as_text, raise_all, shown
 from cress.model.resources import Dimensions
+from cress.model.step_condition import HINT, parse_condition, references
 from cress.model.units import one_of
 
 # Maximum number of steps of a cycle in an error.
@@ -28,22 +30,29 @@ _NO_STEPS: dict[str, Mapping[str, object]] = {}
 
 
 class _Step(msgspec.Struct):
-    """A step as written: its dependencies, and the flag that later steps go on when it fails."""
+    """A step as written: its dependencies, its condition, and the flag that later steps go on when it fails."""
 
     name: str
     after: tuple[tuple[str, Condition | None], ...]
     goes_on: bool
     spec: JobSpec
+    when: str = ""
 
 
 def parse_dag(
     mapping: Mapping[str, object], *, dimensions: Dimensions, user: str, base: int
 ) -> tuple[list[JobSpec], list[InputError]]:
-    """Read a dag and its steps, which follow ``base`` in the submit; return them with all mistakes."""
-    reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, JobType.DAG))
+    """Read a dag and its steps, which follow ``base`` in the submit; return them with all mistakes.
+
+    The steps of a cron job whose runs are dags are part of its spec, and are counted as in a submit of their own.
+    """
+    type_ = type_of(mapping)
+    is_cron = type_ is JobType.CRON
+    base = 0 if is_cron else base
+    reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_))
     reader.read("type", values.job_type, JobType.DAG)
-    whole = read_spec(reader, JobType.DAG, dimensions=dimensions, user=user)
-    name = whole.job.name if "name" in reader.given else "dag"
+    whole = read_spec(reader, type_, dimensions=dimensions, user=user)
+    name = whole.job.name if "name" in reader.given else type_.value
     entries = reader.read("steps", _entries, _NO_STEPS)
     if "steps" not in reader.given:
         reader.errors.append(InputError("is missing", hint=_HINT, field="steps"))
@@ -57,10 +66,15 @@ def parse_dag(
         steps.append(step)
         reader.errors += [below(mistake, f"{written}.{called}") for mistake in wrong]
     if len(steps) == len(entries):
-        reader.errors += [below(mistake, written) for mistake in _wrong_order(steps)]
+        wrong = _wrong_order(steps)
+        reader.errors += [below(mistake, written) for mistake in wrong or _wrong_conditions(steps)]
+    if is_cron and "wait_for" in reader.given:
+        reader.wrong("wait_for", "belongs to a step here", "the first step waits, the others come after it")
     source = source_of(mapping, reader)
-    job = msgspec.structs.replace(whole.job, name=name, tasks=len(steps), plan=Dag(steps=tuple(entries)))
-    run = msgspec.structs.replace(whole.run, name=name, tasks=len(steps), source=source)
+    plan = whole.job.plan if is_cron else Dag(steps=tuple(entries))
+    tasks = 1 if is_cron else len(steps)
+    job = msgspec.structs.replace(whole.job, name=name, tasks=tasks, plan=plan)
+    run = msgspec.structs.replace(whole.run, name=name, tasks=tasks, source=source)
     places = {step.name: base + number for number, step in enumerate(steps, 1)}
     goes_on = {step.name for step in steps if step.goes_on}
     specs = [msgspec.structs.replace(whole, job=job, run=run)]
@@ -70,9 +84,13 @@ def parse_dag(
             for previous, condition in step.after
             if previous in places
         )
-        member = msgspec.structs.replace(step.spec.job, group=job.group, after=after, family=-base - 1)
+        member = msgspec.structs.replace(step.spec.job, group=job.group, after=after, family=-base - 1, when=step.when)
         run = msgspec.structs.replace(step.spec.run, group=job.group)
         specs.append(msgspec.structs.replace(step.spec, job=member, run=run, place=f".{written}.{step.name}"))
+    if is_cron:
+        members = tuple(specs[1:])
+        run = msgspec.structs.replace(specs[0].run, steps=tuple(spec.run for spec in members))
+        specs = [msgspec.structs.replace(specs[0], run=run, steps=members)]
     return specs, reader.errors
 
 
@@ -107,6 +125,7 @@ def _step(
     goes_on = reader.read(
         "continue", lambda value: values.truth(value, "those behind it start however it ended"), False
     )
+    when = reader.read("when", _condition, "")
     spec = read_spec(reader, JobType.BATCH, dimensions=dimensions, user=user)
     if len(name) > MAX_NAME_LENGTH:
         reader.errors.append(
@@ -114,7 +133,7 @@ def _step(
         )
     job = msgspec.structs.replace(spec.job, name=name)
     spec = msgspec.structs.replace(spec, job=job, run=msgspec.structs.replace(spec.run, name=name))
-    return _Step(step, after, goes_on, spec), reader.errors
+    return _Step(step, after, goes_on, spec, when), reader.errors
 
 
 def _merge(reader: Reader, key: str) -> None:
@@ -137,6 +156,33 @@ def _after(value: object) -> tuple[tuple[str, Condition | None], ...]:
     if twice is not None:
         raise InputError(f"step {twice} is named twice", hint="one condition for each step")
     return tuple(found)
+
+
+def _condition(value: object) -> str:
+    """Parse the condition of a step."""
+    text = value.strip() if isinstance(value, str) else ""
+    if not text:
+        raise InputError(f"{shown(value)} is not a condition", hint=HINT)
+    parse_condition(text)
+    return " ".join(text.split("\n"))
+
+
+def _wrong_conditions(steps: Sequence[_Step]) -> list[InputError]:
+    """Return the errors of conditions that read values of steps which are not awaited."""
+    errors: list[InputError] = []
+    known = {step.name for step in steps}
+    for step in steps:
+        before = [name for name, _ in step.after]
+        for read in references(parse_condition(step.when)) if step.when else ():
+            if read.step in before:
+                continue
+            what = f"reads {read.step}.{read.key}, and {read.step} is not in `after`"
+            hint = f"after: [{', '.join([*before, read.step])}]"
+            if read.step not in known:
+                what = f"reads {read.step}.{read.key}, and there is no step {read.step}"
+                hint = f"{one_of(read.step, sorted(known))}; a text with a dot in quotes: '{read.step}.{read.key}'"
+            errors.append(InputError(what, hint=hint, field=f"{step.name}.when"))
+    return errors[:MAX_ERRORS]
 
 
 def _named(value: object) -> str:
@@ -192,11 +238,13 @@ def _circle(left: Mapping[str, set[str]]) -> list[str]:
     return [*names[names.index(name) :], name]
 
 
-def without_done(specs: Sequence[JobSpec], done: Iterable[str], resumed: int) -> list[JobSpec]:
+def without_done(
+    specs: Sequence[JobSpec], done: Iterable[str], resumed: int, ends: Iterable[StepEnd] = ()
+) -> list[JobSpec]:
     """Return a dag and its steps, as ``parse_jobs`` gives them (alone in their submit), without the steps in ``done``.
 
     Steps that can no longer start are left out too: those that wait for the failure of a finished step, and those that
-    wait for their success. ``resumed`` is the id of the earlier dag.
+    wait for their success. ``resumed`` is the id of the earlier dag, ``ends`` are the ends of its steps.
     """
     whole, *steps = specs
     assert isinstance(whole.job.plan, Dag)
@@ -220,14 +268,26 @@ def without_done(specs: Sequence[JobSpec], done: Iterable[str], resumed: int) ->
     if not kept:
         return []
     moved = {place: number for number, place in enumerate(kept, 2)}
-    plan = Dag(steps=tuple(name for name, place in names.items() if place in moved), resumed=resumed)
+    before = tuple(end for end in ends if names.get(end.name) not in moved)
+    left = tuple(name for name, place in names.items() if place in moved)
+    plan = Dag(steps=left, resumed=resumed, before=before)
     job = msgspec.structs.replace(whole.job, plan=plan, tasks=len(kept), after=())
-    run = msgspec.structs.replace(whole.run, tasks=len(kept))
+    run = msgspec.structs.replace(whole.run, tasks=len(kept), before=before)
     made = [msgspec.structs.replace(whole, job=job, run=run)]
     for place in kept:
         spec = specs[place - 1]
         made.append(msgspec.structs.replace(spec, job=_left_after(spec.job, moved)))
     return made
+
+
+def as_dag(entry: object) -> object:
+    """Return the job file of a dag, without the keys of a cron job if its runs are dags; anything else unchanged."""
+    if not isinstance(entry, Mapping) or type_of(entry) is not JobType.CRON or not has_steps(entry):
+        return entry
+    left_out = {"type", *(key.name for key in TABLE if DAG not in key.types and CRON in key.types)}
+    known = {plain(name): name for name in KEYS} | {plain(alias): name for alias, name in ALIASES.items()}
+    kept = {key: value for key, value in entry.items() if known.get(plain(str(key))) not in left_out}
+    return {"type": JobType.DAG.value, **kept}
 
 
 def behind(specs: Sequence[JobSpec], steps: Iterable[str]) -> set[str]:

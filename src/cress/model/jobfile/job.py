@@ -54,6 +54,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     ``clauses`` and ``ranks`` (at most one) become ``requirement`` and ``rank`` of the job once the language has parsed
     them. ``part_clauses`` and ``part_ranks`` are those of its parts. ``clocks`` is its deadline in local time of the
     cluster, if given without a zone. ``place`` is its place in the submit: ``jobs[2]``, ``jobs[0].steps.load``.
+    ``steps`` are those of a cron job whose runs are dags.
     """
 
     job: Job
@@ -65,6 +66,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     part_ranks: tuple[tuple[ClauseText, ...], ...] = ()
     clocks: str = ""
     place: str = ""
+    steps: tuple[JobSpec, ...] = ()
+
+
+def has_steps(mapping: Mapping[str, object]) -> bool:
+    """Return whether a job has steps: a dag, or a cron job whose runs are dags."""
+    type_ = type_of(mapping)
+    return type_ is JobType.DAG or (type_ is JobType.CRON and Reader(mapping, KEYS, aliases=ALIASES).has("steps"))
 
 
 def type_of(mapping: Mapping[str, object]) -> JobType:
@@ -95,7 +103,7 @@ def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str
 
 def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
     """Return a job as submitted, as JSON; a dag keeps the order of its steps, other keys are sorted."""
-    order: Literal["deterministic"] | None = None if type_of(mapping) is JobType.DAG else "deterministic"
+    order: Literal["deterministic"] | None = None if has_steps(mapping) else "deterministic"
     try:
         try:
             return msgspec.json.encode(mapping, order=order).decode()
@@ -124,7 +132,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     read = _read_table(reader)
     command, environment, ready = read["command"], read["environment"], read["ready"]
     image = _read_inputs(reader, read)
-    if not (reader.has("command") or reader.has("parts") or image or type_ is JobType.DAG):
+    if not (any(map(reader.has, ("command", "parts", "steps"))) or image or type_ is JobType.DAG):
         reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
     if read["gang"] and max_running:
         hint = "only one of them: a gang starts all its tasks together"

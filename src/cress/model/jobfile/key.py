@@ -36,8 +36,8 @@ class Key(msgspec.Struct, frozen=True):
 
     ``read`` parses a value, or raises ``InputError``; keys without it are read together with others (``job.py``,
     ``dag.py``). ``into``: the structs that have the value as a field, whose default is the field's. ``types``: the
-    types of jobs that may have the key; ``step``: steps of dags may have it too. ``about`` and ``default`` are
-    Markdown.
+    types of jobs that may have the key; ``step``: steps of dags may have it too, ``only_steps``: of batch jobs only
+    they may. ``about`` and ``default`` are Markdown.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Key(msgspec.Struct, frozen=True):
     into: tuple[str, ...] = ()
     types: frozenset[JobType] = ALL
     step: bool = True
+    only_steps: bool = False
     about: str = ""
     default: str = ""
 

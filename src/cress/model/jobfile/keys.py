@@ -9,7 +9,19 @@ from __future__ import annotations
 from cress.model.errors import InputError
 from cress.model.family import Missed, Overlap
 from cress.model.job import JobType, OnPartition
-from cress.model.jobfile import checks, clauses, domains, families, files, images, licences, notify, secrets, values
+from cress.model.jobfile import (
+    checks,
+    clauses,
+    domains,
+    families,
+    files,
+    images,
+    licences,
+    notify,
+    secrets,
+    values,
+    waits,
+)
 from cress.model.jobfile.key import (
     BATCH,
     CLAUSES,
@@ -54,6 +66,7 @@ from cress.model.jobfile.schemas import (
     TIMETABLE,
     TRUTH,
     USES,
+    WAIT_FOR,
     WITHIN,
     WORD,
     count,
@@ -295,6 +308,19 @@ TABLE = (
             "jobs that must end first: ids, or names of jobs of the same submit. A list if each must succeed, or "
             "a mapping, such as `{12: any, prepare: ok}`, with `ok`, `any` (however it ends) or `failed` (a task "
             "of it failed). A job whose condition can no longer be met is cancelled"
+        ),
+        default="none",
+    ),
+    Key(
+        "wait_for",
+        WAIT_FOR,
+        waits.wait_for,
+        into=JOB,
+        types=frozenset({BATCH, CRON}),
+        about=(
+            "things that must be there before a task starts: `/data/in.csv`, `https://…`, `HOST:PORT`, or `{path: …, "
+            "timeout: 6h}`; several in a list ([waiting for files and "
+            "addresses](workflows.md#waiting-for-files-and-addresses))"
         ),
         default="none",
     ),
@@ -729,7 +755,11 @@ TABLE = (
         into=FAMILY,
         types=frozenset({CRON}),
         step=False,
-        about="a cron expression: minute hour day month weekday",
+        only_steps=True,
+        about=(
+            "of a cron job: a cron expression, minute hour day month weekday; of a step: a condition on earlier steps, "
+            "`check.rows > 0`"
+        ),
     ),
     Key(
         "overlap",
@@ -752,9 +782,9 @@ TABLE = (
     Key(
         "steps",
         STEPS,
-        types=frozenset({DAG}),
+        types=frozenset({DAG, CRON}),
         step=False,
-        about="the steps by name, each with the keys of a batch job",
+        about="the steps by name, each with the keys of a batch job; of a cron job: each run is a dag with these steps",
     ),
     Key(
         "continue",
@@ -773,7 +803,7 @@ def misplaced(key: str, type_: JobType | None) -> InputError | None:
     """Return the error of a key that a job of this type, or a step of a dag (``None``), may not have."""
     known = BY_NAME[key]
     if type_ is None:
-        if known.step and (BATCH in known.types or not known.types):
+        if known.only_steps or (known.step and (BATCH in known.types or not known.types)):
             return None
         if BATCH in known.types:
             hint = "the step is called as its key" if key == "name" else "it holds for all steps"

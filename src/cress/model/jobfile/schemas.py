@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from cress.model import waits
 from cress.model.job import Condition
 from cress.model.jobfile import checks, domains, families, files, licences, secrets
 from cress.model.jobfile.parts import MAX_PARTS
@@ -205,6 +206,13 @@ IMAGE: Schema = {"anyOf": [WORD, mapping({"name": WORD, "secret": WORD}, "name")
 INPUT_FILES = _input_files()
 
 
+_WAIT: Schema = {
+    "anyOf": [
+        WORD,
+        mapping({**dict.fromkeys(waits.KINDS, WORD), "every": DURATION, "timeout": DURATION}),
+    ]
+}
+WAIT_FOR: Schema = {"anyOf": [_WAIT, {"type": "array", "items": _WAIT, "minItems": 1, "maxItems": waits.MOST}]}
 _ADDRESS: Schema = {"type": "string", "maxLength": MAX_ADDRESS}
 _OCCASIONS: Schema = {"enum": [notice.value for notice in Occasion]}
 _NOTIFY: Schema = {

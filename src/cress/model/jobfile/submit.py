@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from cress.model.errors import MAX_ERRORS, InputError, MoreErrors
-from cress.model.job import JobType
 from cress.model.jobfile.dag import parse_dag
-from cress.model.jobfile.job import JobSpec, read_job, type_of
+from cress.model.jobfile.job import JobSpec, has_steps, read_job
 from cress.model.jobfile.reader import below
 from cress.model.jobfile.values import raise_all, shown
 from cress.model.resources import Dimensions
@@ -51,12 +50,12 @@ def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[li
         except InputError as error:
             errors.append(error.at(field=place))
             continue
-        if type_of(mapping) is JobType.DAG:
+        if has_steps(mapping):
             made, wrong = parse_dag(mapping, dimensions=dimensions, user=user, base=len(specs))
         else:
             one, wrong = read_job(mapping, dimensions=dimensions, user=user)
             made = [one]
-        specs += (msgspec.structs.replace(spec, place=place + spec.place) for spec in made)
+        specs += (_placed(spec, place) for spec in made)
         errors += [below(error, place) for error in wrong]
     if not errors and len(specs) > MAX_JOBS:
         errors = [_too_many(len(specs))]
@@ -67,6 +66,12 @@ def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[li
     if not errors:
         specs, errors = _resolved(specs)
     return specs, errors
+
+
+def _placed(spec: JobSpec, place: str) -> JobSpec:
+    """Return the spec with its place in the submit."""
+    steps = tuple(_placed(step, place) for step in spec.steps)
+    return msgspec.structs.replace(spec, place=place + spec.place, steps=steps)
 
 
 def _dependencies(specs: list[JobSpec]) -> int:

@@ -373,6 +373,26 @@ CENTER_SETTINGS = (
         default="",
     ),
     Setting(
+        name="wait-host",
+        about="Host for whose pages and addresses jobs may wait (docs/workflows.md), in the form of --notify-host. "
+        "Repeatable. Default: any, except protected addresses.",
+        programs=BOTH,
+        metavar="HOST",
+        many=True,
+        field="wait_hosts",
+        read=readers.host_rules,
+    ),
+    Setting(
+        name="wait-folder",
+        about="Folder of the center's machine, such as a shared file system, in which jobs may wait for files. "
+        "Repeatable. Default: none.",
+        programs=BOTH,
+        metavar="DIR",
+        many=True,
+        field="wait_folders",
+        read=readers.folders,
+    ),
+    Setting(
         name="otlp-endpoint",
         about="Collector of OpenTelemetry that gets spans of jobs (docs/metrics.md#spans), such as "
         "http://127.0.0.1:4318.",

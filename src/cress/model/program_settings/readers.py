@@ -107,6 +107,14 @@ def host_rules(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
+def folders(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Check the absolute paths of folders."""
+    for text in texts:
+        if not text.startswith("/"):
+            raise InputError(f"{text!r} is not an absolute path", hint="/shared")
+    return texts
+
+
 def mail_server(text: str) -> str:
     """Check the URL of a mail server."""
     found = _MAIL_SERVER.fullmatch(text)

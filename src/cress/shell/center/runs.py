@@ -9,14 +9,17 @@ from datetime import UTC, datetime
 import msgspec
 
 from cress.lifecycle.effects import StepResult
+from cress.lifecycle.families.step_values import values_of
 from cress.lifecycle.inputs import ChangeJobs, Input, Submit, Update
 from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
-from cress.model.family import Database, Service
+from cress.model.family import Dag, Database, Service
+from cress.model.job import JobType
 from cress.model.records import JobRecord
 from cress.model.run import Run
+from cress.model.step_values import variable
 from cress.model.times import SECOND
 
 encode_run = msgspec.msgpack.Encoder().encode
@@ -36,6 +39,7 @@ def template_of(job: LiveJob | JobRecord | Family) -> int:
 def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None) -> Run:
     """Return the run of a job, made from that of its template; ``tasks`` is the task count of its family."""
     spec = job if isinstance(job, JobRecord) else job.job
+    run = _part_of(job, run) if run.steps else run
     if isinstance(job, Family):
         tasks = job.job.tasks
     elif isinstance(job, JobRecord) and job.template and not job.family:
@@ -51,11 +55,24 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
     return msgspec.structs.replace(run, job=spec.id, family=family, tasks=count, time_limit=limit)
 
 
+def _part_of(job: LiveJob | JobRecord | Family, run: Run) -> Run:
+    """Return the part of the run of a cron job for one of its dags, or for a step of one; all of it for itself."""
+    if isinstance(job, Family) or (isinstance(job, JobRecord) and job.type != JobType.BATCH.value):
+        type_ = job.job.type if isinstance(job, Family) else JobType(job.type)
+        return run if type_ is not JobType.DAG else msgspec.structs.replace(run, type=type_, steps=())
+    return run.steps[job.index]
+
+
 def _times(before: int, moment: int) -> Iterator[tuple[str, str]]:
     """Yield the variables of a run of a cron job: its moment, and the one before it."""
     for name, at in (("CRESS_SCHEDULED", moment), ("CRESS_SCHEDULED_BEFORE", before)):
         if at:
             yield name, f"{datetime.fromtimestamp(at / SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def handed_to(dag: Family) -> tuple[tuple[str, str], ...]:
+    """Return the variables with the values that the ended steps of a dag hand on to the others."""
+    return tuple((variable(step, key), text) for step, values in values_of(dag) for key, text in values)
 
 
 def new_runs(
@@ -122,7 +139,10 @@ class Runs:
         if run is None:
             return None
         counted = owner is not None and isinstance(owner.job.plan, Service | Database)
-        return run_of(job, run, owner.job.tasks if owner is not None and counted else None)
+        found = run_of(job, run, owner.job.tasks if owner is not None and counted else None)
+        if owner is not None and isinstance(owner.job.plan, Dag) and (handed := handed_to(owner)):
+            return msgspec.structs.replace(found, environment=(*found.environment, *handed))
+        return found
 
     def keep(self, run: Run) -> None:
         """Keep a run in memory, in place of the least recently used one."""

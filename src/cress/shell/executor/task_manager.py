@@ -19,6 +19,7 @@ from cress.model.node import Allocated, Device
 from cress.model.reports import Cause, Ended, Report, Started, Usage
 from cress.model.run import Run
 from cress.model.start_material import StartMaterial
+from cress.model.step_values import Values
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import (
     Devices,
@@ -92,6 +93,7 @@ class Task:
         "since",
         "stage",
         "usage",
+        "values",
     )  # fmt: skip
 
     def __init__(self, intent: Intent, run: Run | None, context: LaunchContext | None = None) -> None:
@@ -111,6 +113,7 @@ class Task:
         self.seen = False  # ``code`` and ``usage`` come from the kernel
         self.code: int | None = None
         self.failure: StageFailure | None = None  # reported by its stage
+        self.values: Values = ()  # that it hands on
         self.ends_at: int | None = None  # end of its time limit
         self.usage = Usage()
         self.pause = SWEEP_FIRST
@@ -612,7 +615,8 @@ class TaskManager:
 
     def _over(self, task: Task, cause: Cause, error: str = "") -> None:
         del self.tasks[task.attempt]
-        self._end(task.attempt, cause, task.code, self._began(task), error or task.error, task.usage)
+        values = task.values if cause is Cause.EXITED else ()
+        self._end(task.attempt, cause, task.code, self._began(task), error or task.error, task.usage, values=values)
 
     def _started(self, task: Task) -> Started:
         return Started(attempt=task.attempt, at=self._began(task), pid=task.pid)
@@ -634,6 +638,7 @@ class TaskManager:
         usage: Usage | None = None,
         *,
         port: int = 0,
+        values: Values = (),
     ) -> None:
         assert attempt not in self.tasks, f"attempt {attempt} is reported as ended while it is under way"
         report = Ended(
@@ -645,6 +650,7 @@ class TaskManager:
             error=error,
             usage=usage or Usage(),
             port=port,
+            values=values,
         )
         self.driver.note(End(report))
         self.driver.report(report)

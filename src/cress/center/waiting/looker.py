@@ -1,0 +1,90 @@
+"""The process that looks for what jobs wait for; it ends with its center. ``python -m cress.center.waiting.looker``.
+
+Every connection is checked by the guard. A file is looked for without following links out of the operator's folders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+
+import cress
+from cress.center.waiting.looks import Look, LookResult, decode_look, decode_settings, encode
+from cress.model.allowed_sources import ANY, AllowedSources
+from cress.model.waits import PATH, URL
+from cress.network.connection_guard import ConnectionGuard, RefusedError
+
+OPTION = "(--wait-host)"
+# Seconds for one look; looks at the same time; longest line of the center in bytes.
+PATIENCE, AT_ONCE, MOST_BYTES = 10.0, 32, 2**20
+
+
+class Looker:
+    """Looks for things; ``folders`` are real paths."""
+
+    def __init__(self, folders: Sequence[Path], client: httpx.AsyncClient) -> None:
+        self._folders = folders
+        self._client = client
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def look(self, order: Look) -> LookResult:
+        """Look for one thing."""
+        try:
+            async with self._places, asyncio.timeout(PATIENCE):
+                if order.kind == PATH:
+                    return await asyncio.to_thread(self._file, order)
+                if order.kind == URL:
+                    async with self._client.stream("GET", order.name) as answer:
+                        return LookResult(order.id, answer.status_code < 400)
+                host, _, port = order.name.rpartition(":")
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                writer.close()
+                return LookResult(order.id, True)
+        except (httpx.HTTPError, OSError, TimeoutError, UnicodeError, httpx.InvalidURL) as error:
+            return LookResult(order.id, False, refusal(error))
+
+    def _file(self, order: Look) -> LookResult:
+        real = Path(order.name).resolve()
+        if not any(real.is_relative_to(folder) for folder in self._folders):
+            return LookResult(order.id, False, "it is not in a folder in which jobs may wait for files (--wait-folder)")
+        return LookResult(order.id, real.exists())
+
+
+def refusal(error: BaseException | None) -> str:
+    """Return the guard's refusal from which an error came; empty if there is none."""
+    while error is not None:
+        if isinstance(error, RefusedError) or OPTION in str(error):
+            return str(error)
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+async def _serve() -> None:
+    loop = asyncio.get_running_loop()
+    lines = asyncio.StreamReader(MOST_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
+    settings = decode_settings(await lines.readline())
+    folders = await asyncio.to_thread(lambda: [Path(folder).resolve() for folder in settings.folders])
+    tasks: set[asyncio.Task[None]] = set()
+    # A proxy of the environment would connect for this process, past the guard.
+    headers = {"User-Agent": f"cress/{cress.__version__}"}
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE, headers=headers, follow_redirects=True) as client:
+        ConnectionGuard(AllowedSources(hosts=settings.hosts or (ANY,)), OPTION).install()
+        looker = Looker(folders, client)
+
+        async def answer(order: Look) -> None:
+            sys.stdout.buffer.write(encode(await looker.look(order)) + b"\n")
+            sys.stdout.buffer.flush()
+
+        while line := await lines.readline():
+            task = asyncio.create_task(answer(decode_look(line)))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

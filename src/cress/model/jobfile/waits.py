@@ -1,0 +1,51 @@
+"""The key ``wait_for``: what must be there before a job starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cress.model.errors import InputError
+from cress.model.jobfile import checks
+from cress.model.jobfile.reader import Reader, below
+from cress.model.jobfile.values import as_text, mistakes, raise_all, shown
+from cress.model.waits import ADDRESS, EVERY, HINT, KINDS, MOST, PATH, SOONEST, URL, WaitFor, checked_name
+
+WAIT_KEYS = (*KINDS, "every", "timeout")
+# Longest wait (µs): a year.
+MOST_WAIT = 366 * 86_400_000_000
+
+
+def wait_for(value: object) -> tuple[WaitFor, ...]:
+    """Parse a thing to wait for, or a list of them."""
+    entries = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not entries or len(entries) > MOST:
+        raise InputError(f"{len(entries)} things to wait for", hint=f"1 to {MOST}")
+    found: list[WaitFor] = []
+    errors: list[InputError] = []
+    for place, entry in enumerate(entries):
+        try:
+            found.append(_one(entry))
+        except InputError as error:
+            inside = f"[{place}]" if isinstance(value, (list, tuple)) else ""
+            errors += [below(mistake, inside) if inside else mistake for mistake in mistakes(error)]
+    raise_all(errors)
+    return tuple(dict.fromkeys(found))
+
+
+def _one(value: object) -> WaitFor:
+    if isinstance(value, str):
+        text = value.strip()
+        kind = PATH if text.startswith("/") else URL if "://" in text else ADDRESS
+        return WaitFor(kind, checked_name(kind, text))
+    if not isinstance(value, Mapping):
+        raise InputError(f"{shown(value)} is nothing to wait for", hint=HINT)
+    reader = Reader(value, WAIT_KEYS)
+    kinds = [kind for kind in KINDS if kind in reader.given]
+    if len(kinds) != 1:
+        what = "says not what to wait for" if not kinds else f"{' and '.join(kinds)} are two things"
+        reader.errors.append(InputError(what, hint=HINT))
+    names = [reader.read(kind, lambda text, kind=kind: checked_name(kind, as_text(text)), "") for kind in kinds]
+    every = reader.read("every", checks.duration(SOONEST, MOST_WAIT), EVERY)
+    timeout = reader.read("timeout", checks.duration(SOONEST, MOST_WAIT), 0)
+    raise_all(reader.errors)
+    return WaitFor(kinds[0], names[0], every, timeout or None)
