@@ -164,6 +164,25 @@ def test_a_claimed_unit_beyond_the_quota_gives_up_its_room_to_a_group_that_came_
     assert world.wait(60).decide() == []
 
 
+def test_a_gang_starts_on_no_kind_of_node_that_another_group_is_owed() -> None:
+    """It would fit on either kind; only one of them is its group's."""
+    world = of_kinds(group("g", "<cpu=8, gpu(y)=4>"), group("o", "<cpu=8, gpu(x)=4>"))
+    gang = job("gang").tasks(2).needs(gpu=2).gang().group("g")
+    world.submit(gang, job("x").needs(gpu=4).group("o").requires('GPUModel = "x"')).decide()
+    assert world.victims() == []
+    assert world.jobs_running() == ["gang", "gang", "x"]
+
+
+def test_a_gang_on_two_kinds_of_nodes_does_not_start_before_who_could_take_one_of_them_back() -> None:
+    """They could take room from each other, but not on the same kind."""
+    world = of_kinds(
+        group("p", 0), group("a", "<cpu=8, gpu(x)=1>").inside("p"), group("b", "<cpu=8, gpu(y)=1>").inside("p")
+    )
+    world.submit(job("gang").tasks(3).needs(gpu=2).gang().group("a"), job("one").needs(gpu=4).group("b")).decide()
+    assert world.jobs_running() == ["one"]
+    assert world.wait(60).decide() == []
+
+
 FULL = {
     "it is owed up to quota x B": [("a", 18, "large"), ("c", 6, "large"), ("b", 13, "other"), ("c", 11, "other")],
     "it is owed its quota": [

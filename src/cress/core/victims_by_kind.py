@@ -153,6 +153,21 @@ def _is_above(node: Amounts, charged: list[int], *, to_quota: bool) -> bool:
     return any(node.yields_of(i, to_quota=to_quota) for i in range(node.base))
 
 
+def kinds_with_room(core: Books, job: JobEntry, among: Bools | None = None) -> list[Bools]:
+    """Return the nodes ``[n]`` with room for a task of a job, ``among`` these only, those of each kind apart.
+
+    None for a gang with parts.
+    """
+    assert job.group.kinds is not None, "no quota names a kind of node"
+    if job.job.parts:
+        return []
+    places = core.cluster.lack[job.shape.row, : core.cluster.node_count] == 0
+    if among is not None:
+        places &= among
+    masks = job.group.kinds.masks()
+    return [places & np.all(masks == kind[:, None], axis=0) for kind in np.unique(masks[:, places], axis=1).T]
+
+
 def beyond_by_kind(core: Books, job: JobEntry, *, any_owed: bool, taken_back: Callable[[Growth], bool]) -> Bools | None:
     """Return the nodes ``[n]`` on which a task may not start now; ``None`` without any.
 
@@ -167,10 +182,7 @@ def beyond_by_kind(core: Books, job: JobEntry, *, any_owed: bool, taken_back: Ca
     if not beyond.any() or rights is Rights.QUOTA:
         return beyond if beyond.any() else None
     closed: Bools = np.zeros_like(beyond)
-    places = beyond & (cluster.lack[job.shape.row, : cluster.node_count] == 0)
-    masks = kinds.masks()
-    for kind in np.unique(masks[:, places], axis=1).T if any_owed else ():
-        alike = places & np.all(masks == kind[:, None], axis=0)
+    for alike in kinds_with_room(core, job, beyond) if any_owed else ():
         charge = group.charge(job.job.request, cluster.largest_capacity(), int(np.flatnonzero(alike)[0]))
         if taken_back(Growth(charge, alike)):
             closed |= alike

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -174,13 +174,17 @@ class Gates:
         """Return True if a unit waits for something other than room, so that it takes no place of another."""
         return any(gate.find(job) is not None for gate in (*self._open, *self.open_without_room))
 
-    def first_of(self, group: GroupState) -> JobEntry | None:
-        """Return the first unit of a group that waits for room, which the group would be offered next."""
+    def next_of(self, group: GroupState) -> Iterator[JobEntry]:
+        """Yield the units of a group for which room may be made next: the first that waits for room, and before it
+        those that only the gates without room pass over.
+        """
         head = head_of(group)
-        if head is None or not self.passed_over(head):
-            return head
-        jobs = within(group, islice(group.policy, _LOOKED_AT))
-        return next((job for job in jobs if not self.passed_over(job)), None)
+        jobs = islice(group.policy, _LOOKED_AT) if head is not None else ()
+        for job in within(group, chain((head,) if head is not None else (), (job for job in jobs if job is not head))):
+            if not self.would_refuse(job):
+                yield job
+                if all(gate.find(job) is None for gate in self.open_without_room):
+                    return
 
     def veto(self, job: JobEntry) -> Veto | None:
         """Return the first refusal as a reason; ``None`` if no gate refuses the unit."""

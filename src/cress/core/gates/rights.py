@@ -9,7 +9,7 @@ import msgspec
 from cress.core.books import Books
 from cress.core.fragments.search import may_use, own_room
 from cress.core.gates.gate import Gate
-from cress.core.groups.guarantees import charge_of_tasks, too_dear_on
+from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, too_dear_on
 from cress.core.groups.lenders import Taker, takers_of
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.placing.vetoes import Verdict, Veto
@@ -41,18 +41,25 @@ def is_within_quota(core: Books, job: JobEntry) -> bool:
     charge = charge_of_tasks(job, job.shape.size, core.cluster)
     if group.kinds is not None and job.shape.size == 1:
         return bool((within_on(group, job.job.request, charge) & group.kinds.open_to(job.shape)).any())
-    if group.kinds is not None and not is_guaranteed(group, job.shape):
-        return False
+    if group.kinds is not None:
+        return is_guaranteed(group, job.shape) and not is_beyond_quota(group, charge_where_it_fits(job, core.cluster))
     if group.counts_cores:
         # Asked for each unit that is offered while several groups wait.
         return group.used[0] + group.claimed[0] + charge[0] <= group.quota[0]
     return group.may_take(charge, to_quota=True)
 
 
-def is_beyond_quota(group: GroupState) -> bool:
-    """Return True if a group is above its quota with its claims; use of a kind of node without a quota is borrowed."""
-    amounts = zip(group.used, group.claimed, group.quota, strict=True)
-    return any(used + claimed > quota for i, (used, claimed, quota) in enumerate(amounts) if quota or i >= group.base)
+def is_beyond_quota(group: GroupState, charge: tuple[int, ...] = ()) -> bool:
+    """Return True if a group is above its quota with its claims, or with ``charge`` in a measure that this counts in.
+
+    Use of a kind of node without a quota is borrowed.
+    """
+    amounts = zip(group.used, group.claimed, charge or [0] * len(group.quota), group.quota, strict=True)
+    return any(
+        used + claimed + more > quota
+        for i, (used, claimed, more, quota) in enumerate(amounts)
+        if (more or not charge) and (quota or i >= group.base)
+    )
 
 
 def stays_within_quota(core: Books, job: JobEntry) -> bool:

@@ -26,7 +26,7 @@ from cress.core.preemption import (
 from cress.core.starting.claims import Claims
 from cress.core.tables.arrays import Bools
 from cress.core.tree.amounts import add_amounts
-from cress.core.victims_by_kind import Growth, not_entitled_on, yields_kinds
+from cress.core.victims_by_kind import Growth, kinds_with_room, not_entitled_on, yields_kinds
 from cress.model.group import SchedPolicy
 from cress.model.times import SECOND
 
@@ -237,24 +237,31 @@ class Evictions:
         In a tree, a group may take room beyond its quota for a group above it. Others in that group then take the room
         from it, unless they come first.
         """
-        group, gates = job.group, current.gates
-        if start is None:
-            if is_within_quota(self._books, job):
-                return False
-            start = Growth(charge_where_it_fits(job, self._cluster))
+        group, gates, books = job.group, current.gates, self._books
+        if start is not None:
+            starts = [start]
+        elif is_within_quota(books, job):
+            return False
+        else:
+            # Of several kinds of nodes, each is asked about by itself: two units may take different ones.
+            charge = charge_where_it_fits(job, self._cluster)
+            kinds: list[Bools] | list[None] = kinds_with_room(books, job) if group.kinds is not None else []
+            starts = [Growth(charge, nodes) for nodes in kinds or [None]]
         outlives = _outlives(job)
-        within = whose_groups_take(group, start.charge)
+        within = whose_groups_take(group, starts[0].charge)
         # The due unit comes after this round, whatever its place in its queue.
-        due = islice(self._books.turns.due(self._books.jobs, current.now, gates.passed_over), 1)
+        due = islice(books.turns.due(books.jobs, current.now, gates.passed_over), 1)
         later = (other for other in current.to_come if within is None or within in other.path())
-        for unit in chain(due, map(gates.first_of, later)):
-            if unit is None or unit.group is group or (within is not None and within not in unit.group.path()):
+        for unit in chain(due, chain.from_iterable(map(gates.next_of, later))):
+            if unit.group is group or (within is not None and within not in unit.group.path()):
                 continue
-            if not self.is_owed(unit, current) or gates.would_refuse(unit):
+            if gates.would_refuse(unit) or not self.is_owed(unit, current):
                 continue
-            if self._takes(unit, group, start, later=outlives):
-                instead = Growth(charge_where_it_fits(unit, self._cluster), start.nodes)
-                if not self._takes(job, unit.group, instead, later=False):
+            for on_kind in starts:
+                instead = Growth(charge_where_it_fits(unit, self._cluster), on_kind.nodes)
+                if self._takes(unit, group, on_kind, later=outlives) and not self._takes(
+                    job, unit.group, instead, later=False
+                ):
                     return True
         return False
 
