@@ -5,8 +5,11 @@ Letters are those of the recipe in ``Scheduler._pass``. Preemption is off where 
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from cress.core.live_options import take_over
 from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Preempt, Start
 from cress.model.times import MINUTE, SECOND
@@ -59,6 +62,18 @@ def test_a_preempted_group_takes_part_again_after_20_s_to_the_microsecond(mode: 
     assert world.started() == ["old"], "with 6 of 5 it is above its quota again, and sits out the minute"
     assert world.wake() == 60 * SECOND
     assert world.started() == ["old"] * 5
+
+
+def test_a_cooling_off_that_is_made_longer_holds_a_group_that_had_cooled() -> None:
+    world = preempted(4, 5, "reserve")
+    world.wait(56).decide()
+    assert world.started() == ["old"] * 5
+    for core in (world.core, world.follower):
+        take_over(core, dataclasses.replace(core.options, cooling_above_quota=5 * MINUTE))
+    world.submit(job("more").group("old")).decide()
+    assert world.started() == ["old"] * 5, "it is above its quota, and was preempted a minute ago"
+    assert world.wake() == 5 * MINUTE
+    assert world.started()[5:] == ["more"]
 
 
 @both_modes

@@ -82,7 +82,8 @@ class Books:
         # The attempts among them whose stop ``decide`` has not proposed yet, with the time at which it became due.
         self.to_stop: dict[int, int] = {}
         self.claims: list[ClaimEntry] = []
-        # The groups that were preempted once; ``None`` until they are looked up, after a claim or a change of groups.
+        # The groups that may be in their cooling-off; ``None`` until they are looked up, after a claim or a change of
+        # groups.
         self.preempted: list[GroupState] | None = None
         self.timeline.claims = self.claims
         self.next_attempt = 1

@@ -88,7 +88,7 @@ def _capacity(core: Books) -> Iterator[str]:
 
 def _holders(core: Books) -> list[Holder]:
     """Return all holders of rows of the table of leases."""
-    parts = core.pool.parts(core.attempts.values())
+    parts = core.pool.parts()
     return [*core.attempts.values(), *core.strangers.values(), *core.foreign_use.values(), *parts]
 
 

@@ -721,6 +721,11 @@ class GroupState(Amounts):
             return self.kept.preempted_at + self.options.cooling_above_quota
         return self.kept.preempted_at + self.options.cooling
 
+    def cools_at_most_until(self) -> int:
+        """The latest end of its cooling-off (µs), whatever it uses until then; 0 without one."""
+        begun = self.kept.preempted_at
+        return 0 if begun is None else begun + max(self.options.cooling, self.options.cooling_above_quota)
+
     def charge(self, request: ResourceVector, capacity: ResourceVector, f: int | None) -> tuple[int, ...]:
         """Return the charge of one task of ``request`` on node ``f`` with ``capacity``, in the measures of the group.
 

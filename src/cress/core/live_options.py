@@ -36,4 +36,6 @@ def take_over(core: Scheduler, options: Options) -> None:
     for inner in core.groups.tree.upwards:
         inner.set_options(inner.spec, resolve_options(options, inner.spec))
     core.books.running.forget()
+    # Groups may cool for longer than before.
+    core.books.preempted = None
     core.cluster.loosened += 1

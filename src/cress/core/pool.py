@@ -56,6 +56,8 @@ class Pool:
         self.lends = options.lending == "on"
         self.workloads: dict[tuple[str, str], GroupWorkload] = {}
         self.leases: dict[int, WorkloadLease] = {}
+        # The attempts that hold parts beside their rows, by number.
+        self._borrowers: dict[int, Attempt] = {}
         # Leases with idle parts, by node.
         self.idle_on: dict[int, dict[int, WorkloadLease]] = {}
         # Per node, the sum of the idle parts that are large enough to be lent.
@@ -74,11 +76,11 @@ class Pool:
         """Return the workload of a job; ``None`` if it has no leases."""
         return self.workloads.get((job.group.name, job.workload))
 
-    def parts(self, attempts: Iterable[Attempt]) -> Iterator[LeaseRow]:
+    def parts(self) -> Iterator[LeaseRow]:
         """Yield all parts: the idle ones, and those held by borrowers."""
         for lease in self.leases.values():
             yield from lease.idle.values()
-        for attempt in attempts:
+        for attempt in self._borrowers.values():
             yield from attempt.parts
 
     def holders(self) -> list[Attempt]:
@@ -240,12 +242,20 @@ class Pool:
         """Hold amounts, already taken from the idle part of a lease, for a borrowing task."""
         part = self._hold(lease, borrower, lease.node, piece, lease.end)
         lease.lent.append(part)
-        borrower.parts += (part,)
+        self._give(borrower, part)
         lease.workload.lent_on.setdefault(lease.node, {})[lease.id] = lease
 
     def hold_beside(self, borrower: Attempt, piece: Piece, end: int) -> None:
         """Hold unallocated amounts on a device for a task, in a row of their own."""
-        borrower.parts += (self._hold(None, borrower, borrower.node, piece, end),)
+        self._give(borrower, self._hold(None, borrower, borrower.node, piece, end))
+
+    def _give(self, borrower: Attempt, part: LeaseRow) -> None:
+        borrower.parts += (part,)
+        self._borrowers[borrower.id] = borrower
+
+    def _take_parts(self, borrower: Attempt) -> None:
+        borrower.parts = ()
+        self._borrowers.pop(borrower.id, None)
 
     def _hold(self, lease: WorkloadLease | None, borrower: Attempt | None, f: int, piece: Piece, end: int) -> LeaseRow:
         device, amounts = piece
@@ -312,7 +322,7 @@ class Pool:
             if part.lease is not None:
                 self._no_longer_lent(part.lease, part)
                 self.put(part.lease, (part.device, part.amounts))
-        attempt.parts = ()
+        self._take_parts(attempt)
         inside, attempt.inside = attempt.inside, ()
         for lease, piece in inside:
             lease.tasks.pop(attempt.id, None)
@@ -388,7 +398,7 @@ class Pool:
         for part in attempt.parts:
             mask |= 0 if part.device == NO_DEVICE else 1 << part.device
             self._rows.release(part.slot)
-        attempt.parts = ()
+        self._take_parts(attempt)
         attempt.slot = self._rows.hold_amounts(attempt.node, attempt.amounts, end, mask)
         self._set_holder(attempt.slot, attempt)
         self._running.forget()

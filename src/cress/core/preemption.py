@@ -336,12 +336,11 @@ class _VictimSearch:
         if within:
             # A unit that takes from its own group respects the reservations of others.
             kept += [each for each in core.reservations.kept if each.in_force and each.job is not job]
-        for reservation in kept:
-            for row in reservation.rows:
-                self.claimed[core.timeline.table[row, B_NODE]] = True
-                self.levels[core.timeline.table[row, B_NODE]] -= core.timeline.table[row, B_AMOUNTS:]
+        booked = core.timeline.table[[row for reservation in kept for row in reservation.rows]]
+        self.claimed[booked[:, B_NODE]] = True
+        np.subtract.at(self.levels, booked[:, B_NODE], booked[:, B_AMOUNTS:])
         others = [each.slot for each in (*core.strangers.values(), *core.foreign_use.values())]
-        others += [part.slot for part in core.pool.parts(core.attempts.values())]
+        others += [part.slot for part in core.pool.parts()]
         core.running.refresh(core.cluster, core.groups, core.attempts, others)
         self.holders = core.holders
         self.table, self.base = core.running.table, core.running.base
@@ -709,16 +708,20 @@ class _VictimSearch:
         """Spare the victims that are not needed; return the others with the places, kind after kind, or ``None`` if
         none is left.
         """
-        nodes = np.flatnonzero(placed.sum(axis=0))
-        needed = sum(shape.request_array * placed[i][nodes, None] for i, shape in enumerate(shapes))
-        for v in reversed(taken.order.copy()):
-            self._free(v, -1)
-            taken.mask[v] = False
-            if np.all(self.levels[nodes] >= needed) and self._devices_hold(shapes, placed, taken.mask):
-                taken.order.remove(v)
-            else:
-                self._free(v, 1)
-                taken.mask[v] = True
+        # For a single copy the kernel has spared them already, in the same order.
+        if self.job.shape.size > 1:
+            copies = placed.sum(axis=0)
+            needed = sum(shape.request_array * each[:, None] for shape, each in zip(shapes, placed, strict=True))
+            for v in reversed(taken.order.copy()):
+                self._free(v, -1)
+                taken.mask[v] = False
+                on = self.cluster.leases[self._slots(v), NODE]
+                on = on[copies[on] > 0]
+                if np.all(self.levels[on] >= needed[on]) and self._devices_hold(shapes, placed, taken.mask):
+                    taken.order.remove(v)
+                else:
+                    self._free(v, 1)
+                    taken.mask[v] = True
         attempts = [attempt for v in taken.order for attempt in self._tasks(v)]
         if not attempts:
             self.has_room = True

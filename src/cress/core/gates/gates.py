@@ -100,6 +100,8 @@ class Gates:
             core.preempted = [group for group in core.groups if group.kept.preempted_at is not None]
         for group in core.preempted:
             group.held_to = Rights.ABOVE if self.must_cool(group) else Rights.ANY
+        # Groups that cool no more until they are preempted again need no further look.
+        core.preempted = [group for group in core.preempted if core.now < group.cools_at_most_until()]
 
     def must_cool(self, group: GroupState) -> bool:
         """Return True if a preempted group must keep to its quota, while another group waits for room.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import NamedTuple
 
 from cress.core.jobs import GroupState
@@ -37,7 +36,7 @@ class Yielding:
     level: int
 
     @property
-    def order(self) -> tuple[int, int, list[Fraction], list[str]]:
+    def order(self) -> tuple[int, int, list[int], list[str]]:
         """Its sort key among yielding groups.
 
         The lowest priority comes first, then the borrowings of outsiders, and among those the group furthest above its
@@ -47,7 +46,7 @@ class Yielding:
         return (
             self.group.spec.preempt_priority,
             self.level,
-            [-node.excess() for node in downwards],
+            [-node.excess_order() for node in downwards],
             [node.name for node in downwards],
         )
 

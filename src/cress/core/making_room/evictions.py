@@ -49,7 +49,7 @@ class Evictions:
         A unit of several jobs may not, except for a single leader that starts beside its companions. Neither may a
         unit whose claim was made and dropped at this time: its victims would start and be stopped again without end.
         """
-        if self._dropped_at.get(job.job.id) == current.now:
+        if self._dropped_at and self._dropped_at.get(job.job.id) == current.now:
             current.wake_at(current.now + SECOND)
             return False
         return not (

@@ -233,6 +233,8 @@ class Amounts(Account):
     def can_be_preempted(self, *, to_quota: bool = False) -> bool:
         """True if used > quota × B (source G), or (``to_quota``) > the quota, without its stopping victims."""
         numerator, denominator = _EXACTLY if to_quota else self._yields
+        if len(self.quota) == 1:
+            return (self.used[0] - self.leaving[0]) * denominator > self.quota[0] * numerator
         return any(
             (used - leaving) * denominator > quota * numerator
             for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
@@ -242,6 +244,11 @@ class Amounts(Account):
     def excess(self) -> Fraction:
         """Return used / quota without its stopping victims."""
         return self.ratio_with([-amount for amount in self.leaving])
+
+    def excess_order(self) -> int:
+        """Return a number that orders groups exactly as ``excess`` does."""
+        amounts = zip(self.used, self.leaving, self.quota, strict=True)
+        return max([((used - leaving) << _SCALE) // quota for used, leaving, quota in amounts if quota])
 
     def spare(self) -> list[int]:
         """Return, per measure, the amount that it may lose down to its quota."""
