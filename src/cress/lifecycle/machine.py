@@ -152,11 +152,27 @@ class Machine(Context):
                 out.replies.append(error)
             yield from self._settle()
             yield
-        for name in self.terms.run_out(now):
+        yield from self._pass_time()
+        yield from self._settle()
+        forget_ended(self)
+        rounds.tend(self)
+        yield from self._decide()
+        out.more = self.more
+        leases.note_stops(self)
+        if self.core.pool.resized:
+            leases.note_sizes(self)
+        out.notices = list(self.noticed.notices(self.nodes, self.core, self.attempts_on))
+        yield
+        out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
+        return out
+
+    def _pass_time(self) -> Slices[None]:
+        """Handle the terms and timers that are due."""
+        for name in self.terms.run_out(self.now):
             node_membership.lose(self, name, node_membership.SILENT, kept=False)
             # Claims on that node are dropped from now on.
             cordons.tell(self, name, awaited=False)
-        for kind, name in self.timers.take(now):
+        for kind, name in self.timers.take(self.now):
             if kind == TERM:
                 families.give_up(self, int(name), leases.NOT_RENEWED)
             elif kind == MEASURED:
@@ -171,18 +187,6 @@ class Machine(Context):
                 (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
             if not self.unsettled.gone:
                 yield
-        yield from self._settle()
-        forget_ended(self)
-        rounds.tend(self)
-        yield from self._decide()
-        out.more = self.more
-        leases.note_stops(self)
-        if self.core.pool.resized:
-            leases.note_sizes(self)
-        out.notices = list(self.noticed.notices(self.nodes, self.core, self.attempts_on))
-        yield
-        out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
-        return out
 
     def _settle(self) -> Slices[None]:
         """Complete all consequences of the last input.
@@ -221,11 +225,7 @@ class Machine(Context):
     def _take(self, input_: Input) -> Slices[tuple[int, ...] | None]:
         match input_:
             case Reported():
-                for some in parts(input_.reports):
-                    for report in some:
-                        reported(self, input_.node, report)
-                    if not self.unsettled.gone:
-                        yield
+                yield from self._reported(input_)
             case Submit():
                 return (yield from submits.submit(self, input_))
             case UseLease() | RenewLeases() | ReleaseLeases():
@@ -252,6 +252,13 @@ class Machine(Context):
             case _:
                 access.take(self, input_)
         return None
+
+    def _reported(self, input_: Reported) -> Slices[None]:
+        for some in parts(input_.reports):
+            for report in some:
+                reported(self, input_.node, report)
+            if not self.unsettled.gone:
+                yield
 
     def _apply_groups(self, applied: GroupsApplied) -> Slices[None]:
         yield from self.checking_groups(applied)
