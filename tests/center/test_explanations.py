@@ -76,6 +76,17 @@ def test_the_answer_to_a_submit_has_the_expected_start_and_an_explanation_the_sa
     inside(tmp_path, story)
 
 
+def test_a_job_with_a_running_task_has_started(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join("n1", 1)
+        array = {"command": ["true"], "resource": "<1, 1M>", "tasks": 3, "time_limit": "1h"}
+        (told,) = (await center.call("POST", "/v1/jobs?starts=true", {"jobs": [array]}, 201))["jobs"]
+        assert (await center.get(f"/v1/jobs/{told['id']}"))["tasks"]["waiting"] == 2
+        assert told["expected_start"]["latest"] == pytest.approx(center.committer.clock.utc() / SECOND, abs=60)
+
+    inside(tmp_path, story)
+
+
 def test_questions_that_are_asked_together_share_a_fork_and_see_what_was_stored_before(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         await center.join("n1", 2)

@@ -202,6 +202,7 @@ def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_its
     ("arguments", "sentence"),
     [
         (["jbos"], "cress: there is no verb 'jbos' (did you mean job"),
+        (["nonsense"], "cress: there is no verb 'nonsense' (see: cress -h)"),
         (["frobnicate"], "cress: there is no verb 'frobnicate' (see: cress -h)"),
         (["groups", "aply", "f"], "cress groups: there is no verb 'aply' (did you mean apply?)"),
         (["jobs", "--state", "runing"], "cress jobs: --state: 'runing' is not one of waiting, running, succeeded, "),

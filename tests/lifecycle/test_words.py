@@ -90,6 +90,13 @@ def test_a_drained_node_is_empty_at_the_deadline_and_its_tasks_run_elsewhere() -
     assert _why(world, "n1") == "draining: new disk"
 
 
+def test_nothing_is_stopped_on_a_node_that_is_empty_before_its_deadline() -> None:
+    world = World()
+    world.join("n1")
+    world.step(Drain(name="n1", deadline=MINUTE, reason="new disk"))
+    assert _why(world, "n1") == "draining: new disk"
+
+
 def _why(world: World, name: str) -> str:
     return why_closed(world.machine, world.machine.nodes[name], world.now)
 

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from cress.model.errors import InputError
-from cress.model.foreign_words import option_for
+from cress.model.foreign_words import option_for, verb_for
 from cress.model.units import closest
 
 # Messages about a value → what is wrong with it, and what would be right.
@@ -52,7 +52,9 @@ def _explained(error: Any, context: Any, path: str) -> InputError:
     if hasattr(error, "param_type"):
         return InputError("is missing", hint=see, field=_name(error))
     if found := _NO_VERB.fullmatch(message):
-        return InputError(f"there is no verb {found[1]!r}", hint=f"did you mean {found[2]}?" if found[2] else see)
+        # The library also names verbs that merely share letters.
+        near = found[2] if verb_for(found[1]) else closest(found[1], [found[2]] if found[2] else [])
+        return InputError(f"there is no verb {found[1]!r}", hint=f"did you mean {near}?" if near else see)
     if found := _EXTRA.fullmatch(message):
         return InputError(f"unexpected words: {found[1]}", hint=see)
     if getattr(error, "param", None) is not None or getattr(error, "param_hint", None):

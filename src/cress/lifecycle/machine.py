@@ -153,14 +153,7 @@ class Machine(Context):
                 out.replies.append(error)
             yield from self._settle()
             yield
-        for name in self.terms.run_out(now):
-            node_membership.lose(self, name, node_membership.SILENT, kept=False)
-            # Claims on that node are dropped from now on.
-            cordons.tell(self, name, awaited=False)
-        for kind, name in self.timers.take(now):
-            self._due(kind, name)
-            if not self.unsettled.gone:
-                yield
+        yield from self._pass_time()
         yield from self._settle()
         forget_ended(self)
         rounds.tend(self)
@@ -173,6 +166,17 @@ class Machine(Context):
         yield
         out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
         return out
+
+    def _pass_time(self) -> Slices[None]:
+        """Handle the terms and timers that are due."""
+        for name in self.terms.run_out(self.now):
+            node_membership.lose(self, name, node_membership.SILENT, kept=False)
+            # Claims on that node are dropped from now on.
+            cordons.tell(self, name, awaited=False)
+        for kind, name in self.timers.take(self.now):
+            self._due(kind, name)
+            if not self.unsettled.gone:
+                yield
 
     def _due(self, kind: str, name: str) -> None:
         """Handle a timer that is due."""
@@ -229,11 +233,7 @@ class Machine(Context):
     def _take(self, input_: Input) -> Slices[tuple[int, ...] | None]:
         match input_:
             case Reported():
-                for some in parts(input_.reports):
-                    for report in some:
-                        reported(self, input_.node, report)
-                    if not self.unsettled.gone:
-                        yield
+                yield from self._reported(input_)
             case Submit():
                 return (yield from submits.submit(self, input_))
             case UseLease() | RenewLeases() | ReleaseLeases():
@@ -260,6 +260,13 @@ class Machine(Context):
             case _:
                 access.take(self, input_)
         return None
+
+    def _reported(self, input_: Reported) -> Slices[None]:
+        for some in parts(input_.reports):
+            for report in some:
+                reported(self, input_.node, report)
+            if not self.unsettled.gone:
+                yield
 
     def _apply_groups(self, applied: GroupsApplied) -> Slices[None]:
         yield from self.checking_groups(applied)

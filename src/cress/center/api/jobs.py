@@ -110,12 +110,13 @@ async def _with_starts(request: Request, page: SubmittedPage) -> SubmittedPage:
         found = recent_job(committer, one.id)
         waiting = waiting_job(committer.machine, found) if isinstance(found, (LiveJob, Family)) else None
         start: ExpectedStart | None = None
-        if waiting is not None:
-            with suppress(NotAccepted):
-                start = await explainer.start(waiting, at_once=True)
-        elif isinstance(found, LiveJob) and found.running:
+        if isinstance(found, LiveJob) and found.attempts:
+            # It has started, whenever its other tasks do.
             utc = committer.machine.utc
             start = ExpectedStart(utc, utc, utc)
+        elif waiting is not None:
+            with suppress(NotAccepted):
+                start = await explainer.start(waiting, at_once=True)
         view = None if start is None else start_view(start, partial(sees_number, request))
         told.append(msgspec.structs.replace(one, expected_start=view))
     return SubmittedPage(jobs=(*told, *page.jobs[MOST_STARTS:]))

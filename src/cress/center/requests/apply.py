@@ -208,7 +208,7 @@ class _Work:
 
     @property
     def error(self) -> BaseException | None:
-        """Why the input was refused or not stored; None if it was stored."""
+        """The reason why the input was refused or not stored; None if it was stored."""
         return self._answer.exception()
 
 

@@ -73,13 +73,11 @@ def drain(context: Context, word: Drain) -> None:
 def why_closed(context: Context, node: LiveNode, now: int) -> str:
     """Return why a node takes no new tasks at ``now`` (µs, the machine's clock), with the deadline of its drain."""
     until = context.timers.get(DRAIN, node.node.name)
-    if not node.draining or not node.connected:
+    there = context.on_node(node.node.name)
+    if not there or not node.draining or not node.connected:
         return node.why
     if until is not None:
         return f"{node.why}; running tasks are stopped in {lasting(until - now)}"
-    there = context.on_node(node.node.name)
-    if not there:
-        return node.why
     # It may have had a deadline before, at which its tasks were told to stop.
     goes_on = node.patient and not any(attempt.halted == "drained" for attempt in there)
     return node.why + ("; running tasks go on to their end" if goes_on else "; running tasks are being stopped")
