@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
+import msgspec
 import pytest
 
 from cress.cli.top_rows import NODES, WAITING, heading, shown
@@ -115,6 +117,27 @@ def test_the_screen_has_groups_what_waits_and_events_in_80_columns() -> None:
         assert all(app.query_one(f"#{name}", Panel).size.height >= 3 for name in ("groups", "waiting", "events"))
 
     played(Told(), story)
+
+
+def test_a_look_changes_the_cells_that_differ_and_the_marked_row_stays_marked() -> None:
+    source = Told()
+
+    async def story(app: TopApp, pilot: Pilot[None]) -> None:
+        panel = app.query_one("#waiting", Panel)
+        rows, (first, second) = list(panel.rows), LOOK.waiting
+        app._show(replace(LOOK, waiting=(first, msgspec.structs.replace(second, reason="another reason"))))
+        await pilot.pause()
+        assert list(panel.rows) == rows, "no row is new"
+        assert cells(app, "waiting")[1][4] == "another reason"
+        await pilot.press("down")
+        assert str(app.query_one("#detail", Static).content) == "job 9: another reason"
+        # The same rows in another order: the mark goes with its job, and its new text is told.
+        app._show(replace(LOOK, waiting=(msgspec.structs.replace(second, reason="now first"), first)))
+        await pilot.pause()
+        assert panel.marked == ("job", "9")
+        assert str(app.query_one("#detail", Static).content) == "job 9: now first"
+
+    played(source, story)
 
 
 def test_sort_turn_and_filter() -> None:

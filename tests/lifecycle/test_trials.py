@@ -263,3 +263,17 @@ def test_a_drain_stops_what_runs_although_nothing_waits() -> None:
     (stopped,) = found.stopped
     assert (stopped.job, stopped.why) == (1, "drained")
     assert found.after.unending == 1, "no other node is large enough"
+
+
+def test_a_planned_service_is_told_as_one_job_that_counts_nowhere_else() -> None:
+    world = World()
+    world.join("n3", 1)
+    world.join("n4", 1)
+    found = consequences(world, Submit(jobs=(service(2, gang=True, max_per_node=1),)))
+    (planned,) = found.submitted
+    assert (planned.name, planned.start, dict(planned.nodes)) == ("web", world.machine.utc, {"n3": 1, "n4": 1})
+    assert found.after.total.waited == 2, "its two tasks"
+    # One that does not start is told as well.
+    world.submit(job())
+    (late,) = consequences(world, Submit(jobs=(service(2, gang=True, max_per_node=1),))).submitted
+    assert (late.name, late.start) == ("web", None)

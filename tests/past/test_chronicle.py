@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from cress.lifecycle.inputs import Hold, Scale, Update
 from cress.model.errors import InputError
-from cress.past.chronicle import story
+from cress.past.chronicle import Subject, story
 from cress.past.recorded_log import RecordedLog
 from tests.lifecycle.builders import job
+from tests.lifecycle.kept import service
 from tests.past.recorder import UTC, Recorder, busy_day
 
 SECOND = 1_000_000
@@ -84,3 +86,21 @@ def test_names_that_mean_several_things_or_nothing(tmp_path: Path) -> None:
     assert story(log, "group:web")[0].name == "web"
     with pytest.raises(InputError, match="the log knows no job, node or group 'nobody'"):
         story(log, "nobody")
+
+
+def test_the_story_of_a_service_tells_what_its_users_did(tmp_path: Path) -> None:
+    it = Recorder(tmp_path)
+    (number,) = it.submit(service(2, "shop", group="ads", gang=True))
+    it.step(Scale(job=number, tasks=3))
+    it.step(Hold(job=number, held=True, by="eve"), Hold(job=number, held=False, by="eve"))
+    it.step(Update(job=number, spec=service(3, "shop", group="ads", gang=True, priority=4)))
+    it.step(Scale(job=99, tasks=3))
+    subject, entries = story(RecordedLog(it.close()), "shop")
+    assert subject == Subject("job", str(number))
+    assert [entry.text for entry in entries if entry.job == number] == [
+        "1 (shop) submitted by ann to group ads: a service of 2 tasks, all at once",
+        "1 (shop) scaled to 3 tasks",
+        "1 (shop) held by eve",
+        "1 (shop) released by eve",
+        "1 (shop) updated to version 2",
+    ]

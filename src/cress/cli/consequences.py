@@ -133,8 +133,8 @@ def _cluster(before: CourseView, after: CourseView) -> list[list[Cell]]:
     rows: list[list[Cell]] = [
         ["the queue of now is done in", _length(before), _length(after)],
         ["waiting jobs that start", _of(was), _of(will)],
-        ["mean wait", duration(was.mean_wait), duration(will.mean_wait)],
-        ["longest wait", duration(was.longest_wait), duration(will.longest_wait)],
+        ["mean wait", _wait(was, was.mean_wait), _wait(will, will.mean_wait)],
+        ["longest wait", _wait(was, was.longest_wait), _wait(will, will.longest_wait)],
     ]
     rows += [
         [f"use of {name}", _percent(before.use.get(name)), _percent(after.use.get(name))]
@@ -150,6 +150,11 @@ def _cluster(before: CourseView, after: CourseView) -> list[list[Cell]]:
 
 def _length(course: CourseView) -> str:
     return duration(course.length) if course.finished else f"more than {duration(course.length)}"
+
+
+def _wait(of: GroupCourseView, wait: float) -> str:
+    """Return a wait of the jobs that start; not known if there are others only."""
+    return "not known" if of.waiting and not of.started else duration(wait)
 
 
 def _of(total: GroupCourseView) -> str:
@@ -174,7 +179,9 @@ def _group(name: str, was: GroupCourseView | None, will: GroupCourseView | None)
         if view is None:
             return "-"
         value = getattr(view, field)
-        return _percent(value) if field == "share" else duration(value) if field.endswith("wait") else f"{value:,}"
+        if field.endswith("wait"):
+            return _wait(view, value)
+        return _percent(value) if field == "share" else f"{value:,}"
 
     fields = ("waiting", "mean_wait", "longest_wait", "share", "missed", "stopped")
     return [name, *(change(of(was, field), of(will, field)) for field in fields)]

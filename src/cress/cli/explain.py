@@ -49,6 +49,9 @@ NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 
 # Kinds of reasons of jobs that may have no task in the scheduler yet, or have one that is placed.
 NOT_TRIED = ("held", "after", "uses")
+# Why no start is known, by the kind of the reason; of other kinds no end is known that would make room.
+UNKNOWN = {"after": "it waits for the end of another job", "held": "it is held"}
+NO_END = "no known end of a running task makes room for it, or it is too far ahead"
 # The page with a row for each reason: what it means, until when, what to do.
 REASONS = "docs/waiting.md"
 
@@ -194,7 +197,7 @@ def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str,
         ("Reason", found.reason or view.reason),
         ("What to do", what_to_do(found.kind or view.reason_kind) if found.kind or view.reason_kind else ""),
         ("Waits", _waits(view, now) if found.reason else ""),
-        ("Expected start", when(found.start, now) if _was_tried(found) else ""),
+        ("Expected start", when(found.start, now, found.job, found.kind) if _was_tried(found) else ""),
         ("Runs", _runs(view, now) if not found.reason else ""),
         ("Late", found.late),
         ("Node", found.chosen),
@@ -222,10 +225,12 @@ def _runs(view: JobView, now: float) -> str:
     return f"since {moment(view.started)}, for {duration((view.ended or now) - view.started)}"
 
 
-def when(start: ExpectedStartView, now: float) -> str:
-    """Return the expected start for people: the likely moment, its bounds, and the end that it waits for."""
+def when(start: ExpectedStartView, now: float, job: int = 0, kind: str = "") -> str:
+    """Return the expected start of a ``job`` for people: the likely moment, its bounds, and the end that it waits
+    for. ``kind`` is that of the reason why the job waits.
+    """
     if start.likely is None:
-        return "not known: no known end of a running task makes room for it, or it is too far ahead"
+        return f"not known: {UNKNOWN.get(kind, NO_END)}"
     told = f"{moment(start.likely)}, in {duration(start.likely - now)}"
     if start.earliest is not None and start.latest is not None and start.latest - start.earliest >= 1:
         told += f" (in {duration(start.earliest - now)} to {duration(start.latest - now)})"
@@ -234,7 +239,9 @@ def when(start: ExpectedStartView, now: float) -> str:
     if start.behind:
         group = f"{' of' if start.behind == 1 else ', most of'} {clean(start.ahead)}" if start.ahead else ""
         told += f", behind {count(start.behind, 'job')}{group}"
-    return told + (f", when job {start.because} ends" if start.because is not None else "")
+    if start.because is None:
+        return told
+    return f"{told}, when {'another task of it' if start.because == job else f'job {start.because}'} ends"
 
 
 def _missing(near: NearNode) -> Iterator[str]:

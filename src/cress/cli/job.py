@@ -133,7 +133,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("State", state(view.state)),
         ("Reason", "" if _stands_below(view) else view.reason),
         ("What to do", what_to_do(view.reason_kind) if view.reason_kind else ""),
-        ("Expected start", "" if view.expected_start is None else when(view.expected_start, now)),
+        ("Expected start", "" if view.expected_start is None else when(view.expected_start, now, view.id)),
         *families.facts_of(view, now),
         ("Member", "" if view.family is None else f"{view.index} of job {view.family}"),
         (STEPS_OR_TASKS.get(view.type, "Tasks"), _tasks_of(view, parts)),

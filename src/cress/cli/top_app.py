@@ -11,6 +11,7 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.coordinate import Coordinate
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
 
@@ -46,15 +47,26 @@ class Panel(DataTable[str]):
         if cells == self._cells and shape == self._shape:
             self._rows = rows
             return
-        before = self.marked
+        before, known, same = self.marked, self._cells, shape == self._shape
         self._rows, self._cells, self._shape = rows, cells, shape
-        self.clear(columns=True)
-        for i, (name, most) in enumerate(self.table.columns):
-            self.add_column(name + (mark if i == self.sort_column else ""), width=most or None)
-        self.add_rows(cells)
+        if same and len(cells) == len(known):
+            # Only what has changed is drawn again: new rows cost several times as much.
+            self._change(known)
+        else:
+            self.clear(columns=True)
+            for i, (name, most) in enumerate(self.table.columns):
+                self.add_column(name + (mark if i == self.sort_column else ""), width=most or None)
+            self.add_rows(cells)
         place = next((i for i, row in enumerate(rows) if row.key == before), 0)
-        if rows and place:
+        if rows and place != self.cursor_row:
             self.move_cursor(row=place)
+
+    def _change(self, known: list[list[str]]) -> None:
+        """Write the cells that differ from those shown so far."""
+        for row, (old, new) in enumerate(zip(known, self._cells, strict=True)):
+            for column, (was, now) in enumerate(zip(old, new, strict=True)):
+                if was != now:
+                    self.update_cell_at(Coordinate(row, column), now)
 
     @property
     def marked_row(self) -> TopRow | None:
@@ -196,6 +208,8 @@ class TopApp(App[None]):
         for panel in self.query(Panel):
             if panel.display:
                 panel.show(self.seen, self._word)
+        # The marked row may have another text in its place.
+        self._tell_marked(self.focused)
 
     # --- keys ------------------------------------------------------------------------------------------------
 

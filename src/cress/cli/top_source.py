@@ -49,7 +49,7 @@ class ClientSource:
 
         client = self.client
         state = client.state()
-        for event in client.events(after=self._last, follow=False):
+        for event in client.events(after=self._last, follow=False, last=MOST_EVENTS):
             self._last = max(self._last, event.number)
             if event.kind != "gap":
                 self._events.append(event)

@@ -381,9 +381,12 @@ def state() -> PreparedCall[StateView]:
     return call_of(cluster_calls.STATE)
 
 
-def events(after: int | None, job: int | None, group: str, *, follow: bool) -> PreparedCall[EventView]:
+def events(
+    after: int | None, job: int | None, group: str, *, follow: bool, last: int | None = None
+) -> PreparedCall[EventView]:
     """Read events as server-sent events."""
-    return call_of(cluster_calls.EVENTS, query=EventsQuery(after=after, job=job, group=group, follow=follow))
+    query = EventsQuery(after=after, job=job, group=group, follow=follow, last=last)
+    return call_of(cluster_calls.EVENTS, query=query)
 
 
 def resolve(name: str, group: str = "") -> PreparedCall[PlacesPage]:

@@ -21,6 +21,8 @@ def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[
     """
     core = context.core
     now = core.now
-    waiting = [number for number, job in core.jobs.items() if job.waiting]
+    # Tasks that are retried after a pause do not wait yet.
+    later = {number for _, number, _ in core.books.later}
+    waiting = [number for number, job in core.jobs.items() if job.waiting or number in later]
     starts = Forward(core, by, estimates(context), patient).until_starts(islice(waiting, MOST_JOBS))
     return {job: found._replace(start=found.start - now) for job, found in starts.items() if found.start is not None}

@@ -140,11 +140,11 @@ class Options:
         per_group=True,
     )
     overdue_after: int = _option(
-        24 * HOUR,
+        36 * HOUR,
         (
             "with predicted run times or the order expansion_factor: a job is overdue once it has "
-            "waited this long plus the time needed by the work ahead of it at submission; overdue jobs "
-            "go first, and time limits count instead of predictions"
+            "waited this long (less for wide jobs) plus half of the time needed by the work ahead of it at "
+            "submission; overdue jobs go first, and time limits count instead of predictions"
         ),
         unit="µs",
         source="ours (0022)",

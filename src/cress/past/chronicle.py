@@ -21,10 +21,13 @@ from cress.lifecycle.inputs import (
     NodeDead,
     NodeJoined,
     NodeLeft,
+    Promote,
     Reported,
     Requeue,
     Restarted,
+    Scale,
     SetGroup,
+    Trigger,
 )
 from cress.lifecycle.record import Record, has_facts, inputs_of
 from cress.model.decisions import Claim, ClaimDropped, Preempt, Start, Stop
@@ -153,10 +156,16 @@ class Chronicle:
             if fields.get("halted_for"):
                 self._why[int(number)] = str(fields["halted_for"])
         families = record.facts.rows.get("families")
+        touched: set[int] = set()
         for number, row in () if families is None else families.written:
-            self._family(int(number), row)
+            found += self._family(at, int(number), row)
+        for number, fields in () if families is None else families.changed:
+            touched.add(int(number))
+            if "version" in fields:
+                found.append(self._job(at, "updated", int(number), f"updated to version {fields['version']}"))
         for input_ in inputs:
             found += self._of_input(at, input_)
+            found += self._of_family(at, input_, touched)
         for report in reports.values():
             if isinstance(report, Started) and report.attempt in self._attempts and report.attempt not in self._ran:
                 self._ran.add(report.attempt)
@@ -171,10 +180,35 @@ class Chronicle:
                 found.append(self._job(at, "over", int(number), f"the job is over: {_word(value[0])}"))
         return found
 
-    def _family(self, number: int, row: Any) -> None:
+    def _family(self, at: int, number: int, row: Any) -> Iterator[Entry]:
+        """Yield the submission of a service, database, cron job or dag."""
         job = row.get("job") if isinstance(row, dict) else None
-        if isinstance(job, dict):
-            self.jobs.setdefault(number, _KnownJob(job.get("name", ""), job.get("group") or DEFAULT_GROUP, 0))
+        if not isinstance(job, dict) or number in self.jobs:
+            return
+        group = job.get("group") or DEFAULT_GROUP
+        self.jobs[number] = _KnownJob(job.get("name", ""), group, 0)
+        kind, tasks = _word(job.get("type", "")), job.get("tasks", 1)
+        what = {"cron": "a cron job", "dag": "a dag"}.get(kind, f"a {kind} of {tasks} task{'s' if tasks != 1 else ''}")
+        whole = ", all at once" if job.get("gang") else ""
+        held = ", held" if job.get("hold") else ""
+        text = f"submitted{_by(job.get('user', ''))} to group {group}: {what}{whole}{held}"
+        yield self._job(at, "submitted", number, text)
+
+    def _of_family(self, at: int, input_: Any, touched: set[int]) -> Iterator[Entry]:
+        """Yield what users did with a service, database or cron job, if it was accepted and so has changed."""
+        match input_:
+            case Scale() if input_.job in touched:
+                tasks = f"{input_.tasks} task{'s' if input_.tasks != 1 else ''}"
+                yield self._job(at, "scaled", input_.job, f"scaled to {tasks}")
+            case Promote() if input_.job in touched:
+                yield self._job(at, "promoted", input_.job, f"its update goes on{_by(input_.by)}")
+            case Trigger() if input_.job in touched:
+                yield self._job(at, "triggered", input_.job, f"triggered{_by(input_.by)}")
+            case Hold():
+                word = "held" if input_.held else "released"
+                for number in (input_.job, *input_.more):
+                    if number in touched:
+                        yield self._job(at, word, number, word + _by(input_.by))
 
     # --- inputs ------------------------------------------------------------------------------------------------
 
@@ -194,7 +228,7 @@ class Chronicle:
                 yield Entry(at=at, kind="drain", node=input_.name, text=text)
             case Requeue():
                 for number in input_.jobs:
-                    text = f"its running tasks are stopped and wait again{_by(input_.by)}"
+                    text = f"its running tasks are stopped{_by(input_.by)} and wait again"
                     yield self._job(at, "requeued", number, text)
             case SetGroup():
                 changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in input_.values)

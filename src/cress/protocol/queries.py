@@ -188,12 +188,16 @@ class HistoryRowsQuery(Query, frozen=True):
 
 
 class EventsQuery(Query, frozen=True):
-    """Events after a number, of one job or group. Without ``follow`` the stream ends with the latest event."""
+    """Events after a number, of one job or group. Without ``follow`` the stream ends with the latest event.
+
+    With ``last`` earlier ones than so many before the latest event are left out.
+    """
 
     after: Count | None = None
     job: Count | None = None
     group: str = ""
     follow: bool = True
+    last: Count | None = None
 
 
 class LeaseQuery(Query, frozen=True):

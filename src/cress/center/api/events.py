@@ -32,7 +32,8 @@ async def events(request: Request) -> Response:
     """Stream the events after number ``after``, by default the new ones, as server-sent events.
 
     The header ``Last-Event-ID``, which clients send by themselves, overrides ``after``. Without ``follow`` the answer
-    ends with the latest event and, without ``after``, begins with the oldest one kept.
+    ends with the latest event and, without ``after``, begins with the oldest one kept. With ``last`` it begins at most
+    so many events before the latest one.
     """
     committer, query = committer_of(request), query_of(request, EventsQuery)
     known, after = committer.events, query.after
@@ -45,6 +46,8 @@ async def events(request: Request) -> Response:
         after = known.last if query.follow else known.first - 1
     # A number beyond the last one: the cluster is new, or was restored from a backup.
     after = min(after, known.last)
+    if query.last is not None:
+        after = max(after, known.last - query.last)
     return EventStream(request, after, job=query.job, group=query.group, follow=query.follow)
 
 

@@ -257,7 +257,11 @@ def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
     Environment and secrets are hidden from callers who may only see it.
     """
     committer = committer_of(request)
-    start = None if view.ended else committer.expected_starts.of(view.id, committer.clock.utc())
+    # That of a service or database is the start of its first waiting task.
+    waiting = waiting_job(committer.machine, job) if isinstance(job, Family) and view.service else view.id
+    start = None
+    if waiting is not None and not view.ended:
+        start = committer.expected_starts.of(waiting, committer.clock.utc())
     if start is not None and view.tasks.waiting:
         view = msgspec.structs.replace(view, expected_start=start_view(start, partial(sees_number, request)))
     return view if may_steer(request, job) else msgspec.structs.replace(view, environment={}, secrets={})

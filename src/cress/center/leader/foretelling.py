@@ -85,7 +85,7 @@ class Foreteller:
         seen = (core.cluster.stamp, len(core.jobs), next(reversed(core.jobs), 0))
         if seen == self._seen and (not self._waited or time.monotonic() - self._since < OLD):
             return False
-        waited, self._waited = self._waited, any(job.waiting for job in core.jobs.values())
+        waited, self._waited = self._waited, bool(core.books.later) or any(job.waiting for job in core.jobs.values())
         self._seen, self._since = seen, time.monotonic()
         return waited or self._waited
 

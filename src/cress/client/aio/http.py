@@ -478,13 +478,21 @@ class AsyncHttp(LeaderClient):
         return await self.ask(calls.state())
 
     def events(
-        self, *, after: int | None = None, job: int | None = None, group: str = "", follow: bool = True
+        self,
+        *,
+        after: int | None = None,
+        job: int | None = None,
+        group: str = "",
+        follow: bool = True,
+        last: int | None = None,
     ) -> AsyncIterator[EventView]:
         """Yield events from now on, or after event ``after``; without ``follow`` only stored ones.
 
+        With ``last`` they begin at most so many events before the latest one.
+
         To resume a broken connection (``Unreachable``), pass the ``number`` of the last event as ``after``.
         """
-        return self._events(calls.events(after, job, group, follow=follow))
+        return self._events(calls.events(after, job, group, follow=follow, last=last))
 
     # --- names --------------------------------------------------------------------------------------------------------
 

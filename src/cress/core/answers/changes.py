@@ -39,7 +39,7 @@ from cress.model.events import (
     NodeCordoned,
     TaskEnded,
 )
-from cress.model.group import Quota
+from cress.model.group import DEFAULT_GROUP, Quota
 from cress.model.job import Job, JobType
 from cress.model.resources import Measure
 from cress.model.times import MINUTE, NEVER, SECOND
@@ -114,8 +114,10 @@ def holds(core: Scheduler, change: Counterfactual) -> bool:
 def _of_the_order(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     number = job.job.id
     if job.held:
+        # A service or database is held and released as a whole.
+        whole = job.job.counted_as
         yield Counterfactual(
-            "release", f"if it were released (cress release {number})", (JobHeld(number, held=False),), number
+            "release", f"if it were released (cress release {whole})", (JobHeld(number, held=False),), number
         )
     if job.behind is not None:
         whom = f"job {job.behind}" if len(job.job.after) < 2 else "other jobs"
@@ -178,12 +180,19 @@ def _with(
     rows = [row for row in CHANGEABLE.values() if row.field in changed]
     if job.job.is_lease or len(rows) < len(changed) or (runs and any(row.when is When.WAITING for row in rows)):
         return _anew(core, job, kind, text, keys, **changed)
-    new = [msgspec.structs.replace(member.job, **changed) for member in members]
+    new = [msgspec.structs.replace(_now(member), **changed) for member in members]
     if "requirement" in changed:
         # As an update does it: the clauses of other keys stay.
         asked = replaced(job.job.requirement, changed["requirement"])
         new = [msgspec.structs.replace(one, requirement=asked) for one in new]
     return Counterfactual(kind, text, tuple(map(JobChanged, new)), job.job.id, keys or _as_told(changed))
+
+
+def _now(job: JobEntry) -> Job:
+    """Return the description of a job, in the group in which it is now: its own may have been removed."""
+    if (job.job.group or DEFAULT_GROUP) == job.group.name:
+        return job.job
+    return msgspec.structs.replace(job.job, group=job.group.name)
 
 
 def _as_told(changed: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -195,7 +204,7 @@ def _anew(
 ) -> Counterfactual:
     """Return the change that submits the waiting part of a job anew; ``keys`` as in ``_with``."""
     keys = keys or _as_told(changed)
-    old, number = job.job, max(core.jobs, default=0) + 1
+    old, number = _now(job), max(core.jobs, default=0) + 1
     whole = not job.attempts and not job.claims
     tasks = old.tasks if whole else max(1, job.waiting)
     behind = None if "after" in changed else job.behind

@@ -45,7 +45,7 @@ def told(context: Context, number: int, now: int | None = None) -> Told:
         return Told()
     of_scheduler = veto.kind.value.replace(" ", "-")
     if veto.kind is Verdict.HELD:
-        return Told(of_scheduler, held(number, job.held_by))
+        return Told(of_scheduler, held(job.job.counted_as, job.held_by))
     if veto.kind is Verdict.AFTER:
         return Told(of_scheduler, comes_after(context, job))
     if veto.kind is Verdict.BACKOFF and veto.until is not None:

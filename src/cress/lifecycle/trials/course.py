@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOMENT, RISK, TERM
 from cress.lifecycle.trials.course_log import CourseLog
@@ -68,6 +69,8 @@ class CourseRun:
         self._work: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
         self._running: dict[int, tuple[str, tuple[int, ...], int]] = {}
         self._moved = 0
+        # The jobs and families that the change submits.
+        self._new: set[int] = set()
         self.log = CourseLog(machine)
 
     def begin(self, now: int, utc: int, change: Sequence[Input] = ()) -> list[tuple[int, ...] | None]:
@@ -94,6 +97,7 @@ class CourseRun:
             if number not in self._jobs:
                 self._track(number, live, waited=True)
         self._settle(first)
+        self._new = {number for reply in replies if isinstance(reply, tuple) for number in reply}
         return [reply for reply in replies if not isinstance(reply, InputError)]
 
     def run(self, *, details: bool = False) -> Course:
@@ -217,6 +221,20 @@ class CourseRun:
 
     # --- results ----------------------------------------------------------------------------------------------
 
+    def _whole(self, number: int, family: Family) -> JobCourse:
+        """Return the course of a service or database that the change submits: the first starts of its tasks."""
+        members = [tracked for tracked in self._jobs.values() if tracked.job.family == number]
+        nodes: dict[str, int] = {}
+        for tracked in members:
+            for node, tasks in tracked.nodes.items():
+                nodes[node] = nodes.get(node, 0) + tasks
+        starts = [tracked.start for tracked in members if tracked.start is not None]
+        job = family.job
+        return JobCourse(
+            number, job.name, job.group or DEFAULT_GROUP, family.submitted, job.deadline, waited=False,
+            start=min(starts, default=None), nodes=tuple(nodes.items()),
+        )  # fmt: skip
+
     def _result(self, *, finished: bool) -> Course:
         machine = self._machine
         for group, amounts, start in self._running.values():
@@ -251,6 +269,8 @@ class CourseRun:
             _group(name, of, float(shares[name].max(initial=0.0)), counts.get(name, 0), machine.utc)
             for name, of in by_group.items()
         )
+        # A submitted service or database is told as one job. Its tasks are jobs, so it counts nowhere else.
+        jobs += (self._whole(number, family) for number, family in machine.families.items() if number in self._new)
         used = sum(shares.values(), none)
         names = machine.core.dimensions.names
         return Course(

@@ -35,8 +35,9 @@ def helps(machine: Machine, change: Counterfactual) -> bool:
         return False
     if not inputs:
         return False
-    family = machine.jobs[change.job].job.family if change.job in machine.jobs else 0
-    wanted = {change.job}
+    # A job that is submitted anew gets its number from the machine.
+    wanted = {change.job} & machine.jobs.keys()
+    family = _family(machine, change.job)
     now, utc = machine.now + MILLISECOND, machine.utc + MILLISECOND
     more = True
     while more:
