@@ -37,6 +37,7 @@ PAGES = (
     "/timeline",
     "/submit",
     "/what-if",
+    "/reports",
     "/access",
     "/audit",
 )
