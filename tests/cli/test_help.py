@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.forked import run_cress
+from tests.house.test_cli_is_light import EVERY_VERB
 
 HELP = """\
 Usage: cress [OPTIONS] COMMAND [ARGS]...
@@ -296,6 +297,6 @@ def test_shells_can_complete(shell: str) -> None:
 
 def test_help_and_the_client_verbs_load_nothing_heavy() -> None:
     heavy = "{'httpx', 'rich', 'yaml', 'numpy', 'starlette', 'asyncio', 'psutil', 'websockets'}"
-    code = f"import sys, cress.cli.main; print({heavy} & {{name.partition('.')[0] for name in sys.modules}})"
+    code = f"{EVERY_VERB}print({heavy} & {{name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -10,8 +10,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from cress.client import Client
 from tests.portal.running import Portal, opened
-from tests.system.cluster import Cluster
+from tests.system.cluster import Cluster, wait_until
 
 LOOP = """\
 name: looper
@@ -37,6 +38,7 @@ PAGES = (
     "/timeline",
     "/submit",
     "/what-if",
+    "/reports",
     "/access",
     "/audit",
 )
@@ -173,6 +175,29 @@ def test_a_node_is_drained_and_comes_back(browser: Browser, portal: Portal) -> N
         expect(page.get_by_role("alert")).to_be_visible()
 
 
+def fill(client: Client, cluster: Cluster) -> list[int]:
+    """Give each page something to show; return a running job, a waiting one, and one of each kind of family."""
+    kinds: list[dict[str, object]] = [
+        {"name": "runs", "command": "sleep 600", "resource": "<1, 64M>", "time_limit": "20min"},
+        {"name": "waits", "command": "true", "resource": "<2, 1G>", "time_limit": "20min", "deadline": "1h"},
+        {"name": "serves", "type": "service", "command": "sleep 600", "resource": "<100m, 16M>", "tasks": 2},
+        {"name": "flows", "type": "dag", "steps": {"a": {"command": "true"}, "b": {"command": "true", "after": ["a"]}}},
+        {"name": "nightly", "type": "cron", "when": "0 3 * * *", "command": "true"},
+    ]
+    jobs = [client.submit([kind]).jobs[0].id for kind in kinds]
+    client.job(jobs[0], wait=0)
+    wait_until(lambda: client.job(jobs[0]).state == "running", "a running task")
+    client.request_leases({"workload": "spark", "count": 1, "resource": "<100m, 16M>", "group": "default"})
+    for words in (
+        ("reserve", "exam", "--group", "default", "--nodes", "n1", "--from", "+2h", "--for", "1h", "--replace"),
+        ("reserve", "patch", "--nodes", "n1", "--from", "+4h", "--for", "1h", "--replace"),
+        ("token", "create", "shown"),
+    ):
+        done = cluster.cress(*words)
+        assert done.returncode in (0, 3), done
+    return jobs
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_violation_of_accessibility_and_no_page_is_too_wide(
@@ -181,10 +206,11 @@ def test_no_serious_violation_of_accessibility_and_no_page_is_too_wide(
     with cluster.client() as client:
         job = client.submit([{"name": "shown", "command": "echo shown", "tasks": 3}]).jobs[0].id
         client.job(job, wait=30)
+        more = fill(client, cluster)
     axe = Axe()
     found: list[str] = []
     with opened(browser, portal, color_scheme=scheme, bypass_csp=True) as page:
-        for path in (*PAGES, f"/jobs/{job}", f"/jobs/{job}/log", f"/jobs/{job}/terminal"):
+        for path in (*PAGES, *(f"/jobs/{id}" for id in (job, *more)), f"/jobs/{job}/log", f"/jobs/{more[0]}/terminal"):
             for width, height in SIZES:
                 page.set_viewport_size({"width": width, "height": height})
                 page.goto(portal.url + path)
@@ -194,6 +220,11 @@ def test_no_serious_violation_of_accessibility_and_no_page_is_too_wide(
                 if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
                     found.append(f"{path}: wider than {width}")
     assert not found
+    with cluster.client() as client:
+        for id in more:
+            client.cancel(id)
+        for lease in client.leases().leases:
+            client.release_lease(lease.id)
 
 
 SERIOUS = ("serious", "critical")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import date
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -18,8 +18,9 @@ from playwright.sync_api import Browser, expect
 
 from cress.client import calls
 from cress.portal.group_texts import changed_text, keywords_of
+from cress.portal.groups_view import GroupRow
 from cress.portal.nodes_view import MOST_PARTS, attributes_of, map_of
-from cress.portal.pages.overview import group_curves_of
+from cress.portal.pages.overview import group_curves_of, troubles_of
 from cress.portal.pages.usage import rows_of
 from cress.portal.texts import script_data
 from cress.portal.weeks import calendar_of, times_of, timetable_of
@@ -103,6 +104,19 @@ def test_nodes_are_grouped_by_an_attribute_and_the_map_has_only_what_differs() -
     assert map_of(nodes, "Rack").parts == [("Rack r1", 3), ("Rack r2", 1)]
     assert map_of(nodes, "").parts == [("", 4)]
     assert "</script" not in script_data({"names": ["</script><script>"]})
+
+
+@pytest.mark.parametrize(("shares", "says"), [((0.5, 0.5), []), ((0.8, 0.7), ["the quotas of all groups are 150 %"])])
+def test_quotas_beyond_the_cluster_need_a_person(shares: tuple[float, ...], says: list[str]) -> None:
+    def row(share: float | None, depth: int) -> Any:
+        return GroupRow(cast("Any", SimpleNamespace(name="g", closed=False, share_of_cluster=share)), depth, 0.0, False)
+
+    state: Any = SimpleNamespace(problem="", delay=None)
+    up: Any = SimpleNamespace(name="n1", state="up", unlimited=())
+    # A group below another one has a part of its quota.
+    rows = [*(row(share, 0) for share in shares), row(0.5, 1), row(None, 0)]
+    found = troubles_of(state, [up], rows, 0)
+    assert [one.what.removesuffix(" of the cluster") for one in found] == says
 
 
 def test_the_curve_of_a_group_reaches_to_its_quota_or_to_its_use_beyond_it() -> None:

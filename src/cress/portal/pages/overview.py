@@ -33,6 +33,8 @@ WAITING = 500
 FRESH = 3.0
 # Preemptions that are listed, and the height of the curve of a group.
 PREEMPTIONS, SMALL_CURVE = 5, 30
+# The sum of the quotas that is the whole cluster, but for rounding.
+WHOLE = 1.005
 NUMBERS = re.compile(r"\d[\d,.]*")
 
 
@@ -96,6 +98,15 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
         for row in groups
         if row.view.closed
     ]
+    promised = sum(row.view.share_of_cluster or 0.0 for row in groups if row.depth == 0)
+    if promised > WHOLE:
+        found.append(
+            Attention(
+                f"the quotas of all groups are {100 * promised:.0f} % of the cluster",
+                "not all can be kept at once: groups share in proportion to their quotas",
+                "/groups",
+            )
+        )
     if late:
         found.append(Attention(f"{late:,} deadlines at risk or missed", "look at these jobs", "/jobs?state=waiting"))
     if state.delay is not None and state.delay.length >= 1:

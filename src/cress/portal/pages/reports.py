@@ -29,7 +29,7 @@ SANDBOX = (
 
 
 class ReportSummary(msgspec.Struct, frozen=True):
-    """What a run says of itself; see docs/simulate.md."""
+    """The summary of a run; docs/simulate.md has its fields."""
 
     policy: str
     trace: str = ""
