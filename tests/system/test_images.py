@@ -75,7 +75,7 @@ def test_archives_credentials_and_what_cannot_be_pulled(shared: Cluster, layout:
         shared.cress("secret", "set", "registry", stdin="ann:wrong")
         shared.cress("secret", "set", "right", stdin="ann:word\n")
         closed = (
-            f"- {{name: right-password, image: {{name: {address}/team/demo:1, secret: right}}, command: env}}\n"
+            f"- {{name: opened, image: {{name: {address}/team/demo:1, secret: right}}, command: env}}\n"
             f"- {{name: no-password, image: {address}/team/demo:1, retries: 0}}\n"
             f"- {{name: wrong-password, image: {{name: {address}/team/demo:1, secret: registry}}, retries: 0}}\n"
             "- {name: no-registry, image: '127.0.0.1:1/x:1', retries: 0}\n"

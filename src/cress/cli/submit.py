@@ -132,7 +132,7 @@ def submit_jobs(
     """Submit the jobs of files, a command, or a script with its arguments; ``values`` are keys that override theirs."""
 
     def with_options(entries: Sequence[JobInFile]) -> list[dict[str, object]]:
-        given = [with_values(in_directory_of(entry), values) for entry in entries]
+        given = [in_own_directory(entry, with_values(in_directory_of(entry), values), values) for entry in entries]
         given = [with_deadline(with_licences(mapping, licence), deadline) for mapping in given]
         return [with_workload(mapping, workload) for mapping in given]
 
@@ -280,6 +280,17 @@ def in_directory_of(entry: JobInFile) -> dict[str, object]:
     kept = any(key.lower() == "type" and str(value).strip().lower() in KEPT for key, value in entry.mapping.items())
     beside = kept and entry.file not in (STANDARD_INPUT, "")
     return in_directory(entry.mapping, Path(entry.file).parent if beside else None)
+
+
+def in_own_directory(entry: JobInFile, mapping: dict[str, object], values: Sequence[KeyValue]) -> dict[str, object]:
+    """Return a script's job without the current directory if it brings files, unless the user names a directory.
+
+    Its tasks would write the files into one another's directory, which may be that of the user.
+    """
+    named = "directory" in entry.lines or any(value.key == "directory" for value in values)
+    if not entry.is_script or named or needs_folder({key: "" for key in mapping if key != "directory"}):
+        return mapping
+    return {key: value for key, value in mapping.items() if key != "directory"}
 
 
 def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict[str, object]:

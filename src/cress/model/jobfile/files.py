@@ -122,7 +122,8 @@ def _file(entry: Mapping[str, object]) -> File:
     if with_text and unpack:
         reader.wrong("text", "cannot be unpacked", "unpack: false")
     source = reader.read("source", _source, "") if with_text else _needed(reader, "source", _source)
-    name = _name_of(source)
+    # Of a wrong source nobody knows the name, which is no second mistake.
+    name = _name_of(source) if source or with_text else "name"
     made = File(
         source=source,
         path=reader.read("path", _path, name) if name else _needed(reader, "path", _path),
