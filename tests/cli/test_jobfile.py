@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cress.cli.jobfile import read_jobs
-from cress.cli.submit import placed
+from cress.cli.placed import placed
 from cress.client import Fault, Refused
 from cress.formats.yaml_text import TAG, YamlNode, parsed
 from cress.model.errors import InputError, InputErrors

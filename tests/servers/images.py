@@ -46,7 +46,7 @@ def make_layout(
             member.size, member.mode = len(content), 0o755
             tar.addfile(member, io.BytesIO(content))
         if device:
-            member = tarfile.TarInfo("etc/zero")
+            member = tarfile.TarInfo("srv/zero")
             member.type, member.devmajor, member.devminor, member.mode = tarfile.CHRTYPE, 1, 5, 0o666
             tar.addfile(member)
     layer = data.getvalue()

@@ -63,7 +63,8 @@ def apply(
     """Create or update services, databases and cron jobs."""
     with told("apply"):
         from cress.cli.jobfile import read_jobs
-        from cress.cli.submit import in_directory_of, placed
+        from cress.cli.placed import placed
+        from cress.cli.submit import in_directory_of
 
         if wait and (dry_run or diff):
             what = "--dry-run" if dry_run else "--diff"

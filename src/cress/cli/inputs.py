@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cress.cli.common import STANDARD_INPUT
+from cress.cli.placed import in_file
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ def with_inputs(
     send: bool = True,
 ) -> list[Mapping[str, object]]:
     """Return the jobs with uploads in place of paths, and send the files. Raises InputError with file and line."""
-    from cress.cli.submit import in_file
     from cress.client.inputs import brings_files
 
     if not any(map(brings_files, jobs)):

@@ -11,7 +11,8 @@ from cress.cli.common import Data, Deadline, Json, Licence, Workload, connect, p
 from cress.cli.consequences import limits, tell_planned, tell_shifts, tell_stopped
 from cress.cli.errors import told
 from cress.cli.inputs import with_inputs
-from cress.cli.submit import in_directory_of, placed, with_deadline, with_licences, with_workload
+from cress.cli.placed import placed
+from cress.cli.submit import in_directory_of, with_deadline, with_licences, with_workload
 
 EPILOG = """\
 \b

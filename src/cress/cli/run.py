@@ -316,7 +316,7 @@ def code_of(task: TaskView, *, interrupted: bool = False) -> int:
 
 def _by_option(refused: Refused) -> Exception:
     """Return an error of the center with the command line option that it is about."""
-    from cress.cli.submit import PLACE
+    from cress.cli.placed import PLACE
 
     kind = InputError if refused.bad_input else NotAccepted
     errors: list[InputError] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from cress.cli.common import Data, Json, connect, count, given_as, print_json
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
 from cress.cli.tables import clean
+
+if TYPE_CHECKING:
+    from cress.cli.jobfile import JobInFile
 
 SCALE = """\
 \b
@@ -97,10 +100,13 @@ def resume(
 
         if again and only:
             raise InputError("cannot be combined with --from", hint="one or the other", field="--only")
-        mapping = _dag_in(file) if file else None
+        entry = _dag_in(file) if file else None
         with connect(data) as client:
+            from cress.cli.inputs import with_inputs
+            from cress.cli.submit import in_directory_of
             from cress.client import calls
 
+            mapping = with_inputs(client, [entry], [in_directory_of(entry)])[0] if entry is not None else None
             id = job_named(client, job)
             page = client.ask(calls.resume(id, only or again or (), only=bool(only), job=mapping))
         if as_json:
@@ -112,16 +118,15 @@ def resume(
         print(f"job {made.id} ({clean(made.name)}) submitted: re-runs {which} steps of job {id}{note}")
 
 
-def _dag_in(file: str) -> dict[str, object]:
+def _dag_in(file: str) -> JobInFile:
     """Return the only job of a file. Raises InputError."""
     from cress.cli.jobfile import read_jobs
-    from cress.cli.submit import in_directory_of
     from cress.model.errors import InputError
 
     entries = read_jobs([file])
     if len(entries) != 1:
         raise InputError(f"has {len(entries)} jobs", hint="one: the corrected dag", file=file)
-    return in_directory_of(entries[0])
+    return entries[0]
 
 
 def trigger(

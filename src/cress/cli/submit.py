@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,13 +15,14 @@ from cress.cli.errors import Interrupted, told
 from cress.cli.inputs import with_inputs
 from cress.cli.interrupts import delayed_interrupt
 from cress.cli.job_options import KeyValue, with_key, with_values
+from cress.cli.placed import placed
 from cress.cli.tables import clean
-from cress.model.errors import InputError, InputErrors, NotAccepted
+from cress.model.errors import InputError
 from cress.model.jobfile.directory import in_folder, needs_folder
 
 if TYPE_CHECKING:
     from cress.cli.jobfile import JobInFile
-    from cress.client import Client, Refused, Submitted, SubmittedPage
+    from cress.client import Client, Submitted, SubmittedPage
 
 EPILOG = """\
 \b
@@ -60,7 +60,6 @@ Exit codes: 0 submitted (with --wait: every task succeeded), 1 some tasks did no
 SOME_FAILED = 1
 # Types of jobs that outlive the shell that submitted them.
 KEPT = frozenset({"service", "database", "cron"})
-PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 
 
 def submit(
@@ -133,7 +132,7 @@ def submit_jobs(
     """Submit the jobs of files, a command, or a script with its arguments; ``values`` are keys that override theirs."""
 
     def with_options(entries: Sequence[JobInFile]) -> list[dict[str, object]]:
-        given = [with_values(in_directory_of(entry), values) for entry in entries]
+        given = [in_own_directory(entry, with_values(in_directory_of(entry), values), values) for entry in entries]
         given = [with_deadline(with_licences(mapping, licence), deadline) for mapping in given]
         return [with_workload(mapping, workload) for mapping in given]
 
@@ -283,6 +282,17 @@ def in_directory_of(entry: JobInFile) -> dict[str, object]:
     return in_directory(entry.mapping, Path(entry.file).parent if beside else None)
 
 
+def in_own_directory(entry: JobInFile, mapping: dict[str, object], values: Sequence[KeyValue]) -> dict[str, object]:
+    """Return a script's job without the current directory if it brings files, unless the user names a directory.
+
+    Its tasks would write the files into one another's directory, which may be that of the user.
+    """
+    named = "directory" in entry.lines or any(value.key == "directory" for value in values)
+    if not entry.is_script or named or needs_folder({key: "" for key in mapping if key != "directory"}):
+        return mapping
+    return {key: value for key, value in mapping.items() if key != "directory"}
+
+
 def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict[str, object]:
     """Return the job with this directory (``None``: the current one), unless it names one, or files to fetch.
 
@@ -296,37 +306,6 @@ def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict
         raise InputError(
             f"the current directory is not there: {error.strerror}", hint="cd, or directory: in the job"
         ) from None
-
-
-def placed(refused: Refused, entries: Sequence[JobInFile], options: Mapping[str, str] | None = None) -> Exception:
-    """Return an error of the center with file and line; ``options`` are those of keys that the command line gave."""
-    kind = InputError if refused.bad_input else NotAccepted
-    errors = [
-        in_file(kind(fault.what, hint=fault.hint, field=fault.field), entries, options) for fault in refused.faults
-    ]
-    if not errors:
-        return refused
-    errors.sort(key=lambda error: (files_of(entries).get(error.file, 0), error.line))
-    return errors[0] if len(errors) == 1 else InputErrors(errors)
-
-
-def files_of(entries: Sequence[JobInFile]) -> dict[str, int]:
-    """Return the files in the order in which they were given."""
-    return {file: place for place, file in enumerate(dict.fromkeys(entry.file for entry in entries))}
-
-
-def in_file(error: InputError, entries: Sequence[JobInFile], options: Mapping[str, str] | None = None) -> InputError:
-    """Return a mistake in a submit with its file and line, or with its option."""
-    found = PLACE.match(error.field)
-    key = re.split(r"[.\[]", PLACE.sub("", error.field, count=1))[0]
-    if options and key in options:
-        return type(error)(error.what, hint=error.hint, field=options[key])
-    position = int(found[1]) if found else 0
-    # For a single job the center may leave out its number.
-    if position >= len(entries) or not (found or len(entries) == 1):
-        return error
-    entry, path = entries[position], PLACE.sub("", error.field, count=1)
-    return type(error)(error.what, hint=error.hint, field=path, file=entry.file, line=entry.line_of(path))
 
 
 def _wait(client: Client, ids: list[int], as_json: bool) -> None:

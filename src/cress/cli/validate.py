@@ -73,7 +73,7 @@ def _read(files: Sequence[str]) -> tuple[list[JobInFile], list[InputError]]:
 def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
     """Return the errors of jobs, and a text on what could not be checked."""
     from cress.cli.inputs import base_of
-    from cress.cli.submit import files_of, in_file
+    from cress.cli.placed import files_of, in_file
     from cress.client.inputs import Inputs
     from cress.model.jobfile.submit import parse_jobs
 

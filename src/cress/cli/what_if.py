@@ -11,8 +11,10 @@ import typer
 from cress.cli.common import Data, Json, connect, pairs, print_json, read_text
 from cress.cli.consequences import tell
 from cress.cli.errors import told
+from cress.cli.inputs import with_inputs
+from cress.cli.placed import placed
 from cress.cli.plan import Seconds
-from cress.cli.submit import in_directory_of, placed
+from cress.cli.submit import in_directory_of
 from cress.model.errors import InputError, NotAccepted
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ def what_if(
             change["details"] = True
         with connect(data) as client:
             present = (client.config().options, client.groups().text) if out is not None else None
+            change["jobs"] = with_inputs(client, entries, change["jobs"], send=False)
             try:
                 found = client.ask(calls.what_if(change, seconds))
             except Refused as error:

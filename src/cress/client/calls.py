@@ -104,6 +104,8 @@ from cress.protocol.trial_views import ConsequencesView
 
 # Additional seconds for cancelling many jobs, and for a plan for thousands of nodes.
 CANCEL_SECONDS, PLAN_SECONDS = 120.0, 60.0
+# Bytes of an upload that a center checks in a second, at least.
+UPLOAD_RATE = 30e6
 
 T = TypeVar("T")
 
@@ -717,7 +719,8 @@ def uploads() -> PreparedCall[UploadsPage]:
 def upload(digest: str, size: int, offset: int = 0, data: bytes = b"") -> PreparedCall[UploadView]:
     """Send a part of a file; without data, ask how much of it is there."""
     body = {"size": size, "offset": offset, "data": base64.b64encode(data).decode()}
-    return call_of(file_calls.UPLOAD, digest, body=body)
+    # With the last part the center reads the whole file again.
+    return call_of(file_calls.UPLOAD, digest, body=body, wait=size / UPLOAD_RATE)
 
 
 def files(id: int, query: FilesQuery) -> PreparedCall[FilesPage]:

@@ -99,6 +99,12 @@ class Images:
             node = error.errno in (errno.ENOSPC, errno.EDQUOT)
             raise Failed("no room is left on the disk of this node" if node else f"{error}", node=node) from None
 
+    def release(self) -> None:
+        """Give up the images; they may be removed from now on."""
+        for fd in self._locks:
+            os.close(fd)
+        self._locks = []
+
     def _check_registry(self, reference: str) -> None:
         """Raise Failed unless jobs may use the registry of an image."""
         host, port = _place_of(reference)

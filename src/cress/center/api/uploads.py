@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from cress.center.access.guard import MOST_BODY
-from cress.center.api.bodies import read, reply
+from cress.center.api.bodies import decoded, receive, reply
 from cress.center.api.context import caller_of, committer_of, user_of
 from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes, query_of
@@ -49,10 +50,11 @@ async def upload(request: Request, digest: str) -> Response:
     """Keep a part of a file for jobs of the caller. The answer says where the next part begins."""
     if not is_digest(digest):
         raise InputError(f"{digest[:80]!r} is not a digest", hint="the SHA-256 of the file: 64 hexadecimal digits")
-    body = await read(request, UploadBody, MOST_BODY)
-    return reply(
-        await committer_of(request).uploads.receive(user_of(request), digest, body.size, body.offset, body.data)
-    )
+    committer, user = committer_of(request), user_of(request)
+    data = await receive(request, MOST_BODY)
+    async with committer.turns.of_user(user, len(data)):
+        body = await committer.turns.check(len(data), partial(decoded, data, UploadBody))
+        return reply(await committer.uploads.receive(user, digest, body.size, body.offset, body.data))
 
 
 @router.answers(file_calls.UPLOAD_CONTENT)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cress.cli.inputs import with_inputs_of_command
 from cress.cli.slurm.common import FAILED, center, say, surroundings, user_of
 from cress.model.errors import InputError
 from cress.slurm.command_line import Given, parse
@@ -78,7 +79,7 @@ def _submit(name: str, client: Client, request: SlurmRequest, translated: Transl
         shown = {key: value for key, value in translated.job.items() if key not in ("command", "environment")}
         say(name, f"job file: {shown}")
     test = "test-only" in request.values
-    page = client.submit([translated.job], dry_run=test)
+    page = client.submit([with_inputs_of_command(client, translated.job)], dry_run=test)
     (job,) = page.jobs
     if test:
         say(name, f"Job {job.name} would be accepted" + (f"; {job.note}" if job.note else ""))

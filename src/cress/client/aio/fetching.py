@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from cress.client import calls
-from cress.client.aio.http import AsyncHttp
+from cress.client.aio.http import LOG_SECONDS, AsyncHttp
 from cress.client.aio.runtime import in_thread
 from cress.client.errors import ClientError
 from cress.client.fetched import PROBE, FetchedFile, NewFile, Wanted, make_link, target_of
@@ -99,8 +99,8 @@ async def _fetch(job: int, file: TaskFile, place: Path, page: FilesPage, center:
     task_query = FileQuery(path=file.path, task=page.task, attempt=page.attempt)
     new = await in_thread(NewFile, place)
     try:
-        async with aclosing(center.download(calls.file(job, task_query))) as parts:
-            async for data in parts:
+        async with center.answer(calls.file(job, task_query), LOG_SECONDS) as answer:
+            async for data in answer.aiter_bytes():
                 await in_thread(new.write, data)
         return await in_thread(new.keep, file)
     finally:

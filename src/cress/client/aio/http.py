@@ -548,26 +548,20 @@ class AsyncHttp(LeaderClient):
     async def read(self, call: PreparedCall[bytes], *, follow: bool) -> AsyncGenerator[Piece, None]:
         """Yield a log piece by piece; with ``follow``, also signs of life while there is no output."""
         pieces = wire.Pieces()
-        async with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
+        async with self.answer(call, LOG_SECONDS if follow else self.timeout) as answer:
             async for data in answer.aiter_bytes():
                 for piece in pieces.feed(data):
                     yield piece
 
-    async def download(self, call: PreparedCall[bytes]) -> AsyncGenerator[bytes, None]:
-        """Yield the content of a file part by part. An answer that breaks off raises ``Unreachable``."""
-        async with self._answer(call, LOG_SECONDS) as answer:
-            async for data in answer.aiter_bytes():
-                yield data
-
     async def _events(self, call: PreparedCall[_T]) -> AsyncIterator[_T]:
         """Yield the center's server-sent events one by one."""
-        async with self._answer(call, EVENT_SECONDS) as answer:
+        async with self.answer(call, EVENT_SECONDS) as answer:
             async for line in answer.aiter_lines():
                 if line.startswith("data: "):
                     yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
 
     @asynccontextmanager
-    async def _answer(self, call: PreparedCall[_T], silence: float | None) -> AsyncIterator[httpx.Response]:
+    async def answer(self, call: PreparedCall[_T], silence: float | None) -> AsyncIterator[httpx.Response]:
         """Yield an answer that arrives in parts; ``silence`` is its longest pause in seconds."""
         import httpx
 

@@ -10,6 +10,7 @@ from cress.client import calls
 from cress.client.aio import lease_operations
 from cress.client.aio.handles import AsyncJobHandle
 from cress.client.aio.patient import AsyncPatientHttp
+from cress.client.aio.uploads import with_uploads
 from cress.client.calls import PreparedCall
 from cress.client.job_keywords import Duration, Resource
 from cress.client.jobs import JobFile, mapping_of
@@ -98,7 +99,8 @@ class AsyncLeases:
     async def submit(self, id: str | int, job: JobFile | Mapping[str, Any], *, key: str = "") -> AsyncJobHandle:
         """Submit a job whose tasks run in a lease: on its node, first in its idle parts."""
         mapping = {name: value for name, value in mapping_of(job).items() if name != "type" or value != "batch"}
-        page = await self._center.ask(calls.submit_in_lease(str(id), mapping, key))
+        (whole,) = await with_uploads([mapping], self._center)
+        page = await self._center.ask(calls.submit_in_lease(str(id), whole, key))
         (made,) = page.jobs
         return AsyncJobHandle(self._center, made.id, made.name, made.note)
 

@@ -13,8 +13,8 @@ from cress.client.errors import Refused, Unavailable
 from cress.client.inputs import Input, Inputs, brings_files
 from cress.protocol.file_views import UploadView
 
-# Bytes of one part: in base64 less than the center reads at once.
-PART = 4 * 2**20
+# Bytes of one part: over a slow line it arrives within the minute for which the center waits.
+PART = 2**20
 # Seconds before a part is sent again, if the center has too much to do; times that this is done in a row.
 PAUSE, TRIES = 1.0, 30
 

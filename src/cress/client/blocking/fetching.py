@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from cress.client import calls
-from cress.client.blocking.http import Http
+from cress.client.blocking.http import LOG_SECONDS, Http
 from cress.client.blocking.runtime import in_thread
 from cress.client.errors import ClientError
 from cress.client.fetched import PROBE, FetchedFile, NewFile, Wanted, make_link, target_of
@@ -100,8 +100,8 @@ def _fetch(job: int, file: TaskFile, place: Path, page: FilesPage, center: Http)
     task_query = FileQuery(path=file.path, task=page.task, attempt=page.attempt)
     new = in_thread(NewFile, place)
     try:
-        with closing(center.download(calls.file(job, task_query))) as parts:
-            for data in parts:
+        with center.answer(calls.file(job, task_query), LOG_SECONDS) as answer:
+            for data in answer.iter_bytes():
                 in_thread(new.write, data)
         return in_thread(new.keep, file)
     finally:

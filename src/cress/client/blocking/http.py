@@ -545,24 +545,19 @@ class Http(LeaderClient):
     def read(self, call: PreparedCall[bytes], *, follow: bool) -> Generator[Piece, None, None]:
         """Yield a log piece by piece; with ``follow``, also signs of life while there is no output."""
         pieces = wire.Pieces()
-        with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
+        with self.answer(call, LOG_SECONDS if follow else self.timeout) as answer:
             for data in answer.iter_bytes():
                 yield from pieces.feed(data)
 
-    def download(self, call: PreparedCall[bytes]) -> Generator[bytes, None, None]:
-        """Yield the content of a file part by part. An answer that breaks off raises ``Unreachable``."""
-        with self._answer(call, LOG_SECONDS) as answer:
-            yield from answer.iter_bytes()
-
     def _events(self, call: PreparedCall[_T]) -> Iterator[_T]:
         """Yield the center's server-sent events one by one."""
-        with self._answer(call, EVENT_SECONDS) as answer:
+        with self.answer(call, EVENT_SECONDS) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):
                     yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
 
     @contextmanager
-    def _answer(self, call: PreparedCall[_T], silence: float | None) -> Iterator[httpx.Response]:
+    def answer(self, call: PreparedCall[_T], silence: float | None) -> Iterator[httpx.Response]:
         """Yield an answer that arrives in parts; ``silence`` is its longest pause in seconds."""
         import httpx
 

@@ -11,6 +11,7 @@ from cress.client import calls
 from cress.client.blocking import lease_operations
 from cress.client.blocking.handles import JobHandle
 from cress.client.blocking.patient import PatientHttp
+from cress.client.blocking.uploads import with_uploads
 from cress.client.calls import PreparedCall
 from cress.client.job_keywords import Duration, Resource
 from cress.client.jobs import JobFile, mapping_of
@@ -99,7 +100,8 @@ class Leases:
     def submit(self, id: str | int, job: JobFile | Mapping[str, Any], *, key: str = "") -> JobHandle:
         """Submit a job whose tasks run in a lease: on its node, first in its idle parts."""
         mapping = {name: value for name, value in mapping_of(job).items() if name != "type" or value != "batch"}
-        page = self._center.ask(calls.submit_in_lease(str(id), mapping, key))
+        (whole,) = with_uploads([mapping], self._center)
+        page = self._center.ask(calls.submit_in_lease(str(id), whole, key))
         (made,) = page.jobs
         return JobHandle(self._center, made.id, made.name, made.note)
 

@@ -127,13 +127,16 @@ def bind_root(root: str, box: Box, account: Ids | None = None) -> None:
         except OSError as error:
             raise OSError(error.errno, error.strerror, root) from None
     os.chdir("/")
+    linux.mount("tmpfs", box.root, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     _graft(f"/proc/self/fd/{fd}", box.root, [mount.target.strip("/").split("/") for mount in box.mounts])
     os.close(fd)
 
 
 def _graft(source: str, target: str, paths: list[list[str]]) -> None:
-    """Make a folder in memory with the contents of ``source``, in which these paths can be made."""
-    linux.mount("tmpfs", target, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
+    """Fill a folder in memory with the contents of ``source``, so that these paths can be made in it.
+
+    All such folders are in one mount, which the engine makes read-only.
+    """
     for name in os.listdir(source):  # noqa: PTH208
         place = f"{target}/{name}"
         # The owner of the folder may replace its contents by links at any moment.
@@ -141,7 +144,8 @@ def _graft(source: str, target: str, paths: list[list[str]]) -> None:
             if stat.S_ISLNK(mode):
                 os.symlink(os.readlink(f"{source}/{name}"), place)  # noqa: PTH211, PTH115
             elif stat.S_ISDIR(mode):
-                os.mkdir(place)  # noqa: PTH102
+                os.mkdir(place, 0o755)  # noqa: PTH102
+                os.chmod(place, 0o755)  # noqa: PTH101, S103 - whatever the umask is
                 below = [parts[1:] for parts in paths if parts[0] == name and len(parts) > 1]
                 if any(not os.path.isdir(f"{path}/{'/'.join(parts)}") for parts in below):  # noqa: PTH112
                     _graft(path, place, below)

@@ -84,10 +84,15 @@ def _text(value: object) -> str:
 def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, hint: str) -> tuple[File, ...]:
     if isinstance(value, (Mapping, list, tuple)) and len(value) > MAX_FILES:
         raise InputError(f"{len(value):,} files are too many", hint=f"at most {MAX_FILES:,}")
+    entries: list[tuple[str, object]]
     if isinstance(value, Mapping):
         entries = [(shown(path).strip("'\""), {"path": path, far: other_end}) for path, other_end in value.items()]
     elif isinstance(value, (list, tuple)):
-        entries = [(f"[{place}]", entry) for place, entry in enumerate(value)]
+        words = far == "source"
+        entries = [
+            (f"[{place}]", {far: entry} if words and isinstance(entry, str) else entry)
+            for place, entry in enumerate(value)
+        ]
     else:
         raise InputError(f"{shown(value)} is not a list", hint=hint)
     found: list[File] = []
@@ -96,7 +101,6 @@ def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, 
         if len(errors) > MAX_ERRORS:
             break
         try:
-            entry = {"source": entry} if isinstance(entry, str) and far == "source" else entry
             found.append(read(mapping_of(entry, hint)))
         except InputError as error:
             errors += [below(mistake, place) for mistake in mistakes(error)]
@@ -118,7 +122,8 @@ def _file(entry: Mapping[str, object]) -> File:
     if with_text and unpack:
         reader.wrong("text", "cannot be unpacked", "unpack: false")
     source = reader.read("source", _source, "") if with_text else _needed(reader, "source", _source)
-    name = _name_of(source)
+    # Of a wrong source nobody knows the name, which is no second mistake.
+    name = _name_of(source) if source or with_text else "name"
     made = File(
         source=source,
         path=reader.read("path", _path, name) if name else _needed(reader, "path", _path),

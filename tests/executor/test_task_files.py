@@ -1,0 +1,125 @@
+"""Files in the directory of a task, for its submitter: listed in pages, read in parts, never outside of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cress.executor.task_files import list_files, note_brought, read_file
+from cress.protocol.messages import ListFiles, ReadFile
+
+NOBODY = 65534
+
+
+def never(_: str) -> bool:
+    return False
+
+
+@pytest.fixture
+def attempts() -> Iterator[Path]:
+    """The attempts of an executor; the task of attempt 7 has an account of its own, where there is one."""
+    home = Path(tempfile.mkdtemp(prefix="cr", dir="/tmp"))
+    work = home / "attempts/7/work"
+    (work / "out/deep").mkdir(parents=True)
+    (work / "empty").mkdir()
+    (work / "a.txt").write_text("first")
+    (work / "out/b.txt").write_text("second")
+    (work / "out/deep/c").write_text("third")
+    (work / "out.txt").write_text("beside")
+    (work / "link").symlink_to("a.txt")
+    (work / "away").symlink_to("/etc")
+    if os.geteuid() == 0:
+        for path in (work.parent, *work.parent.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    yield home / "attempts"
+    shutil.rmtree(home)
+
+
+def listed(attempts: Path, **more: object) -> list[str]:
+    found = list_files(attempts, ListFiles(id=1, attempt=7, **more), never)  # type: ignore[arg-type]
+    assert not found.error, found.error
+    return [file.path for file in found.files]
+
+
+ALL = ["a.txt", "away", "empty", "link", "out/b.txt", "out/deep/c", "out.txt"]
+
+
+def test_files_are_listed_by_path_and_in_pages(attempts: Path) -> None:
+    assert listed(attempts) == ALL
+    for size in (1, 2, 3):
+        found: list[str] = []
+        while page := listed(attempts, limit=size, after=found[-1] if found else ""):
+            found += page
+        assert found == ALL
+    assert listed(attempts, path="out") == ["out/b.txt", "out/deep/c"]
+    assert listed(attempts, path="./out//deep/c") == ["out/deep/c"]
+    assert list_files(attempts, ListFiles(id=1, attempt=7, limit=2), never).more
+    (away,) = list_files(attempts, ListFiles(id=1, attempt=7, path="away"), never).files
+    assert (away.link, away.size) == ("/etc", 0)
+
+
+def test_what_was_brought_is_told_from_what_was_written(attempts: Path) -> None:
+    note_brought(os.fsencode(attempts / "7"))
+    marked = (attempts / "7/brought").stat().st_mtime_ns
+    new = attempts / "7/work/out/new"
+    while not new.exists() or new.stat().st_ctime_ns <= marked:
+        new.write_text("written")
+    (attempts / "7/work/a.txt").chmod(0o600)
+    assert listed(attempts, written=True) == ["a.txt", "out/new"]
+
+
+def test_a_file_is_read_in_parts(attempts: Path) -> None:
+    first = read_file(attempts, ReadFile(id=3, attempt=7, path="out/b.txt", limit=4), never)
+    rest = read_file(attempts, ReadFile(id=3, attempt=7, path="out/b.txt", offset=4), never)
+    assert (first.data, first.over, rest.data, rest.over) == (b"seco", False, b"nd", True)
+
+
+# By case: a path, and what is told about it.
+REFUSED = {
+    "../../8/work/x": "is not a path in the directory of the task",
+    "/etc/passwd": "is not a path in the directory of the task",
+    "away/passwd": "away is not a folder, or a link to one",
+    "link": "link is a link, which is not followed",
+    "out": "out is not a file",
+    "no": "no does not exist there",
+    "fifo": "fifo is not a file",
+}
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_nothing_leads_out_of_the_directory(attempts: Path, path: str) -> None:
+    os.mkfifo(attempts / "7/work/fifo")
+    found = read_file(attempts, ReadFile(id=1, attempt=7, path=path), never)
+    assert REFUSED[path] in found.error
+    assert not found.data
+
+
+def test_the_directory_itself_may_not_be_a_link(attempts: Path) -> None:
+    shutil.rmtree(attempts / "7/work")
+    (attempts / "7/work").symlink_to("/etc")
+    assert "left no files" in list_files(attempts, ListFiles(id=1, attempt=7), never).error
+    assert "nothing is kept of attempt 9" in list_files(attempts, ListFiles(id=1, attempt=9), never).error
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root reads files as another account")
+def test_files_are_read_with_the_rights_of_the_account(attempts: Path, tmp_path: Path) -> None:
+    secret = attempts / "7/work/secret"
+    secret.write_text("of root")
+    secret.chmod(0o600)
+    # A task may have made a second name of a file that it cannot read.
+    assert "may not read secret" in read_file(attempts, ReadFile(id=1, attempt=7, path="secret"), never).error
+    os.chown(secret, NOBODY, NOBODY)
+    assert read_file(attempts, ReadFile(id=1, attempt=7, path="secret"), never).data == b"of root"
+    # This thread and this process keep their own rights.
+    (tmp_path / "mine").write_text("x")
+    (tmp_path / "mine").chmod(0o600)
+    assert (tmp_path / "mine").read_text() == "x"
+    named = ReadFile(id=1, attempt=7, path="mine", directory=str(tmp_path))
+    assert "may not" in read_file(attempts, named, never).error
+    contained = read_file(attempts, named, lambda _: True)
+    assert "ran in a container" in contained.error
