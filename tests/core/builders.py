@@ -640,6 +640,12 @@ class World:
         """The veto as a sentence."""
         return sentence(self.veto(name))
 
+    def apart(self) -> Scheduler:
+        """Return the scheduler for a test that calls it itself from now on, so that nothing follows it any more."""
+        self.check_whole("its last call")
+        self.check = False
+        return self.core
+
     def _validate(self, after: object) -> None:
         self._calls += 1
         if self.check:
