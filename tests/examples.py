@@ -18,8 +18,6 @@ from hypothesis import settings
 T = TypeVar("T")
 
 PUSH, USUAL, LONGER = 6, 10, 30
-# Odd: calls that tell the core something and calls that let it decide take turns.
-CHECKED = 5
 _SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
@@ -53,13 +51,3 @@ def seed() -> int:
 def usual(push: T, long: T) -> T:
     """Return how much is tried on a push, or in a long run."""
     return push if settings().max_examples == PUSH else long
-
-
-def is_checked(call: int) -> bool:
-    """Return whether the state after a call is checked whole, by the number of the call in its story, from 1 on.
-
-    What is wrong mostly stays wrong, and the last state of a story is always checked. So a push checks every
-    ``CHECKED``-th state, and a long run each of them. ``CRESS_CHECK=1`` checks each too: it shows the first call after
-    which something is wrong.
-    """
-    return call % (int(os.environ.get("CRESS_CHECK", "0")) or usual(CHECKED, 1)) == 0

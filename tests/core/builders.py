@@ -9,18 +9,16 @@
     world.veto("etl").kind
 
 Builders are values: every method returns another one, so a common one can be the base of many. A world holds a
-``Scheduler`` in virtual time; all invariants are checked after every few calls into it (``tests/examples.py``), and at
+``Scheduler`` in virtual time; all invariants are checked after every few calls into it (``tests/later_checks.py``), and at
 the end of the test. Jobs are called by their names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
-
-import pytest
 
 from cress.core.diagnostics.sentences import sentence
 from cress.core.jobs import GroupState
@@ -59,7 +57,7 @@ from cress.model.resources import Dimensions, Measure
 from cress.model.times import SECOND, seconds
 from cress.model.units import parse_amount, parse_duration
 from cress.model.vectors import parse_vector
-from tests.examples import CHECKED, is_checked
+from tests.later_checks import check_now_or_later, check_the_rest
 
 Amounts = tuple[tuple[str, object], ...]
 
@@ -427,7 +425,7 @@ class World:
         self.more = False
         self.log = Log()
         self._calls = 0
-        check_worlds()
+        check_the_rest()
         self.observe(NodeAdded(each.build(self.dimensions)) for each in nodes)
         self.apply(*groups)
 
@@ -642,38 +640,21 @@ class World:
         """The veto as a sentence."""
         return sentence(self.veto(name))
 
+    def apart(self) -> Scheduler:
+        """Return the scheduler for a test that calls it itself from now on, so that nothing follows it any more."""
+        self.check_whole("its last call")
+        self.check = False
+        return self.core
+
     def _validate(self, after: object) -> None:
         self._calls += 1
-        if not self.check:
-            return
-        if is_checked(self._calls):
-            _unchecked.pop(self, None)
-            self.check_whole(after)
-        else:
-            _unchecked[self] = after
+        if self.check:
+            check_now_or_later(self, self._calls, lambda: self.check_whole(after))
 
     def check_whole(self, after: object) -> None:
-        """Check all invariants, and that the follower has the same state."""
+        """Check all invariants, and that the follower has the same state, unless the test checks no more."""
+        if not self.check:
+            return
         broken = self.core.validate()
-        assert not broken, f"{broken} after {after}, or up to {CHECKED - 1} calls before"
+        assert not broken, f"{broken} after {after}; CRESS_CHECK=1 checks after each call"
         assert promised_state(self.follower) == promised_state(self.core), f"after {after}"
-
-
-# Worlds whose last state has not been checked, with what happened last.
-_unchecked: dict[World, object] = {}
-
-
-def check_worlds() -> None:
-    """Check the last states of all worlds so far: at the end of a test, and before it makes another world."""
-    while _unchecked:
-        world, after = _unchecked.popitem()
-        if world.check:
-            world.check_whole(after)
-
-
-@pytest.fixture(autouse=True)
-def worlds_are_checked_at_the_end() -> Iterator[None]:
-    """Check the worlds of a test that passed; those of one that failed are wrong anyway."""
-    _unchecked.clear()
-    yield
-    check_worlds()

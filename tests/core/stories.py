@@ -70,7 +70,7 @@ from tests.core.settings import (
     seeded_operations,
     seeded_setting,
 )
-from tests.examples import is_checked
+from tests.later_checks import is_checked
 
 Call = tuple[int, list[Event]]
 # Looks at an answer of the core before it enters the account; what it returns is called after that.

@@ -68,7 +68,7 @@ def test_a_refused_event_takes_its_whole_batch_with_it(event: Event, words: str)
 
 
 def test_a_batch_may_use_what_it_brings_itself() -> None:
-    core = world().core
+    core = world().apart()
     new = Group(name="new", quota=Quota(scalar=1000))
     old = core.groups.by_name["g"].spec
     capacity = (4000, 0, 0, 0, 0, 0, 0)
@@ -87,7 +87,7 @@ def test_a_batch_may_use_what_it_brings_itself() -> None:
 
 
 def test_time_does_not_go_back() -> None:
-    core = world().core
+    core = world().apart()
     core.observe(10, [])
     with pytest.raises(InputError, match="time went back"):
         core.observe(9, [submitted()])

@@ -333,7 +333,7 @@ def test_stops_of_adopted_gangs_come_when_a_task_is_lost() -> None:
     adopted(world, 4, "n2", of="gang", task=1, cpu=1)
     assert world.decide() == []
     world.observe([TaskEnded(3, again=True)])
-    (stop,) = world.core.decide(world.now).orders
+    (stop,) = world.apart().decide(world.now).orders
     assert isinstance(stop, Stop)
     assert stop.attempt == 4
 

@@ -226,7 +226,7 @@ def test_the_rule_of_a_preemption_has_the_numbers_of_its_moment() -> None:
     world = World(group("a", 4), group("b", 2), nodes=nodes(1, cpu=6))
     world.run(job("one").group("b").tasks(6).cpu(1))
     world.submit(job("wait").group("a").cpu(4))
-    facts = [item for item in world.core.decide(world.core.now).items if isinstance(item, Preempt)]
+    facts = [item for item in world.apart().decide(world.now).items if isinstance(item, Preempt)]
     assert {rule_of(world.core.books, fact) for fact in facts} == {
         "group a is owed its quota (uses 0 of 4 cores), and group b uses 6 of 2 cores"
     }

@@ -45,7 +45,7 @@ def test_a_quota_that_becomes_a_vector_keeps_the_group_in_order() -> None:
 def test_a_job_that_moves_into_a_capacity_group_does_not_count_its_users_twice() -> None:
     world = World(group("old", 2), group("cap", 6, policy="Capacity"), nodes=[node("n1").cpu(8)])
     world.run(job("mine").cpu(2).group("cap").user("ann"), job("moves").cpu(1).group("old").user("bob"))
-    world.core.observe(
+    world.apart().observe(
         0, [GroupsApplied((group("cap", 6, policy="Capacity").build("cpu", world.dimensions),), (("old", "cap"),))]
     )
     # bob uses less than ann, so bob goes first on the one place that is left when both queue.

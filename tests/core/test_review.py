@@ -35,11 +35,12 @@ def test_a_head_that_waits_for_an_overdue_task_is_not_delayed() -> None:
 
 def test_a_copy_decides_as_the_original_while_something_is_overdue() -> None:
     world = overdue()
-    twin = world.core.clone()
+    one = world.apart()
+    twin = one.clone()
     late = Job(id=99, group="g", request=world.dimensions.vector(cpu=2000), time_limit=400_000_000)
-    for core in (world.core, twin):
-        core.observe(world.core.now, [JobSubmitted(late)])
-    assert world.core.decide(world.core.now).items == twin.decide(world.core.now).items == []
+    for core in (one, twin):
+        core.observe(one.now, [JobSubmitted(late)])
+    assert one.decide(one.now).items == twin.decide(one.now).items == []
 
 
 def test_nodes_are_drained_as_soon_as_it_is_due_although_a_reservation_was_asked_for_before() -> None:

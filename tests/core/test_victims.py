@@ -114,6 +114,7 @@ def test_the_search_leaves_out_nodes_that_clauses_exclude(size: int) -> None:
         unit = _waiting(world, random_, size)
         count = world.core.cluster.node_count
         places = random_.sample(range(count), random_.randint(1, count - 1))
+        world.apart()
         world.core.books.matching.exclude(unit.shape, np.array(places), np.ones(len(places), np.int8))
         came_to[_compare(world, unit, frozenset(places))] += 1
     assert came_to["found"] > 4, came_to

@@ -39,6 +39,7 @@ from cress.model.records import JobRecord
 from cress.model.reports import Cause, Ended, Report, Started
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
+from tests.later_checks import check_now_or_later
 
 DIMENSIONS = Dimensions()
 # Notices that are not of nodes.
@@ -112,11 +113,14 @@ class World:
             self.last.jobs += rest.jobs
             self.last.attempts += rest.attempts
             self.last.more = rest.more
-        assert self.machine.validate() == []
+        check_now_or_later(self, len(self.said), self._check)
         for record in self.last.jobs:
             assert record.id not in self.over, f"job {record.id} ends twice"
             self.over[record.id] = record
         return self.last
+
+    def _check(self) -> None:
+        assert self.machine.validate() == [], "CRESS_CHECK=1 checks after each step"
 
     def _step(self, now: int, utc: int, inputs: tuple[Input, ...] = ()) -> StepResult:
         before = _shown(self.machine)

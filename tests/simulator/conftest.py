@@ -1,5 +1,5 @@
-"""Worlds of the core are checked at the end of each test."""
+"""The last states of worlds are checked at the end of each test."""
 
-from tests.core.builders import worlds_are_checked_at_the_end
+from tests.later_checks import last_states_are_checked
 
-__all__ = ["worlds_are_checked_at_the_end"]
+__all__ = ["last_states_are_checked"]

@@ -379,11 +379,11 @@ def test_interrupted_it_leaves_no_unfinished_file(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     # Interrupted during the second run: the first one's results are there.
     first = out / "FIFO" / "summary.json"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while not first.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert errors == "cress simulate: interrupted; only complete files were left\n"
     assert process.returncode == 130
     left = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
@@ -397,7 +397,7 @@ def test_interrupted_it_leaves_no_process(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, *words, "--processes", "2", "--out", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while len(found := children.read_text().split()) < 2 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     assert len(found) == 2
