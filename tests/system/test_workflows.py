@@ -105,8 +105,8 @@ def test_a_job_starts_when_the_file_and_the_page_are_there(bare: Cluster) -> Non
     server.close()
     things = [{"path": f"{shared}/in.csv", "every": "1s"}, {"address": f"127.0.0.1:{port}", "every": "1s"}]
     with bare.client() as client:
-        job = client.submit(Job("cat in.csv", directory=shared, wait_for=things, resource="<0.1, 20M>"))
-        outside = client.submit(Job("true", wait_for="/etc/passwd"))
+        waiting = Job("cat in.csv", directory=shared, wait_for=things, resource="<0.1, 20M>")
+        job, outside = client.submit([waiting.mapping(), Job("true", wait_for="/etc/passwd").mapping()]).jobs
         wait_until(lambda: client.job(outside.id).ended, "the refusal of a file outside")
         told = client.job(outside.id).reason
         assert told == "path /etc/passwd: it is not in a folder in which jobs may wait for files (--wait-folder)"
