@@ -7,8 +7,8 @@ from typing import Any
 
 from cress.cli.chosen_lines import ChosenLines
 from cress.cli.timed_lines import STAMP, TimedLines, stamp
+from cress.model.log_times import MOST_RECORDS, SIZE, LogTimes, record, thinned
 from cress.model.times import SECOND
-from cress.protocol.log_times import MOST_RECORDS, SIZE, LogTimes, record, thinned
 from cress.protocol.logs import Piece
 
 AT = 1_800_000_000 * SECOND

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cress.model.errors import InputError
+from cress.model.log_times import LogTimes
 from cress.model.times import SECOND
-from cress.protocol.log_times import LogTimes
 
 if TYPE_CHECKING:
     from cress.cli.relay import TaskOutput

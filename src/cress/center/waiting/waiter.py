@@ -35,14 +35,15 @@ class Waiter:
     async def run(self) -> None:
         """Work until cancelled; the process starts with the first job that waits for something."""
         while True:
+            await asyncio.sleep(STEP)
+            if not self._committer.machine.awaiting:
+                continue
             try:
-                if self._committer.machine.awaiting:
-                    await self._with_process()
+                await self._with_process()
             except (OSError, ValueError) as error:
                 _log.warning("nothing is looked for, since the process for it cannot be used: %s", error)
-            pause = PAUSE if self._open else STEP
             self._open.clear()
-            await asyncio.sleep(pause)
+            await asyncio.sleep(PAUSE)
 
     async def _with_process(self) -> None:
         process = await asyncio.create_subprocess_exec(
