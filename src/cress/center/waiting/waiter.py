@@ -8,7 +8,7 @@ import logging
 import sys
 
 from cress.center.committing.committer import Committer, NotStored
-from cress.center.waiting.looks import Look, LookerSettings, LookResult, decode_result, encode
+from cress.center.waiting.looks import LookerSettings, LookOrder, LookResult, decode_result, encode
 from cress.lifecycle.inputs import Awaited
 from cress.model.errors import InputError
 from cress.model.waits import WaitFor
@@ -80,7 +80,7 @@ class Waiter:
                 self._count += 1
                 self._due[key] = now + every
                 self._open[self._count] = key
-                pipe.write(encode(Look(self._count, *key)) + b"\n")
+                pipe.write(encode(LookOrder(self._count, *key)) + b"\n")
                 await pipe.drain()
             await asyncio.sleep(STEP)
 
