@@ -32,7 +32,7 @@ def test_every_key_of_a_type_is_documented_there() -> None:
         section = TYPES.split(f"### {type_.value}\n")[1].split("\n### ")[0]
         keys = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)))
         own = {key for key in KEYS if misplaced(key, type_) is None and misplaced(key, JobType.BATCH) is not None}
-        assert set(keys) - {"after"} == own | ({"continue"} if type_ is JobType.DAG else set())
+        assert set(keys) - {"after"} == own | ({"when", "continue"} if type_ is JobType.DAG else set())
         assert (misplaced("retries", type_) is None) == (type_ in (JobType.CRON, JobType.DAG))
         assert (misplaced("gang", type_) is None) == (type_ is not JobType.DATABASE)
         assert (misplaced("job_failure", type_) is None) == (type_ is not JobType.DATABASE)

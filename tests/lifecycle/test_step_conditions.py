@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.families.step_values import values_of
-from cress.lifecycle.inputs import Reported, Submit, Trigger
+from cress.lifecycle.inputs import Awaited, Reported, Submit, Trigger
 from cress.lifecycle.machine import Machine
 from cress.model.family import Cron, Dag, Overlap, StepEnd
 from cress.model.job import Job, JobType
 from cress.model.records import JobState
 from cress.model.step_values import MOST_OF_DAG, Values
-from cress.model.times import MINUTE
+from cress.model.times import MINUTE, SECOND
+from cress.model.waits import WaitFor
 from tests.lifecycle.builders import World, ended, job
 from tests.lifecycle.test_dags import dag
 
@@ -194,3 +195,67 @@ def test_a_step_that_can_never_run_is_refused_with_its_name() -> None:
         msgspec.structs.replace(large.steps[0], request=tuple(1000 * amount for amount in large.steps[0].request)),
     )
     assert "steps.load" in world.refuse(Submit(jobs=(msgspec.structs.replace(large, steps=steps),)))
+
+
+CSV = WaitFor("path", "/shared/in.csv", timeout=60 * SECOND)
+PAGE = WaitFor("url", "https://example.org/ready")
+
+
+def test_a_job_waits_for_things_outside_and_holds_nothing() -> None:
+    world = world_with()
+    (number,) = world.submit(job(wait_for=(CSV, PAGE)))
+    assert world.machine.reason(number) == "waiting for path /shared/in.csv, and 1 more"
+    assert world.machine.awaiting == {number: None}
+    world.step(Awaited(job=number, what=CSV))
+    world.step(Awaited(job=number, what=CSV))
+    assert not world.machine.attempts
+    assert world.machine.reason(number) == "waiting for url https://example.org/ready"
+    again = Machine.restore(world.machine.export())
+    assert again.awaiting == {number: None}
+    world.step(Awaited(job=number, what=PAGE))
+    assert [attempt.job for attempt in world.machine.attempts.values()] == [number]
+    assert not world.machine.awaiting
+    world.finish(number)
+    world.step(Awaited(job=number, what=PAGE))  # old news
+
+
+def test_a_step_begins_to_wait_once_its_turn_has_come() -> None:
+    world = world_with()
+    jobs = conditioned(dag("check", "load: check", "skip: check"), load="check.x = 1", skip="check.x = 2")
+    jobs = (*jobs[:2], *(msgspec.structs.replace(one, wait_for=(CSV,)) for one in jobs[2:]))
+    number, check, load, skip = world.submit(*jobs)
+    assert not world.machine.awaiting
+    world.step(Awaited(job=load, what=CSV))  # nobody looked for it yet
+    ends(world, check, (("x", "1"),))
+    assert world.machine.awaiting == {load: None}
+    assert world.over[skip].state is JobState.CANCELLED
+    world.step(Awaited(job=load, what=CSV))
+    ends(world, load)
+    assert world.over[number].state is JobState.SUCCEEDED
+
+
+def test_a_job_waits_no_longer_than_its_timeout_and_not_for_what_is_forbidden() -> None:
+    world = world_with()
+    (late,) = world.submit(job(wait_for=(PAGE, CSV)))
+    (forbidden,) = world.submit(job(wait_for=(PAGE,)))
+    (cancelled,) = world.submit(job(wait_for=(CSV,)))
+    world.cancel(cancelled)
+    world.step(Awaited(job=forbidden, what=PAGE, problem="not allowed (--wait-host)"))
+    assert world.over[forbidden].state is JobState.FAILED
+    assert world.over[forbidden].reason == "url https://example.org/ready: not allowed (--wait-host)"
+    world.wake()
+    record = world.over[late]
+    assert (record.state, record.reason) == (JobState.TIMED_OUT, "path /shared/in.csv was not there within 1m")
+    assert not world.machine.awaiting
+    assert not world.machine.jobs
+
+
+def test_runs_of_cron_jobs_wait_too() -> None:
+    world = world_with()
+    plan = Cron(when="*/10 * * * *")
+    (cron,) = world.submit(job(name="hourly", type=JobType.CRON, plan=plan, wait_for=(CSV,)))
+    world.wake()
+    (run,) = world.machine.families[cron].members.values()
+    assert world.machine.awaiting == {run: None}
+    world.step(Awaited(job=run, what=CSV))
+    assert [attempt.job for attempt in world.machine.attempts.values()] == [run]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 
+from cress import Job
 from tests.system.cluster import Cluster, wait_until
 from tests.system.test_job_types import facts, said
 
@@ -91,3 +93,26 @@ def test_steps_hand_on_values_and_are_left_out_by_them(own: Cluster) -> None:
             ("dag", "succeeded", 0),
         ]
         assert said(own.cress("cancel", "nightly")) == ["job 13 (nightly) cancelled"]
+
+
+def test_a_job_starts_when_the_file_and_the_page_are_there(bare: Cluster) -> None:
+    shared = bare.folder / "shared"
+    shared.mkdir()
+    bare.start_center("--wait-folder", str(shared), "--wait-host", "127.0.0.1")
+    bare.start_executor()
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    server.close()
+    things = [{"path": f"{shared}/in.csv", "every": "1s"}, {"address": f"127.0.0.1:{port}", "every": "1s"}]
+    with bare.client() as client:
+        waiting = Job("cat in.csv", directory=shared, wait_for=things, resource="<0.1, 20M>")
+        job, outside = client.submit([waiting.mapping(), Job("true", wait_for="/etc/passwd").mapping()]).jobs
+        wait_until(lambda: client.job(outside.id).ended, "the refusal of a file outside")
+        told = client.job(outside.id).reason
+        assert told == "path /etc/passwd: it is not in a folder in which jobs may wait for files (--wait-folder)"
+        assert client.job(job.id).reason == f"waiting for path {shared}/in.csv, and 1 more"
+        (shared / "in.csv").write_text("data\n")
+        wait_until(lambda: client.job(job.id).reason.startswith("waiting for address"), "the file to be seen")
+        with socket.create_server(("127.0.0.1", port)):
+            wait_until(lambda: client.job(job.id).ended, "the end of the job")
+        assert client.job(job.id).state == "succeeded"

@@ -28,13 +28,14 @@ def pattern_of(text: str) -> re.Pattern[bytes] | None:
 class ChosenLines:
     """An output that passes on whole lines: those that match, and of each task and stream the last ``most``.
 
-    ``most`` None: all of them, as soon as they are whole.
+    ``most`` None: all of them, as soon as they are whole. ``head``: the bytes before each line that are not matched.
     """
 
-    def __init__(self, output: TaskOutput, pattern: re.Pattern[bytes] | None, most: int | None) -> None:
+    def __init__(self, output: TaskOutput, pattern: re.Pattern[bytes] | None, most: int | None, head: int = 0) -> None:
         self._output = output
         self._pattern = pattern
         self._most = most
+        self._head = head
         self._begun: dict[tuple[int, str], bytes] = {}
         self._last: dict[tuple[int, str], deque[bytes]] = {}
 
@@ -59,7 +60,7 @@ class ChosenLines:
         self._output.end(task, stream)
 
     def _line(self, task: int, stream: str, line: bytes) -> None:
-        if self._pattern is not None and not self._pattern.search(line.rstrip(b"\r\n")):
+        if self._pattern is not None and not self._pattern.search(line[self._head :].rstrip(b"\r\n")):
             return
         if self._most is None:
             self._output.write(task, stream, line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +16,12 @@ from cress.cli.errors import Interrupted, told
 from cress.cli.job_names import task_named
 from cress.cli.tables import clean
 from cress.model.errors import InputError, NotAccepted
+from cress.model.times import SECOND
 
 if TYPE_CHECKING:
     from cress.cli.relay import TaskOutput
-    from cress.client import Client, JobView, TaskView
+    from cress.cli.timed_lines import TimedLines
+    from cress.client import AttemptView, Client, JobView, TaskView
 
 EPILOG = """\
 \b
@@ -28,6 +31,7 @@ Examples:
   cress logs 12 --follow     new output until the job ends
   cress logs 12 --tail 20    the last 20 lines of each task
   cress logs 12 --grep 'error|warn'
+  cress logs 12 --since 10m --timestamps   what was written in the last ten minutes, with times
   cress logs 12.3 --attempt 1   the first attempt of a task that was retried
   cress logs web.0           output of task 0 of the service web
   cress logs web --previous  output of the version that was rolled back; for other tasks, of the last but one attempt
@@ -65,11 +69,29 @@ def logs(
     grep: Annotated[
         str, typer.Option("--grep", metavar="REGEX", help="Show only lines that match this regular expression.")
     ] = "",
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since", metavar="WHEN", help="Show only lines written since then: 10m (ago), 8:30, '2026-11-02 14:30'."
+        ),
+    ] = "",
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", help="Show before each line when its node saw it, to about a second.")
+    ] = False,
     data: Data = None,
 ) -> None:
     """Show the output of the tasks of a job."""
     with told("logs"):
-        how = LogReading("stderr" if stderr else "stdout", follow, pattern_of(grep), tail, attempt, all_tasks)
+        how = LogReading(
+            "stderr" if stderr else "stdout",
+            follow,
+            pattern_of(grep),
+            tail,
+            attempt,
+            all_tasks,
+            _since(since),
+            timestamps,
+        )
         if tail is not None and follow:
             raise InputError("--tail and --follow exclude each other", hint="the last line is not known yet")
         if attempt is not None and (follow or previous):
@@ -78,11 +100,19 @@ def logs(
         _logs(job, how, previous, data)
 
 
+def _since(text: str) -> int | None:
+    """Return the moment (µs since the epoch) in the text of ``--since``; None if it is empty. Raises InputError."""
+    from cress.cli.past_times import moment_of
+
+    return moment_of(text, "--since") if text else None
+
+
 @dataclass(frozen=True)
 class LogReading:
     """The lines to read: a stream, also new output (``follow``), lines that match, the last ``most`` of them.
 
     ``attempt`` is the number of the attempt of a task, from 1; ``None``: its last one. ``all_tasks``: of any number.
+    ``since`` (µs): only lines written then or later. ``timestamps``: each line with its time.
     """
 
     stream: str
@@ -91,13 +121,32 @@ class LogReading:
     most: int | None
     attempt: int | None = None
     all_tasks: bool = False
+    since: int | None = None
+    timestamps: bool = False
 
     def output(self, prefixed: bool) -> TaskOutput:
         """Return the destination of the output; ``prefixed``: with the task at the beginning of each line."""
         from cress.cli.relay import standard
+        from cress.cli.timed_lines import STAMP
 
         output = standard(prefixed, merged=True)
-        return output if self.pattern is None and self.most is None else ChosenLines(output, self.pattern, self.most)
+        if self.pattern is None and self.most is None:
+            return output
+        return ChosenLines(output, self.pattern, self.most, STAMP if self.timestamps else 0)
+
+    def attempts_of(self, task: TaskView) -> Sequence[AttemptView]:
+        """Return the attempts of a task to read: the last one, the one with this number, or those of a time."""
+        if self.attempt is not None:
+            return task.attempts[self.attempt - 1 : self.attempt]
+        if self.since is None:
+            return task.attempts[-1:]
+        since = self.since / SECOND
+        return [attempt for attempt in task.attempts if attempt.ended is None or attempt.ended >= since]
+
+    @property
+    def timed(self) -> bool:
+        """Return whether the times of lines matter."""
+        return self.timestamps or self.since is not None
 
 
 def _logs(job: str, how: LogReading, previous: bool, data: Data) -> None:
@@ -131,6 +180,14 @@ def _show(client: Client, view: JobView, task: int | None, how: LogReading) -> N
         hint = f"name one, such as cress logs {view.id}.0" + "; or --all-tasks" * (not how.follow)
         raise InputError(f"job {view.id} has {count(total, 'task')}", hint=hint)
     output = how.output(task is None and total > 1)
+    if how.timed:
+        from cress.cli.timed_lines import TimedLines
+
+        timed = TimedLines(client, view.id, how.stream, output, how.since, stamped=how.timestamps)
+        if not how.follow:
+            _each_task(client, view, task, how, timed, timed)
+            return
+        output = timed
     if how.attempt is not None or (task is None and total > MOST_TASKS):
         _each_task(client, view, task, how, output)
         return
@@ -143,19 +200,30 @@ def _show(client: Client, view: JobView, task: int | None, how: LogReading) -> N
             copy(client, view.id, found.index, how.stream, output, follow=False)
 
 
-def _each_task(client: Client, view: JobView, task: int | None, how: LogReading, output: TaskOutput) -> None:
-    """Write the output of tasks one after the other, of the wanted attempt of each. Raises NotAccepted for none."""
+def _each_task(
+    client: Client,
+    view: JobView,
+    task: int | None,
+    how: LogReading,
+    output: TaskOutput,
+    timed: TimedLines | None = None,
+) -> None:
+    """Write the output of tasks one after the other, of the wanted attempts of each. Raises NotAccepted for none.
+
+    With ``since`` these are all attempts that had not ended then.
+    """
     from cress.cli.relay import copy
 
     after, found = None, False
     while True:
         page = client.tasks(view.id, after=after) if task is None else None
         for one in (client.task(view.id, task or 0),) if page is None else page.tasks:
-            place = len(one.attempts) if how.attempt is None else how.attempt
-            if 0 < place <= len(one.attempts):
+            for attempt in how.attempts_of(one):
                 found = True
-                number = one.attempts[place - 1].id
-                copy(client, view.id, one.index, how.stream, output, follow=False, attempt=number)
+                begin = 0
+                if timed is not None and how.since is not None:
+                    begin = timed.times_of(one.index, attempt).first_since(how.since)
+                copy(client, view.id, one.index, how.stream, output, follow=False, attempt=attempt.id, begin=begin)
         after = None if page is None else page.next
         if after is None:
             break

@@ -197,12 +197,22 @@ class Relay:
 
 
 def copy(
-    client: Client, job: int, task: int, stream: str, output: TaskOutput, *, follow: bool, attempt: int | None = None
+    client: Client,
+    job: int,
+    task: int,
+    stream: str,
+    output: TaskOutput,
+    *,
+    follow: bool,
+    attempt: int | None = None,
+    begin: int = 0,
 ) -> None:
-    """Write the output of one task, or of one ``attempt`` of it; a connection that breaks off is resumed."""
+    """Write the output of one task, or of one ``attempt`` of it from byte ``begin`` on; a connection that breaks off is
+    resumed.
+    """
     from cress.client import Unavailable, Unreachable
 
-    offset: int = 0
+    offset = begin
     since: int | None = None
     away: float | None = None
     while True:

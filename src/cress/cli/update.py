@@ -61,6 +61,8 @@ own.
 Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as a job that has not ended), or no
 center reachable.
 """
+# Most jobs whose earlier requirements are shown.
+MOST_TOLD = 20
 _WORDS = typer.Argument(
     metavar="JOB… KEY=VALUE…", help="Jobs (ids, ranges such as 12-40, names), and new values.", show_default=False
 )
@@ -79,6 +81,9 @@ def update(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, da
             if dry_run:
                 list_only(client, ids, "changed")
                 return
+            # A new requirement replaces all conditions on nodes, so people see which ones go.
+            asked = ids[:MOST_TOLD] if "requirement" in values else ()
+            before = {id: client.job(id).requirement for id in asked}
             changed = client.ask(calls.update_jobs(ids, values))
         if as_json:
             print_json(changed)
@@ -86,6 +91,8 @@ def update(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, da
         said = ", ".join(f"{key}={'default' if value is None else value}" for key, value in values.items())
         for view in changed.jobs:
             print(f"job {view.id} ({clean(view.name)}) has {clean(said)}")
+            if before.get(view.id, view.requirement) != view.requirement:
+                print(f"  in place of all conditions on nodes: {clean(before[view.id]) or 'none'}")
 
 
 @choosing

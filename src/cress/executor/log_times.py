@@ -1,7 +1,7 @@
 """Times of output: for the logs of an attempt, at what time the executor saw which sizes.
 
 The program writes into its log itself, so nobody sees single lines. The file ``times`` beside the log has a record for
-each look at which the log had grown: the time, and the sizes of stdout and stderr (``protocol.log_times``).
+each look at which the log had grown: the time, and the sizes of stdout and stderr (``model.log_times``).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import os
 from collections.abc import Sequence
 
 from cress.executor.attempt_log import open_log
-from cress.protocol.log_times import MOST_RECORDS, SIZE, thinned
-from cress.protocol.log_times import record as record_of
+from cress.model.log_times import MOST_RECORDS, SIZE, thinned
+from cress.model.log_times import record as record_of
 
 NAME = b"/times"
 

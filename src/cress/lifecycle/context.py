@@ -87,6 +87,7 @@ class Context:
         self.inside: dict[int, dict[int, None]] = {}
         self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
         self.behind: dict[int, list[int]] = {}
+        self.awaiting: dict[int, None] = {}
         self.named: dict[tuple[str, str], int] = {}
         self.replica_indices: dict[int, ReplicaIndex] = {}
         self.homes: dict[str, set[int]] = {}

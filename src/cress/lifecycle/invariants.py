@@ -10,7 +10,7 @@ from cress.lifecycle.jobs.waits import behind
 from cress.lifecycle.moving.rounds import present
 from cress.lifecycle.tables.group_load import GroupLoad
 from cress.lifecycle.tables.rows import LiveJob
-from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
+from cress.lifecycle.tables.timers import AWAITED, DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
 from cress.lifecycle.tables.user_load import UserLoad
 
 
@@ -46,6 +46,8 @@ def _same(context: Context) -> Iterator[str]:
         yield "groups: the counts of their jobs are wrong"
     if context.unsettled.gone or context.unsettled.touched:
         yield "families: something of them changed, and they were not looked after"
+    if context.unsettled.asked:
+        yield "dags: conditions of steps were not decided"
     if context.unsettled.over:
         yield "dependencies: jobs are over, and those behind them have not heard of it"
 
@@ -111,22 +113,29 @@ def _nodes(context: Context) -> Iterator[str]:
             yield f"drains: attempt {attempt.id} on {attempt.node} was not told to stop"
 
 
+def _timer(context: Context, kind: str, name: str) -> Iterator[str]:
+    if kind in (REST, DRAIN, MEASURED):
+        if name not in context.nodes:
+            yield f"timers: {kind} of {name}, which is not a node"
+    elif kind in OF_DEADLINES:
+        if int(name) not in context.jobs and int(name) not in context.families:
+            yield f"timers: {kind} of job {name}, which is over"
+    elif kind == MOVES:
+        if present(context) is None:
+            yield "timers: tasks that are moved should arrive, and none is"
+    elif kind == AWAITED:
+        if int(name) not in context.awaiting:
+            yield f"timers: job {name} waits for something outside, and does not"
+    elif kind == TERM:
+        if int(name) not in context.leases:
+            yield f"timers: the term of job {name}, which is not a lease"
+    elif int(name.partition(".")[0]) not in context.families:
+        yield f"timers: {kind} of family {name}, which is over"
+
+
 def _timers(context: Context) -> Iterator[str]:
     for kind, name in context.timers.times:
-        if kind in (REST, DRAIN, MEASURED):
-            if name not in context.nodes:
-                yield f"timers: {kind} of {name}, which is not a node"
-        elif kind in OF_DEADLINES:
-            if int(name) not in context.jobs and int(name) not in context.families:
-                yield f"timers: {kind} of job {name}, which is over"
-        elif kind == MOVES:
-            if present(context) is None:
-                yield "timers: tasks that are moved should arrive, and none is"
-        elif kind == TERM:
-            if int(name) not in context.leases:
-                yield f"timers: the term of job {name}, which is not a lease"
-        elif int(name.partition(".")[0]) not in context.families:
-            yield f"timers: {kind} of family {name}, which is over"
+        yield from _timer(context, kind, name)
     for number, lease in ((n, job.job.inside) for n, job in context.jobs.items() if job.job.inside and not job.ending):
         if lease[0] not in context.leases or number not in context.inside.get(lease[0], ()):
             yield f"leases: job {number} is to run inside lease {lease[0]}, which has ended"

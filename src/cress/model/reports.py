@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from cress.model.bounds import Amount, Count, ExitCode, Port, Small, Text
 from cress.model.step_values import ReportedValues
@@ -59,7 +60,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     error: Text = ""
     usage: Usage = Usage()
     port: Port = 0
-    values: ReportedValues = ()
+    values: ReportedValues | UnsetType = UNSET  # older releases do not know it
 
 
 class Checked(msgspec.Struct, frozen=True, tag=True, kw_only=True):

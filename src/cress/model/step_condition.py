@@ -58,14 +58,14 @@ class Inverse(msgspec.Struct, frozen=True):
     of: StepCondition
 
 
-class Joined(msgspec.Struct, frozen=True):
+class JoinedConditions(msgspec.Struct, frozen=True):
     """Conditions of which all must hold (``every``), or one."""
 
     parts: tuple[StepCondition, ...]
     every: bool
 
 
-StepCondition: TypeAlias = "Compared | Inverse | Joined"
+StepCondition: TypeAlias = "Compared | Inverse | JoinedConditions"
 # Returns the value of a step by its key; empty if it has none.
 Lookup: TypeAlias = Callable[[str, str], str]
 
@@ -88,7 +88,7 @@ def references(condition: StepCondition) -> Iterator[Reference]:
             yield from (operand for operand in (left, right) if isinstance(operand, Reference))
         case Inverse(of):
             yield from references(of)
-        case Joined(parts):
+        case JoinedConditions(parts):
             for part in parts:
                 yield from references(part)
 
@@ -98,7 +98,7 @@ def holds(condition: StepCondition, value: Lookup) -> bool:
     match condition:
         case Inverse(of):
             return not holds(of, value)
-        case Joined(parts, every):
+        case JoinedConditions(parts, every):
             return (all if every else any)(holds(part, value) for part in parts)
         case Compared(left, operator, right):
             return _compare(_text(left, value), operator, _text(right, value))
@@ -161,7 +161,7 @@ class _Parser:
         while self.now == sign:
             self._take()
             parts.append(read())
-        return parts[0] if len(parts) == 1 else Joined(tuple(parts), every=sign == "&&")
+        return parts[0] if len(parts) == 1 else JoinedConditions(tuple(parts), every=sign == "&&")
 
     def _one(self, depth: int) -> StepCondition:
         if depth > DEEPEST:
@@ -180,7 +180,9 @@ class _Parser:
             # A value alone: it must be something that people read as yes.
             if isinstance(left, Literal):
                 raise InputError(f"{left.text!r} is compared with nothing", hint=HINT)
-            return Joined(tuple(Compared(left, "!=", Literal(no)) for no in ("", "0", "false", "no")), every=True)
+            return JoinedConditions(
+                tuple(Compared(left, "!=", Literal(no)) for no in ("", "0", "false", "no")), every=True
+            )
         return Compared(left, self._take(), self._operand())
 
     def _operand(self) -> Literal | Reference:

@@ -254,7 +254,7 @@ def _listed(request: Request, job: AnyJob) -> JobView:
 def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
     """Return the view of a job with its expected start.
 
-    Environment and secrets are hidden from callers who may only see it.
+    Environment, secrets and values are hidden from callers who may only see it.
     """
     committer = committer_of(request)
     # That of a service or database is the start of its first waiting task.
@@ -264,7 +264,7 @@ def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
         start = committer.expected_starts.of(waiting, committer.clock.utc())
     if start is not None and view.tasks.waiting:
         view = msgspec.structs.replace(view, expected_start=start_view(start, partial(sees_number, request)))
-    return view if may_steer(request, job) else msgspec.structs.replace(view, environment={}, secrets={})
+    return view if may_steer(request, job) else msgspec.structs.replace(view, environment={}, secrets={}, values={})
 
 
 @router.answers(job_calls.TASKS)

@@ -28,7 +28,7 @@ async def logs(request: Request, id: str) -> Response:
     With ``follow`` the answer goes on until the task ends, through all further attempts. To resume a broken connection,
     give the attempt as ``since``: ``offset`` counts in that attempt. With ``framed`` the output comes in parts with
     their attempt and offset, as in ``protocol/logs.py``; a follower gets one without data after each 5 s of silence.
-    The stream ``times`` says when the node saw which sizes of the others, as in ``protocol/log_times.py``.
+    The stream ``times`` says when the node saw which sizes of the others, as in ``model/log_times.py``.
     The connection breaks off if this center cannot go on: it stops, it loses the lead, or the node is away for long.
     """
     committer, query = committer_of(request), query_of(request, LogsQuery)

@@ -151,7 +151,7 @@ def check(path: Path, data: Path | None = None) -> StoreReport:
             found.problems += machine.validate()
             damaged = store.damaged_runs()
             found.problems += damaged
-            runs = {job for job, data in store.runs() if _decode_run(data).command}
+            runs = {job for job, data in store.runs() if (run := _decode_run(data)).command or run.steps}
             alive: list[LiveJob | Family] = [*machine.jobs.values(), *machine.families.values()]
             for job in alive:
                 if not damaged and template_of(job) not in runs and not isinstance(job.job.plan, Dag):

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 
 import cress
-from cress.center.waiting.looks import Look, LookResult, decode_look, decode_settings, encode
+from cress.center.waiting.looks import LookOrder, LookResult, decode_order, decode_settings, encode
 from cress.model.allowed_sources import ANY, AllowedSources
 from cress.model.waits import PATH, URL
 from cress.network.connection_guard import ConnectionGuard, RefusedError
@@ -31,7 +31,7 @@ class Looker:
         self._client = client
         self._places = asyncio.Semaphore(AT_ONCE)
 
-    async def look(self, order: Look) -> LookResult:
+    async def look(self, order: LookOrder) -> LookResult:
         """Look for one thing."""
         try:
             async with self._places, asyncio.timeout(PATIENCE):
@@ -47,7 +47,7 @@ class Looker:
         except (httpx.HTTPError, OSError, TimeoutError, UnicodeError, httpx.InvalidURL) as error:
             return LookResult(order.id, False, refusal(error))
 
-    def _file(self, order: Look) -> LookResult:
+    def _file(self, order: LookOrder) -> LookResult:
         real = Path(order.name).resolve()
         if not any(real.is_relative_to(folder) for folder in self._folders):
             return LookResult(order.id, False, "it is not in a folder in which jobs may wait for files (--wait-folder)")
@@ -76,12 +76,12 @@ async def _serve() -> None:
         ConnectionGuard(AllowedSources(hosts=settings.hosts or (ANY,)), OPTION).install()
         looker = Looker(folders, client)
 
-        async def answer(order: Look) -> None:
+        async def answer(order: LookOrder) -> None:
             sys.stdout.buffer.write(encode(await looker.look(order)) + b"\n")
             sys.stdout.buffer.flush()
 
         while line := await lines.readline():
-            task = asyncio.create_task(answer(decode_look(line)))
+            task = asyncio.create_task(answer(decode_order(line)))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 

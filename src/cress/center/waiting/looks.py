@@ -12,7 +12,7 @@ class LookerSettings(msgspec.Struct, frozen=True):
     folders: tuple[str, ...] = ()
 
 
-class Look(msgspec.Struct, frozen=True):
+class LookOrder(msgspec.Struct, frozen=True):
     """The order to look for a thing once; ``kind`` and ``name`` as in ``WaitFor``."""
 
     id: int
@@ -30,5 +30,5 @@ class LookResult(msgspec.Struct, frozen=True):
 
 encode = msgspec.json.Encoder().encode
 decode_settings = msgspec.json.Decoder(LookerSettings).decode
-decode_look = msgspec.json.Decoder(Look).decode
+decode_order = msgspec.json.Decoder(LookOrder).decode
 decode_result = msgspec.json.Decoder(LookResult).decode

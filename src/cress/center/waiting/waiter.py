@@ -8,7 +8,7 @@ import logging
 import sys
 
 from cress.center.committing.committer import Committer, NotStored
-from cress.center.waiting.looks import Look, LookerSettings, LookResult, decode_result, encode
+from cress.center.waiting.looks import LookerSettings, LookOrder, LookResult, decode_result, encode
 from cress.lifecycle.inputs import Awaited
 from cress.model.errors import InputError
 from cress.model.waits import WaitFor
@@ -35,14 +35,15 @@ class Waiter:
     async def run(self) -> None:
         """Work until cancelled; the process starts with the first job that waits for something."""
         while True:
+            await asyncio.sleep(STEP)
+            if not self._committer.machine.awaiting:
+                continue
             try:
-                if self._committer.machine.awaiting:
-                    await self._with_process()
+                await self._with_process()
             except (OSError, ValueError) as error:
                 _log.warning("nothing is looked for, since the process for it cannot be used: %s", error)
-            pause = PAUSE if self._open else STEP
             self._open.clear()
-            await asyncio.sleep(pause)
+            await asyncio.sleep(PAUSE)
 
     async def _with_process(self) -> None:
         process = await asyncio.create_subprocess_exec(
@@ -79,7 +80,7 @@ class Waiter:
                 self._count += 1
                 self._due[key] = now + every
                 self._open[self._count] = key
-                pipe.write(encode(Look(self._count, *key)) + b"\n")
+                pipe.write(encode(LookOrder(self._count, *key)) + b"\n")
                 await pipe.drain()
             await asyncio.sleep(STEP)
 

@@ -28,14 +28,15 @@ def values_of(family: Family) -> Iterator[tuple[str, Values]]:
 
 def bounded(context: Context, job: LiveJob, attempt: LiveAttempt, report: Ended) -> Ended:
     """Return the report of an attempt; as a failure if its values would be more than all of a dag may have."""
-    family = members.family_of(context, job) if report.values else None
+    handed = report.values or ()
+    family = members.family_of(context, job) if handed else None
     if family is None or attempt.task or not isinstance(family.job.plan, Dag):
         return report
-    total = size_of(report.values) + sum(size_of(values) for _, values in values_of(family))
+    total = size_of(handed) + sum(size_of(values) for _, values in values_of(family))
     if total <= MOST_OF_DAG:
         return report
     what = f"the steps of a dag hand on at most {MOST_OF_DAG:,} bytes of values, with this one it would be {total:,}"
-    return msgspec.structs.replace(report, cause=Cause.OUTPUTS, error=what, values=())
+    return msgspec.structs.replace(report, cause=Cause.OUTPUTS, error=what, values=msgspec.UNSET)
 
 
 def decide(context: Context) -> None:

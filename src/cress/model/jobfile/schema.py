@@ -16,6 +16,7 @@ from cress.model.jobfile.schemas import Schema, needed, pattern_of
 _ABOUT = "Jobs of Cress: what `cress submit`, `cress apply` and the API take (docs/jobs.md)."
 # Jobs with one of these keys have a program.
 _PROGRAM = {"anyOf": [needed("command"), needed("parts")]}
+_PROGRAM_OR_STEPS = {"anyOf": [needed("command"), needed("parts"), needed("steps")]}
 # The required keys of each type.
 _NEEDED = {
     JobType.BATCH: (),
@@ -68,7 +69,7 @@ def _mapping(type_: JobType | None) -> Schema:
         "patternProperties": patterns,
         "additionalProperties": False,
         **(needed(*_NEEDED[type_]) if type_ else {}),
-        **(_PROGRAM if type_ in (JobType.BATCH, JobType.CRON) else {}),
+        **(_PROGRAM if type_ is JobType.BATCH else _PROGRAM_OR_STEPS if type_ is JobType.CRON else {}),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cress.model.errors import InputError
 from cress.model.jobfile import checks
@@ -44,8 +44,13 @@ def _one(value: object) -> WaitFor:
     if len(kinds) != 1:
         what = "says not what to wait for" if not kinds else f"{' and '.join(kinds)} are two things"
         reader.errors.append(InputError(what, hint=HINT))
-    names = [reader.read(kind, lambda text, kind=kind: checked_name(kind, as_text(text)), "") for kind in kinds]
+    names = [reader.read(kind, _reader_of(kind), "") for kind in kinds]
     every = reader.read("every", checks.duration(SOONEST, MOST_WAIT), EVERY)
     timeout = reader.read("timeout", checks.duration(SOONEST, MOST_WAIT), 0)
     raise_all(reader.errors)
     return WaitFor(kinds[0], names[0], every, timeout or None)
+
+
+def _reader_of(kind: str) -> Callable[[object], str]:
+    """Return the parser of the names of things of this kind."""
+    return lambda value: checked_name(kind, as_text(value))

@@ -43,6 +43,7 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import JobType
 from cress.model.records import AttemptRecord
 from cress.model.reports import Report, Started
+from cress.model.step_values import in_reason
 from cress.model.times import SECOND
 from cress.protocol.cluster_views import EventView
 from cress.shell.center.event_ring import EventRing
@@ -169,7 +170,7 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: StepResult) -> Ite
             name=job.name,
             user=job.user,
             state=job.state.value,
-            text=job.reason,
+            text="" if in_reason(job.reason) else job.reason,
         )
 
 

@@ -650,7 +650,7 @@ class TaskManager:
             error=error,
             usage=usage or Usage(),
             port=port,
-            values=values,
+            values=values or msgspec.UNSET,
         )
         self.driver.note(End(report))
         self.driver.report(report)
