@@ -10,7 +10,8 @@ import pytest
 from cress.cli.jobfile import read_jobs
 from cress.model.job import JobType
 from cress.model.jobfile.job import parse_job
-from cress.model.jobfile.keys import KEYS, keys_table, misplaced
+from cress.model.jobfile.keys import KEYS
+from cress.model.jobfile.misplaced import keys_table, misplaced
 from cress.model.jobfile.values import DEFAULT_RESOURCE
 from cress.model.resources import Dimensions
 

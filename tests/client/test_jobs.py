@@ -13,7 +13,8 @@ from cress.client.jobs import Cron, Dag, Database, Job, JobFile, Service, Step, 
 from cress.model.errors import InputError
 from cress.model.job import JobType
 from cress.model.jobfile.deadlines import deadline
-from cress.model.jobfile.keys import TABLE, misplaced
+from cress.model.jobfile.keys import TABLE
+from cress.model.jobfile.misplaced import misplaced
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.resources import Dimensions
 

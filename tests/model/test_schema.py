@@ -16,7 +16,8 @@ from cress.cli.jobfile import read_jobs
 from cress.client.inputs import Inputs
 from cress.model.errors import InputError
 from cress.model.job import JobType
-from cress.model.jobfile.keys import ALIASES, BY_NAME, KEYS, misplaced
+from cress.model.jobfile.keys import ALIASES, BY_NAME, KEYS
+from cress.model.jobfile.misplaced import misplaced
 from cress.model.jobfile.schema import job_schema, keys_of, schema_text
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.resources import Dimensions

@@ -6,7 +6,6 @@ from cress.core.books import Books
 from cress.core.jobs import GroupState, JobEntry
 from cress.model.times import NEVER
 
-
 # The time for the work ahead of a job counts as one part of so many until the job is overdue.
 PART_OF_WORK = 2
 

@@ -13,7 +13,8 @@ from cress.model.job import Condition, Job, JobType
 from cress.model.jobfile import values
 from cress.model.jobfile.job import JobSpec, has_steps, read_spec, source_of, type_of
 from cress.model.jobfile.key import CRON, DAG
-from cress.model.jobfile.keys import ALIASES, INHERITED, KEYS, TABLE, misplaced
+from cress.model.jobfile.keys import ALIASES, INHERITED, KEYS, TABLE
+from cress.model.jobfile.misplaced import misplaced
 from cress.model.jobfile.reader import Reader, below, mapping_of, plain
 from cress.model.jobfile.schemas import MAX_STEPS
 from cress.model.jobfile.values import MAX_NAME_LENGTH, NAME, as_text, raise_all, shown

@@ -20,7 +20,8 @@ from cress.model.jobfile.checks import port_of_check
 from cress.model.jobfile.clauses import ClauseText, Texts, issue_as_whole
 from cress.model.jobfile.deadlines import NONE, deadline
 from cress.model.jobfile.key import CLAUSES, FAMILY, KEPT, RANK, Key
-from cress.model.jobfile.keys import ALIASES, KEYS, TABLE, misplaced
+from cress.model.jobfile.keys import ALIASES, KEYS, TABLE
+from cress.model.jobfile.misplaced import misplaced
 from cress.model.jobfile.parts import PartSpec, check_beside, parts
 from cress.model.jobfile.ports import UNNAMED, Ports, ports
 from cress.model.jobfile.reader import Reader, below

@@ -10,7 +10,8 @@ import msgspec
 
 from cress.model.job import JobType
 from cress.model.jobfile.key import Key
-from cress.model.jobfile.keys import ALIASES, TABLE, misplaced
+from cress.model.jobfile.keys import ALIASES, TABLE
+from cress.model.jobfile.misplaced import misplaced
 from cress.model.jobfile.schemas import Schema, needed, pattern_of
 
 _ABOUT = "Jobs of Cress: what `cress submit`, `cress apply` and the API take (docs/jobs.md)."
