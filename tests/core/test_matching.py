@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from cress.core.diagnostics.match_report import CurrentConstraints
+from cress.core.placing.match import Firsts, Match
 from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
+from cress.core.tables.arrays import Ints
 from cress.model.errors import InputError
 from cress.model.events import JobSubmitted, Outcome
 from cress.model.job import Job
@@ -139,6 +141,23 @@ def test_idle_amounts_are_those_of_the_moment() -> None:
     assert core.why("it") == "no node satisfies IdleCPU >= 4 (1 of 1 node does not)"
     core.finish("big")
     assert placed(core, "it") == "a"
+
+
+def test_a_node_is_asked_once_for_all_shapes_with_the_same_clauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = world(node("a").cpu(30), check=False)
+    core.submit(*(lab(f"j{cores}").cpu(cores).requires("IdleCPU >= 9") for cores in (24, 1, 2, 3, 4, 5, 6)))
+    asked: list[Match] = []
+    first_excluding = Match.first_excluding
+
+    def counted(match: Match, places: Ints, facts: bool) -> Firsts:
+        asked.append(match)
+        return first_excluding(match, places, facts)
+
+    monkeypatch.setattr(Match, "first_excluding", counted)
+    core.decide()
+    assert core.started() == ["j24"]
+    assert len(asked) == 1, "once after the start, although six other shapes follow the node"
+    assert core.why("j1") == "no node satisfies IdleCPU >= 9 (1 of 1 node does not)"
 
 
 # --- relaxation ------------------------------------------------------------------------------------------------------

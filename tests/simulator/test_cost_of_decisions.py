@@ -21,10 +21,10 @@ JOBS = 300
 WORKLOAD = f"jobs={JOBS},nodes=12,groups=5"
 # Policy and preemption: calls for each job, counted on 2026-11-28 with Python 3.11.
 COUNTED = {
-    ("FIFO", "off"): 679.0,
-    ("BackFill", "off"): 877.0,
+    ("FIFO", "off"): 637.0,
+    ("BackFill", "off"): 824.0,
     ("BackFill", "on"): 986.0,
-    ("Capacity", "off"): 1144.0,
+    ("Capacity", "off"): 1091.0,
 }
 
 
@@ -52,7 +52,7 @@ def test_a_job_costs_so_many_calls(policy: str, preemption: str) -> None:
 
 
 def test_the_search_for_victims_is_a_small_part() -> None:
-    """It was 1.15 times as many calls on 2026-11-28; the goal for large clusters is 1.3."""
+    """It was 1.20 times as many calls on 2026-11-28; the goal for large clusters is 1.3."""
     _played("BackFill", "on")
     without = calls_of(lambda: _played("BackFill", "off"))
     assert calls_of(lambda: _played("BackFill", "on")) <= 1.3 * without

@@ -117,7 +117,10 @@ class Cycle:
         """
         if current.served:
             return False
-        current.served = current.takes_turns = current.serving = True
+        current.served = current.takes_turns = True
+        if not self._groups.preempts:
+            return False
+        current.serving = True
         decided = self._serve_in_rounds(current)
         current.serving = False
         return decided

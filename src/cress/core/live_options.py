@@ -35,6 +35,7 @@ def take_over(core: Scheduler, options: Options) -> None:
         group.configure(group.spec, resolve_options(options, group.spec), group.policy)
     for inner in core.groups.tree.upwards:
         inner.set_options(inner.spec, resolve_options(options, inner.spec))
+    core.groups.find_preempting()
     core.books.running.forget()
     # Groups may cool for longer than before.
     core.books.preempted = None

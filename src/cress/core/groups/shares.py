@@ -67,6 +67,8 @@ class Groups:
         # True if in the order every group below its quota comes before every one that is not.
         self.are_in_order_of_need = True
         self.configured: tuple[Group, ...] = ()
+        # True if some group may take room from others.
+        self.preempts = False
         # True if some group has limits on running jobs or on the use of one user.
         self.counted = False
         self.limits_users = False
@@ -154,6 +156,7 @@ class Groups:
         self._link_limits()
         self.counted = any(state.counters for state in self.by_name.values())
         self.limits_users = any(state.policy.limits_users for state in self.by_name.values())
+        self.find_preempting()
         self.bounded = any(group.max_quota is not None for group in groups)
         tree.keeps = any(group.lendable is not None for group in groups)
         for state in self.by_name.values():
@@ -165,6 +168,10 @@ class Groups:
                 self.bounded and any(node.spec.max_quota is not None for node in state.path())
             )
             state.count_queue()
+
+    def find_preempting(self) -> None:
+        """Find out if any group may take room from others; its options may have changed."""
+        self.preempts = any(group.options.preemption == "on" for group in self.by_name.values())
 
     def _link_limits(self) -> None:
         """Let the jobs of each group count for the limits of all groups above it."""

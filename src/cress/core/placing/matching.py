@@ -210,9 +210,11 @@ class Matching(NodeWatcher):
         if concerned:
             touched = self._touched() if self._following else NOBODY
             changed = np.array(list(self._changed), np.int64) if self._changed else NOBODY
+            # Many shapes differ in amounts only; nodes that were touched are asked once for each of their wants.
+            known: dict[Wants, Firsts] = {}
             cleared = False
             for number, shape in enumerate(list(concerned), 1):
-                cleared |= self._repair(shape, touched, changed)
+                cleared |= self._repair(shape, touched, changed, known)
                 if number % PAUSE == 0:
                     yield
             if cleared:
@@ -229,8 +231,11 @@ class Matching(NodeWatcher):
     def _touched(self) -> Ints:
         return np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)
 
-    def _repair(self, shape: Shape, touched: Ints, changed: Ints) -> bool:
-        """Update one row after changes on these nodes; return True if a node is no longer excluded."""
+    def _repair(self, shape: Shape, touched: Ints, changed: Ints, known: dict[Wants, Firsts]) -> bool:
+        """Update one row after changes on these nodes; return True if a node is no longer excluded.
+
+        ``known`` are the first clauses that exclude the ``touched`` nodes, by wants, as far as they were asked.
+        """
         match, cleared = shape.match, False
         assert match is not None
         if shape in self._stale:
@@ -245,7 +250,10 @@ class Matching(NodeWatcher):
         if shape in self._shifted and match.closures:
             cleared |= match.closures.follow(shape.row, self.cluster)
         if len(touched) and match.follows_nodes:
-            cleared |= self.exclude(shape, touched, match.first_excluding(touched, False))
+            first = known.get(shape.wants)
+            if first is None:
+                first = known[shape.wants] = match.first_excluding(touched, False)
+            cleared |= self.exclude(shape, touched, first)
         return cleared
 
     def exclude(self, shape: Shape, places: Ints, first: Firsts) -> bool:
