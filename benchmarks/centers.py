@@ -160,6 +160,14 @@ class _Cluster:
         while len(self.times()) < before + 50:
             time.sleep(0.1)
 
+    def goes_on(self) -> None:
+        """Wait until tasks start again."""
+        end = time.monotonic() + 60
+        while not (times := self.times()) or times[-1] < time.time() - 1:
+            if time.monotonic() > end:
+                raise SystemExit("no task starts any more")
+            time.sleep(0.1)
+
     def close(self) -> None:
         """End everything."""
         for each in (*self.centers, self.executor):
@@ -186,6 +194,7 @@ def _fail_over(folder: Path, store: str) -> Iterator[Result]:
                 begin = time.time()
                 center.send_signal(how)
                 time.sleep(SESSION + 4)
+                cluster.goes_on()
                 # What was ordered before is started by the executor alone.
                 pauses.append(_longest(cluster.times(), begin)[1] - begin)
                 if how == signal.SIGKILL:
