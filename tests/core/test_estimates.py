@@ -124,10 +124,9 @@ def test_by_expansion_factor_waiting_counts_in_proportion_to_the_length() -> Non
 def test_a_job_that_is_overdue_goes_before_all_others() -> None:
     options = {"order": "expansion_factor", "overdue_after": "1h"}
     world = submit(predicting(job("runs").cpu(4).limit(7200), **options), job("long").cpu(4).limit("10h"))
-    # It takes the whole cluster, so nothing of the hour. Half of two hours of what runs and, on the group's share of the
-    # cores, of ten of its own.
+    # One hour, two of what runs and, on the group's share of the cores, ten of its own.
     overdue = world.state("long").overdue_at
-    assert 6 * HOUR < overdue < 6.5 * HOUR
+    assert 13 * HOUR < overdue < 14 * HOUR
     assert world.core.next_wakeup() == overdue
     world.wait(0, overdue - 1)
     submit(world, job("short").cpu(4).limit(10))
@@ -269,3 +268,15 @@ def test_a_run_is_never_expected_to_be_longer_than_its_limit() -> None:
     world.submit(job("x").cpu(1).limit(0.000_001).expected(0).group("g"))
     state = world.state("x")
     assert state.run == state.limit == 2
+
+
+def test_by_width_the_wider_a_unit_is_the_sooner_it_is_overdue() -> None:
+    options = {"overdue_after": "8h", "overdue_by": "width"}
+    world = submit(predicting(**options), *(job(f"j{cpu}").cpu(cpu).limit(1) for cpu in (1, 2, 3, 4)))
+    patience = [world.state(f"j{cpu}").overdue_at / HOUR for cpu in (1, 2, 3, 4)]
+    assert patience == pytest.approx([4.5, 2, 0.5, 0], abs=0.01)
+    gang = submit(world, job("gang").cpu(1).tasks(3).gang().limit(1)).state("gang")
+    assert gang.overdue_at / HOUR == pytest.approx(0.5, abs=0.01)
+    # Half of the time for its own work counts as well.
+    long = submit(world, job("long").cpu(4).limit("10h")).state("long")
+    assert long.overdue_at / HOUR == pytest.approx(5, abs=0.1)

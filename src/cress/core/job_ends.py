@@ -6,9 +6,6 @@ from cress.core.books import Books
 from cress.core.jobs import GroupState, JobEntry
 from cress.model.times import NEVER
 
-# The time for the work ahead of a job counts as one part of so many until the job is overdue.
-PART_OF_WORK = 2
-
 
 def expected_end(core: Books, job: JobEntry) -> int:
     """Return the expected end (µs) of a task that starts now, by its estimate even while limits count."""
@@ -36,19 +33,20 @@ def deadline_of(core: Books, job: JobEntry) -> int:
 def overdue_at(core: Books, job: JobEntry) -> int:
     """Return the time (µs) at which a job submitted now becomes overdue.
 
-    That is now plus a part of ``overdue_after``, the smaller the wider the unit is, plus half of the time for the work
-    ahead of it and its own work (design note 0074). A wide unit waits on after it is overdue, until so many tasks have
-    ended.
+    That is now plus ``overdue_after`` plus the time for the work ahead of it and its own work. With
+    ``overdue_by=width`` it is half of that time, plus a part of ``overdue_after`` that is the smaller the wider the
+    unit is: a wide one waits on after it is overdue, until enough tasks have ended (design note 0074).
     """
     group = job.group
     if not group.policy.timed:
         return NEVER
-    total = max(1, core.cluster.total_of(0))
-    others = max(0, total - (job.job.total(0) if job.job.gang else job.job.request[0]))
-    patience = group.options.overdue_after * others * others // (total * total)
+    total, patience = max(1, core.cluster.total_of(0)), group.options.overdue_after
     running = core.expected.work_left(core.now) // total
-    work = group.policy.work() + job.waiting_work()
-    return core.now + patience + (running + time_for(core, group, work)) // PART_OF_WORK
+    ahead = running + time_for(core, group, group.policy.work() + job.waiting_work())
+    if group.options.overdue_by == "width":
+        others = max(0, total - (job.job.total(0) if job.job.gang else job.job.request[0]))
+        return core.now + patience * others * others // (total * total) + ahead // 2
+    return core.now + patience + ahead
 
 
 def time_for(core: Books, group: GroupState, work: int, quotas: int | None = None) -> int:

@@ -170,9 +170,7 @@ class QueuedJobs:
 
     def counts(self, jobs: Iterable[Owned]) -> bool:
         """Return True if exactly these jobs are counted; for the check of invariants."""
-        fresh = QueuedJobs()
-        for job in jobs:
-            fresh.add(job)
+        fresh = QueuedJobs(jobs)
         return (self._jobs, self._users) == (fresh._jobs, fresh._users)
 
     def add(self, job: Owned) -> None:

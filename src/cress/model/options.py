@@ -140,15 +140,25 @@ class Options:
         per_group=True,
     )
     overdue_after: int = _option(
-        36 * HOUR,
+        24 * HOUR,
         (
             "with predicted run times or the order expansion_factor: a job is overdue once it has "
-            "waited this long (less for wide jobs) plus half of the time needed by the work ahead of it at "
-            "submission; overdue jobs go first, and time limits count instead of predictions"
+            "waited this long plus the time needed by the work ahead of it at submission; overdue jobs "
+            "go first, and time limits count instead of predictions"
         ),
         unit="µs",
         source="ours (0022)",
         least=0,
+        per_group=True,
+    )
+    overdue_by: str = _option(
+        "work",
+        (
+            "width: the wider a job is, the less of overdue_after counts until it is overdue, and half of the time "
+            "needed by the work ahead of it. It protects the longest waits; use it with overdue_after=36h"
+        ),
+        source="ours (0074)",
+        choices=("work", "width"),
         per_group=True,
     )
     late: str = _option(

@@ -28,7 +28,7 @@ _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"))
 
 
 class Told(NamedTuple):
-    """Why tasks of a job wait: the sentence, and its kind, which is the anchor of its row in docs/waiting.md."""
+    """Reason why tasks of a job wait: the sentence, and its kind, the anchor of its row in docs/waiting.md."""
 
     kind: str = ""
     text: str = ""
