@@ -24,7 +24,7 @@ let again = false;
 
 async function refresh() {
   // A page that could not be made has nothing to keep.
-  if (document.getElementById("failed")) { location.reload(); return; }
+  if (document.getElementById("page-failed")) { location.reload(); return; }
   if (loading) { again = true; return; }
   loading = true;
   try {
