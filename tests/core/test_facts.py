@@ -38,7 +38,7 @@ class Followed:
         self._known = 0
 
     def play(self, story: list[Operation]) -> None:
-        """Play a story; after its operations, and at its end, both are in the same state (``tests/later_checks.py``)."""
+        """Play a story; after its operations and at its end, both are in the same state."""
         for number, operation in enumerate(story, 1):
             self.player.play([operation])
             new = range(self._known, len(self.player.calls))
