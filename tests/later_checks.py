@@ -13,8 +13,8 @@ import pytest
 
 from tests.examples import usual
 
-# On a push, each of so many states is checked. Odd: calls that tell the core something and calls that let it decide take
-# turns.
+# On a push, each of so many states is checked. Odd: calls that tell the core something take turns with calls that let
+# it decide.
 EVERY = 5
 
 # What has not been checked in its last state, and how to.

@@ -9,8 +9,8 @@
     world.veto("etl").kind
 
 Builders are values: every method returns another one, so a common one can be the base of many. A world holds a
-``Scheduler`` in virtual time; all invariants are checked after every few calls into it (``tests/later_checks.py``), and at
-the end of the test. Jobs are called by their names.
+``Scheduler`` in virtual time; all invariants are checked after every few calls into it, and at the end of the test
+(``tests/later_checks.py``). Jobs are called by their names.
 """
 
 from __future__ import annotations

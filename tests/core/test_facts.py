@@ -25,6 +25,7 @@ from tests.core.settings import (
 )
 from tests.core.stories import Player
 from tests.examples import examples
+from tests.later_checks import is_checked
 
 
 class Followed:
@@ -37,8 +38,8 @@ class Followed:
         self._known = 0
 
     def play(self, story: list[Operation]) -> None:
-        """Play a story; after each operation both are in the same state."""
-        for operation in story:
+        """Play a story; after its operations and at its end, both are in the same state."""
+        for number, operation in enumerate(story, 1):
             self.player.play([operation])
             new = range(self._known, len(self.player.calls))
             for i in new:
@@ -47,7 +48,7 @@ class Followed:
                 self.seen.update(type(fact) for fact in facts)
                 self.follower.apply(now, facts)
             self._known = len(self.player.calls)
-            if new:
+            if is_checked(number) or number == len(story):
                 assert promised_state(self.follower) == promised_state(self.player.core), operation
                 assert self.follower.validate() == []
 

@@ -264,7 +264,9 @@ class AgentProcess:
     def ended(self) -> tuple[int, str]:
         """Wait for its end: the exit code, and what it told the operator."""
         _, said = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, said
+        code = self.process.returncode
+        assert code is not None
+        return code, said
 
     def terminate(self) -> tuple[int, str]:
         self.process.send_signal(signal.SIGTERM)

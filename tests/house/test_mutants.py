@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from tests.budget import slowness_now
 from tools.mutants.__main__ import changed_lines, main
 from tools.mutants.nearest import nearest
 from tools.mutants.points import Point, chosen, points, with_probes
@@ -273,7 +274,9 @@ def marked(place: str) -> list[psutil.Process]:
 def test_tests_that_hang_are_ended_with_what_they_started(project: Path, tmp_path: Path) -> None:
     (project / "tests/test_small.py").write_text(SLEEPING)
     copy = Copy(project, tmp_path / "copies" / "one", 1)
-    records = copy.run(["tests/test_small.py"], ["tests/test_small.py::test_sleeps"], limit=2)
+    # It has to have begun by then.
+    limit = 2 * slowness_now().wall
+    records = copy.run(["tests/test_small.py"], ["tests/test_small.py::test_sleeps"], limit=limit)
     assert (records.ended, records.last) == (True, "tests/test_small.py::test_sleeps")
     assert (copy.place / "sleeps").exists()
     assert not marked(str(copy.place))
