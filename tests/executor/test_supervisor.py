@@ -159,6 +159,7 @@ def test_a_task_finds_its_environment_and_no_secrets(tmp_path: Path) -> None:
         "CRESS_NODE": "node1",
         "CRESS_GROUP": "physics",
         "CRESS_DIRECTORY": str(tmp_path / "executor" / "attempts" / "41"),
+        "CRESS_OUTPUT": str(tmp_path / "executor" / "attempts" / "41" / "values"),
     }
     assert (pairs["KEPT"], pairs["OVER"], pairs["EMPTY"]) == ("yes", "new", "")
 

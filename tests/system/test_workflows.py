@@ -6,6 +6,7 @@ import json
 import socket
 
 from cress import Job
+from cress.client import Client
 from tests.system.cluster import Cluster, wait_until
 from tests.system.test_job_types import facts, said
 
@@ -36,11 +37,16 @@ steps:
 """
 
 
+def ends(client: Client, number: int) -> None:
+    """Wait for the end of a job."""
+    wait_until(lambda: client.job(number).ended, f"the end of job {number}")
+
+
 def test_steps_hand_on_values_and_are_left_out_by_them(own: Cluster) -> None:
     own.file("etl.yaml", ETL.replace("test -e FLAG", f"test -e {own.folder}/FLAG || exit 3"))
     assert said(own.cress("submit", "etl.yaml")) == ["job 1 (etl) submitted"]
     with own.client() as client:
-        wait_until(lambda: client.job(1).ended, "the end of the dag")
+        ends(client, 1)
         assert client.job(2).values == {"rows": "12", "kind": "two words"}
         dag = client.job(1).dag
         assert dag is not None
@@ -56,7 +62,7 @@ def test_steps_hand_on_values_and_are_left_out_by_them(own: Cluster) -> None:
         # What ended before is known to the rest, also when the rest is resumed twice; what was left out is asked again.
         for number in (6, 9):
             assert own.cress("resume", "etl" if number == 6 else 6).returncode == 0
-            wait_until(lambda number=number: client.job(number).ended, "the end of the rest")
+            ends(client, number)
             (own.folder / "FLAG").touch()
         assert client.job(9).state == "succeeded"
         assert own.cress("logs", 11).stdout == "published at 0.3\n"
@@ -64,7 +70,7 @@ def test_steps_hand_on_values_and_are_left_out_by_them(own: Cluster) -> None:
         # A file of values that nobody can read fails its task.
         own.file("bad.yaml", "command: echo rows >> $CRESS_OUTPUT\nname: bad\n")
         assert own.cress("submit", "bad.yaml").returncode == 0
-        wait_until(lambda: client.job(12).ended, "the end of a task with bad values")
+        ends(client, 12)
         told = client.task(12, 0).attempts[0].error
         assert told == "$CRESS_OUTPUT: line 1: 'rows' is not KEY=VALUE (lines such as rows=120, in UTF-8)"
 
@@ -74,7 +80,7 @@ def test_steps_hand_on_values_and_are_left_out_by_them(own: Cluster) -> None:
         assert said(own.cress("apply", "nightly.yaml")) == ["job 13 (nightly) unchanged"]
         triggered = own.cress("trigger", "nightly", "--at", "2026-11-02 03:00 +00:00")
         assert triggered.returncode == 0, triggered.stderr
-        wait_until(lambda: client.job(14).ended, "the end of the run")
+        ends(client, 14)
         run = client.job(14)
         assert (run.type, run.family, run.index, run.state) == ("dag", 13, 0, "succeeded")
         logs = own.cress("logs", "nightly").stdout
@@ -107,12 +113,12 @@ def test_a_job_starts_when_the_file_and_the_page_are_there(bare: Cluster) -> Non
     with bare.client() as client:
         waiting = Job("cat in.csv", directory=shared, wait_for=things, resource="<0.1, 20M>")
         job, outside = client.submit([waiting.mapping(), Job("true", wait_for="/etc/passwd").mapping()]).jobs
-        wait_until(lambda: client.job(outside.id).ended, "the refusal of a file outside")
+        ends(client, outside.id)
         told = client.job(outside.id).reason
         assert told == "path /etc/passwd: it is not in a folder in which jobs may wait for files (--wait-folder)"
         assert client.job(job.id).reason == f"waiting for path {shared}/in.csv, and 1 more"
         (shared / "in.csv").write_text("data\n")
         wait_until(lambda: client.job(job.id).reason.startswith("waiting for address"), "the file to be seen")
         with socket.create_server(("127.0.0.1", port)):
-            wait_until(lambda: client.job(job.id).ended, "the end of the job")
+            ends(client, job.id)
         assert client.job(job.id).state == "succeeded"

@@ -61,7 +61,7 @@ from cress.lifecycle.nodes import cordons, node_observations, ports
 from cress.lifecycle.notices import Noticed
 from cress.lifecycle.slices import Slices, parts, whole
 from cress.lifecycle.submits import changes, dependencies, submits, updates
-from cress.lifecycle.submits.deadlines import check_met, resolved
+from cress.lifecycle.submits.deadlines import check_met
 from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -485,7 +485,7 @@ class Machine(Context):
 
     def resolved(self, jobs: Sequence[Job]) -> list[Job]:
         """Return the jobs of a submit with their deadlines, as if accepted now."""
-        return resolved(group_limits.with_limit(self, submits.inherited(jobs)), self.utc)
+        return deadlines.resolved(group_limits.with_limit(self, submits.inherited(jobs)), self.utc)
 
     def reason(self, job: int, now: int | None = None) -> str:
         """Return why tasks of a job wait, as a sentence; empty if none does."""

@@ -1,4 +1,4 @@
-"""What a job waits for outside of the cluster before it may start: a file, an address, a page (design note 0078)."""
+"""Things outside of the cluster for which jobs wait: files, addresses, pages (design note 0078)."""
 
 from __future__ import annotations
 

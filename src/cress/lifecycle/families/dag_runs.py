@@ -9,7 +9,6 @@ import msgspec
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import dags, family_ends
 from cress.lifecycle.jobs import deadlines, group_limits, waits
-from cress.lifecycle.submits.deadlines import resolved
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
@@ -23,7 +22,7 @@ def jobs_of(context: Context, cron: Job) -> list[Job]:
     plan = Dag(steps=tuple(step.name.removeprefix(prefix) for step in cron.steps))
     whole = msgspec.structs.replace(cron, type=JobType.DAG, plan=plan, steps=(), tasks=len(cron.steps))
     # The group may have got a time limit after the cron job was submitted.
-    return group_limits.with_limit(context, resolved([whole, *cron.steps], context.utc))
+    return group_limits.with_limit(context, deadlines.resolved([whole, *cron.steps], context.utc))
 
 
 def make(

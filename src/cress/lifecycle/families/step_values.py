@@ -44,10 +44,10 @@ def decide(context: Context) -> None:
     asked = context.unsettled.asked
     while asked:
         job = context.jobs.get(asked.popleft())
-        family = None if job is None or job.ending else members.family_of(context, job)
-        if job is None or family is None:
+        if job is None or job.ending:
             continue
-        if _holds(family, job.job.when):
+        family = members.family_of(context, job)
+        if family is None or _holds(family, job.job.when):
             waits.release(context, job)
         else:
             job.left_out = True

@@ -5,7 +5,7 @@ A dag is watched as a whole: the deadlines of its steps are the dag's, minus the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -14,8 +14,8 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.effects import DeadlineAtRisk, DeadlineMissed
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.timers import LATE, LOST, OF_DEADLINES, RISK
-from cress.model.critical_path import longest_chains
-from cress.model.family import Cron
+from cress.model.critical_path import longest_behind, longest_chains
+from cress.model.family import Cron, Dag
 from cress.model.group import DEFAULT_GROUP
 from cress.model.groups.timetable import local_time
 from cress.model.job import Condition, Job
@@ -35,6 +35,23 @@ def timed(job: Job, utc: int) -> Job:
     if not job.within or isinstance(job.plan, Cron):
         return job
     return msgspec.structs.replace(job, deadline=utc + job.within, within=0)
+
+
+def resolved(jobs: Sequence[Job], utc: int) -> list[Job]:
+    """Return the jobs of one submit with the moments of their deadlines.
+
+    A step of a dag gets the latest moment at which it may end: the deadline of the dag minus the longest chain of time
+    limits behind the step.
+    """
+    found = [timed(job, utc) for job in jobs]
+    if not any(isinstance(job.plan, Dag) and job.deadline for job in found):
+        return found
+    behind = longest_behind(jobs)
+    for place, job in enumerate(found):
+        whole = found[-job.family - 1].deadline if job.family else 0
+        if whole:
+            found[place] = msgspec.structs.replace(job, deadline=max(1, whole - behind[place]))
+    return found
 
 
 def watch(context: Context, job: Job) -> None:

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from cress.core.outlook import Behind, TimeLeft, left_of
 from cress.lifecycle.context import Context
-from cress.lifecycle.jobs.deadlines import shown, timed
+from cress.lifecycle.jobs.deadlines import shown
 from cress.lifecycle.slices import Slices, parts
 from cress.model.critical_path import longest_behind
 from cress.model.errors import InputError, NotAccepted
@@ -70,20 +68,3 @@ def behind_of_submit(context: Context, jobs: Sequence[Job]) -> dict[int, Behind]
         for place, owner in steps.items()
         if isinstance(jobs[owner].plan, Dag)
     }
-
-
-def resolved(jobs: Sequence[Job], utc: int) -> list[Job]:
-    """Return the jobs of one submit with the moments of their deadlines.
-
-    A step of a dag gets the latest moment at which it may end: the deadline of the dag minus the longest chain of time
-    limits behind the step.
-    """
-    found = [timed(job, utc) for job in jobs]
-    if not any(isinstance(job.plan, Dag) and job.deadline for job in found):
-        return found
-    behind = longest_behind(jobs)
-    for place, job in enumerate(found):
-        whole = found[-job.family - 1].deadline if job.family else 0
-        if whole:
-            found[place] = msgspec.structs.replace(job, deadline=max(1, whole - behind[place]))
-    return found

@@ -25,7 +25,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.jobs import group_limits, leases
-from cress.lifecycle.jobs.deadlines import watch
+from cress.lifecycle.jobs.deadlines import resolved, watch
 from cress.lifecycle.jobs.jobs import cancel
 from cress.lifecycle.jobs.waits import behind, release
 from cress.lifecycle.slices import Slices, parts
@@ -70,7 +70,7 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
     for some in parts(complete):
         timed += group_limits.with_limit(context, some)
         yield
-    timed = deadlines.resolved(timed, context.utc)
+    timed = resolved(timed, context.utc)
     yield
     if request.strict:
         yield from deadlines.check_met(context, timed)

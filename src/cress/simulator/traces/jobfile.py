@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from cress.formats.yaml_text import line_at, line_of
@@ -145,6 +146,8 @@ class _EntryReader:
     def _template(self, times: _Times, spec: JobSpec) -> Any:
         if times.values["run"] == NO_LIMIT and not isinstance(spec.job.plan, Service | Database):
             self._wrong(times.place, InputError("is missing", hint="how long a task runs: run: 10min"), "run")
+        # In a simulation nothing is handed on, and nobody looks for things outside.
+        spec = msgspec.structs.replace(spec, job=msgspec.structs.replace(spec.job, when="", wait_for=()))
         try:
             return template_of_spec(spec, self._cluster.dimensions, dict(self._cluster.licences))
         except InputError as error:
