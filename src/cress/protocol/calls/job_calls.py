@@ -296,11 +296,13 @@ LOGS = CallRow(
     query=LogsQuery,
     steers=True,
     about=(
-        "the output of the task's last attempt, or of the given one, as bytes; `follow`: until the task is over, "
-        "attempt by attempt. To resume after a break, give its attempt as `since`, and its offset. `framed`: in "
-        "frames, each with a header of 36 bytes, big-endian: attempt, offset, bytes missing from there on, bytes "
-        "that the log keeps (8 each), size of the data after the header (4). A frame without data is a sign of "
-        "life, after 5 s of silence. An answer that breaks off is not all: resume"
+        "the output of the task's last attempt, or of the given one, as bytes (`stream`: `stdout`, `stderr`, or "
+        "`times`: records of 24 bytes, big-endian, a time in µs since the epoch and the sizes of both that the node "
+        "saw then); `follow`: until the task is over, attempt by attempt. To resume after a break, give its attempt "
+        "as `since`, and its offset. `framed`: in frames, each with a header of 36 bytes, big-endian: attempt, "
+        "offset, bytes missing from there on, bytes that the log keeps (8 each), size of the data after the header "
+        "(4). A frame without data is a sign of life, after 5 s of silence. An answer that breaks off is not all: "
+        "resume"
     ),
 )
 EXEC = CallRow(
