@@ -5,6 +5,7 @@ from __future__ import annotations
 from cress.core.books import Books
 from cress.core.jobs import Attempt, JobEntry, LeaseRow
 from cress.core.pool import Pool
+from cress.core.running_jobs import QueuedJobs
 from cress.core.tables.cluster import Cluster
 
 
@@ -45,7 +46,7 @@ def recharge(core: Books) -> None:
     for account in dict.fromkeys(accounts):
         account.forget()
     for group in core.groups:
-        group.attempts, group.claims = {}, []
+        group.attempts, group.claims, group.waiting_jobs = {}, [], QueuedJobs()
     for attempt in core.attempts.values():
         group = attempt.job.group
         group.attempts[attempt.id] = attempt
@@ -58,6 +59,9 @@ def recharge(core: Books) -> None:
         claim.charge = charge_of(core.cluster, claim.job, claim.reservation.nodes)
         for account in claim.job.accounts:
             account.claim(claim)
+    for group in core.groups:
+        for job in group.policy:
+            group.waiting_jobs.add(job.owned)
     if core.groups.tree.follows:
         core.groups.tree.recount(core.groups)
     for group in core.groups:

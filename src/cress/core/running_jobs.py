@@ -166,13 +166,6 @@ class QueuedJobs:
         self._jobs: dict[int, dict[str, int]] = {}
         self._users: dict[str, int] = {}
 
-    def counts(self, jobs: Iterable[Owned]) -> bool:
-        """Return True if exactly these jobs are counted; for the check of invariants."""
-        fresh = QueuedJobs()
-        for job in jobs:
-            fresh.add(job)
-        return (self._jobs, self._users) == (fresh._jobs, fresh._users)
-
     def add(self, job: Owned) -> None:
         """Count a queued job."""
         number, user = job
