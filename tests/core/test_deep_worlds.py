@@ -159,11 +159,13 @@ def deep_play(seed: int) -> Play:
 
 # Each of these undid a decision once: a group took room for a group above it, which another one below that one took
 # back; or a task started on a node of a kind that others are guaranteed; or a due unit, a claimed one, or one of a
-# group outside started where a unit behind the first of its queue could take the room back.
+# group outside started where a unit behind the first of its queue could take the room back; or a gang on kinds that
+# its group does not have.
 FOUND = {
     "in a tree": (15, 21, 37, 96),
     "kinds of nodes": (14, 55, 57),
     "due, claimed, for a group above": (60, 123, 153),
+    "gangs, behind others, urgent": (171, 205, 350),
 }
 
 
@@ -176,10 +178,7 @@ def test_a_world_that_undid_a_decision_does_so_no_more(seeds: tuple[int, ...]) -
 @pytest.mark.long
 @pytest.mark.parametrize("sort", SORTS)
 def test_of_a_thousand_worlds_with_all_that_may_be_combined_few_undo_a_decision(sort: str) -> None:
-    """Known to be left: in worlds with kinds of nodes, a group that has a quota of a kind through a group above it may
-    take room back from what started on that kind.
-    """
     seeds = [seed for seed in range(1_000) if Random(f"deep {seed}").choice(SORTS) == sort]
     preempted, found = undone(seeds, deep_play)
     total = sum(found.values(), Counter[str]()).total()
-    assert total <= preempted / (20 if sort == "kinds" else 200), found
+    assert total <= preempted / 200, found

@@ -153,7 +153,11 @@ def test_in_a_tree_a_unit_behind_one_that_no_node_can_hold_takes_its_room_first_
 
 def test_a_claimed_unit_beyond_the_quota_gives_up_its_room_to_a_group_that_came_to_be_owed_it() -> None:
     """Group a, with 8 of 10 cores, makes room for 3; meanwhile group c comes, which may take them back."""
-    world = World(group("a", 10), group("b", 5), group("c", 20), nodes=nodes(1, cpu=33))
+    quotas = {"a": 10, "b": 5, "c": 20}
+    world = World(
+        *(group(name, f"<cpu={cpu}, gpu(x)=1>") for name, cpu in quotas.items()),
+        nodes=[node("x").cpu(33).has(gpu=4).where(GPUModel="x")], dimensions=("gpu",), accounting="dominant",
+    )  # fmt: skip
     world.run(job("a's").cpu(8).group("a"), job("first").cpu(5).group("b"), job("c's").cpu(17).group("c"))
     world.wait(60).run(job("second").cpu(3).group("b"))
     world.wait(60).submit(job("claims").cpu(3).group("a")).decide()
@@ -181,6 +185,27 @@ def test_a_gang_on_two_kinds_of_nodes_does_not_start_before_who_could_take_one_o
     world.submit(job("gang").tasks(3).needs(gpu=2).gang().group("a"), job("one").needs(gpu=4).group("b")).decide()
     assert world.jobs_running() == ["one"]
     assert world.wait(60).decide() == []
+
+
+def test_nothing_starts_behind_an_urgent_unit_that_it_would_stop_at_once() -> None:
+    """The free core and one of the two that run suffice for it."""
+    world = World(group("g", 3, "Urgency"), nodes=nodes(1, cpu=3)).set_clock(NOON)
+    world.run(job("runs").tasks(2).limit(3600).group("g")).wait(60)
+    urgent = job("urgent").cpu(2).limit(600).deadline(at("12:12"))
+    world.submit(urgent.group("g"), job("small").limit(10).group("g")).decide()
+    assert world.victims() == ["runs"]
+    assert "small" not in world.jobs_running()
+
+
+def test_a_unit_that_becomes_urgent_leaves_a_task_the_grace_of_its_start() -> None:
+    world = World(group("g", 2, "Urgency"), nodes=nodes(1, cpu=2)).set_clock(NOON)
+    world.run(job("stays").limit(3600).group("g"))
+    world.submit(job("urgent").cpu(2).limit(600).deadline(at("12:15")).group("g")).decide()
+    world.wait(148).submit(job("small").limit(60).group("g")).decide()
+    assert world.wake() == 150 * SECOND + 1, "urgent: 600 s of 750"
+    assert world.victims() == []
+    assert world.wake() == 153 * SECOND, "5 s after the start"
+    assert world.victims() == ["small", "stays"]
 
 
 FULL = {

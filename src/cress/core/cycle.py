@@ -156,11 +156,10 @@ class Cycle:
 
         Return True if something was decided.
         """
-        if not self._books.claims:
+        if not (self._books.claims and self._groups.kinds):
             return False
-        begun = len(self._decided.items)
         waiting = [group for group in self._groups_in_order(current) if group.claims]
-        return any(self._offers.start_claimed(group, current) or len(self._decided.items) > begun for group in waiting)
+        return any(self._offers.start_claimed(group, current) for group in waiting)
 
     def _may_be_owed(self, group: GroupState, rights: Rights, current: Pass) -> bool:
         """Return True if a group may take room for some unit, before the unit itself is examined."""

@@ -111,12 +111,19 @@ class Offers:
             if started or head is None:
                 return started
         group.offered = head
-        if not policy.offers_more:
-            return False
+        return policy.offers_more and self._offer_later(head, due, current)
+
+    def _offer_later(self, head: JobEntry, due: JobEntry | None, current: Pass) -> bool:
+        """Start the first unit behind the blocked one that fits beside it; return True if something was decided."""
+        group, ahead = head.group, current.ahead
+        is_urgent = head not in current.deferred and self._evictions.is_urgent(head, current)
+        if is_urgent and self._room_maker.make_room(head, current):
+            # Otherwise others of its group would start in free room, and be stopped for it at once.
+            return True
         beside = ahead.beside(head)
         # The balance gate changes its answer with time, so no failure is remembered.
         memo = None if self._gates.timed else (self._cluster.loosened, beside.sign)
-        for job in policy.later(head, memo, self._gates.passed_over):
+        for job in group.policy.later(head, memo, self._gates.passed_over):
             if job is due or job is head or current.refuses(job):
                 continue
             if self.try_unit(job, beside, current):

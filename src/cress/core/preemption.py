@@ -133,7 +133,7 @@ def find_exchange(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
     Free room does not count.
     """
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
-    search = _VictimSearch(core, job, yielding, _Terms(to_quota=to_quota))
+    search = _VictimSearch(core, job, yielding, _Terms(to_quota=to_quota, spares_new=True))
     np.minimum(search.levels, 0, out=search.levels)
     return search.plan(beyond=False) or search.plan(beyond=True)
 
@@ -146,7 +146,7 @@ def find_eviction_within(core: Books, job: JobEntry, takers: list[Taker], *, to_
     if not job.group.attempts:
         return None
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
-    search = _VictimSearch(core, job, yielding, _Terms(to_quota=to_quota), own=True)
+    search = _VictimSearch(core, job, yielding, _Terms(to_quota=to_quota, spares_new=True), own=True)
     return search.plan(beyond=False) or search.plan(beyond=True)
 
 
@@ -157,7 +157,7 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
     The jobs of a workload have equal shares (``_give_way``).
     """
     for may in _give_way(core, job):
-        search = _VictimSearch(core, job, [], _Terms(only={each.slot for each in may}), own=True)
+        search = _VictimSearch(core, job, [], _Terms(only={each.slot for each in may}, spares_new=True), own=True)
         found = search.plan(beyond=False) or search.plan(beyond=True)
         if found is not None:
             if job.shape.size == 1:
@@ -225,13 +225,15 @@ def leave_to(core: Books, job: JobEntry) -> Iterator[set[int]]:
         yield {
             task.id
             for task in tasks
-            if task.inside and task.start <= latest
+            if task.inside and task.start <= latest and task.spared_until(job) <= now
             # A gang yields only as a whole, a database never, and a service keeps its minimum.
             and not task.job.job.gang and task.job.job.type is not JobType.DATABASE and not task.job.job.minimum
         }  # fmt: skip
 
 
-def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) -> Eviction | None:
+def find_eviction_by_urgency(
+    core: Books, job: JobEntry, takers: list[Taker], *, spares_new: bool = False
+) -> Eviction | None:
     """Return less urgent victims for one unit of ``job``, beside the reservations in force, or ``None`` (source S).
 
     The least urgent come first. They belong to groups above their quota, on behalf of ``takers``; if these do not
@@ -239,7 +241,7 @@ def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) ->
     taken than ``urgency_cost``: by default none, for one deadline saved for one lost is no gain.
     """
     yielding = list(yielding_to(core.groups, job.group, takers, lambda node: node.excess() > 1))
-    search = _VictimSearch(core, job, yielding, _Terms(by_urgency=True), own=True)
+    search = _VictimSearch(core, job, yielding, _Terms(by_urgency=True, spares_new=spares_new), own=True)
     found = search.plan(beyond=False) or search.plan(beyond=True)
     if found is None:
         return None
@@ -400,7 +402,7 @@ class _VictimSearch:
             return stay
         starts = self.table[:, R_START]
         longest = max(group.options.grace for group in core.groups)
-        recent = np.flatnonzero((starts > core.now - longest) & (starts > self.job.submitted)).tolist()
+        recent = np.flatnonzero((starts > core.now - longest) & (starts >= self.job.submitted)).tolist()
         holders = ((slot, self.holders[slot]) for slot in recent)
         new = [slot for slot, each in holders if isinstance(each, Attempt) and core.now < each.spared_until(self.job)]
         if new:

@@ -27,6 +27,8 @@ Row: TypeAlias = tuple[Gate[Any], ...]
 
 # The number of jobs of a group among which its first unit is looked for.
 _LOOKED_AT = 100
+# The number of different units that are asked about for each group.
+_SHAPES = 8
 
 
 class Gates:
@@ -177,14 +179,23 @@ class Gates:
     def next_of(self, group: GroupState) -> Iterator[JobEntry]:
         """Yield the units of a group for which room may be made next: the first that waits for room, and before it
         those that only the gates without room pass over.
+
+        Where the policy offers units behind a blocked one, these may come first once one of them has started.
         """
         head = head_of(group)
-        jobs = islice(group.policy, _LOOKED_AT) if head is not None else ()
-        for job in within(group, chain((head,) if head is not None else (), (job for job in jobs if job is not head))):
-            if not self.would_refuse(job):
-                yield job
-                if all(gate.find(job) is None for gate in self.open_without_room):
-                    return
+        if head is None:
+            return
+        behind = (job for job in islice(group.policy, _LOOKED_AT) if job is not head)
+        shapes = set[int]()
+        waits = False
+        for job in within(group, chain((head,), behind)):
+            if (waits and job.shape.row in shapes) or self.would_refuse(job):
+                continue
+            yield job
+            shapes.add(job.shape.row)
+            waits = waits or all(gate.find(job) is None for gate in self.open_without_room)
+            if waits and (not group.policy.offers_more or len(shapes) == _SHAPES):
+                return
 
     def veto(self, job: JobEntry) -> Veto | None:
         """Return the first refusal as a reason; ``None`` if no gate refuses the unit."""

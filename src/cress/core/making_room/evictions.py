@@ -114,10 +114,10 @@ class Evictions:
         others = group.jobs < len(books.jobs)
         free = [node for node in group.path() if others and not node.claims_above_quota]
         takers = [Taker(node, to_quota=False) for node in free if node.may_take(charge)]
-        eviction = find_eviction_by_urgency(books, job, takers)
+        eviction = find_eviction_by_urgency(books, job, takers, spares_new=True)
         if eviction is None or all(victim.job.group is group for victim in eviction.attempts):
             return eviction
-        return eviction if self._may_take(job, eviction) else find_eviction_by_urgency(books, job, [])
+        return eviction if self._may_take(job, eviction) else find_eviction_by_urgency(books, job, [], spares_new=True)
 
     def in_own(self, job: JobEntry, current: Pass, entitled: list[Taker]) -> Eviction | None:
         """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""

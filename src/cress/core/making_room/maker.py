@@ -35,16 +35,18 @@ class RoomMaker:
         self._reservations = books.reservations
 
     def start_claimed(self, group: GroupState, current: Pass) -> bool:
-        """Start a unit of a group with claims in the room that was made for it; return True if one started.
+        """Start a unit of a group with claims in the room that was made for it; return True if something was decided.
 
-        While groups are served that may take room, only if all claims are within the quota of the group: else a unit
-        met later could take the room back.
+        With quotas for kinds of nodes, units beyond the quota wait until all groups that may take room were served. If
+        one gives up its room, the pass begins again.
         """
-        if current.serving and is_beyond_quota(group):
+        if current.serving and group.kinds is not None and is_beyond_quota(group):
             return False
-        return self._claims.start_first(
+        begun = len(self._decided.items)
+        started = self._claims.start_first(
             group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
         )
+        return started or (group.kinds is not None and len(self._decided.items) > begun)
 
     def make_room(self, job: JobEntry, current: Pass) -> bool:
         """Make room for a blocked unit, from fragments or else by preemption; return True if something was decided."""
@@ -163,7 +165,7 @@ class RoomMaker:
         """
         own, longest = job.group, max(group.options.grace for group in self._books.groups)
         recent = (attempt for attempt in self._books.attempts.values() if attempt.start + longest > now)
-        times = [attempt.spared_until(job) for attempt in recent if attempt.job.group is not own]
+        times = [attempt.spared_until(job) for attempt in recent]
         times += [
             attempt.start + group.options.min_runtime
             for group in self._books.groups
