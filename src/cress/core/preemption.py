@@ -609,7 +609,8 @@ class _VictimSearch:
                 return True
         # The victims themselves wait again.
         if not any(
-            node.needs_preemption(less[node.name]) and node.may_take(_sum(less[node.name], victim.charge))
+            node.needs_preemption(less[node.name])
+            and node.may_take(tuple(map(int.__add__, less[node.name], victim.charge)))
             for victim in plan.attempts
             for node in self.chains.get(victim.job.group.name, ())
         ):
@@ -786,10 +787,6 @@ def _devices_come_free(core: Books, stopping: Bools) -> Bools:
         else:
             found[[part.slot for part in lease.idle.values()]] = True
     return found
-
-
-def _sum(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
-    return tuple(map(int.__add__, one, other))
 
 
 def _caps_beside(shape: Shape, caps: Ints, placed: Ints) -> Ints:

@@ -24,7 +24,7 @@ from cress.model.resources import ResourceVector
 
 
 class Growth(NamedTuple):
-    """What a start adds to the use of its group: the ``charge``, and the ``nodes`` ``[n]`` of one kind on which it is.
+    """Growth of the use of a group by a start: the ``charge``, and the ``nodes`` ``[n]`` of one kind on which it is.
 
     Without ``nodes`` it is on any nodes with room; then the charge counts in each kind of these.
     """
