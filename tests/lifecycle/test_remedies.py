@@ -52,6 +52,8 @@ from tests.lifecycle.test_machine_properties import OPTIONS
 from tests.lifecycle.test_waiting_page import PAGE
 
 ROWS = frozenset(re.findall(r'<a id="([^"]+)">', Path(PAGE).read_text(encoding="utf-8")))
+# Texts of job files as values.
+CONVERT: dict[str, Callable[[str], Any]] = {"priority": int, "time_limit": parse_duration, "group": str}
 # What the histories came by: kinds of remedies that were true.
 seen: Counter[str] = Counter()
 
