@@ -52,6 +52,8 @@ from tests.lifecycle.test_machine_properties import OPTIONS
 from tests.lifecycle.test_waiting_page import PAGE
 
 ROWS = frozenset(re.findall(r'<a id="([^"]+)">', Path(PAGE).read_text(encoding="utf-8")))
+# Texts of job files as values.
+CONVERT: dict[str, Callable[[str], Any]] = {"priority": int, "time_limit": parse_duration, "group": str}
 # What the histories came by: kinds of remedies that were true.
 seen: Counter[str] = Counter()
 
@@ -87,8 +89,12 @@ class Reader:
                 yield from self.anew(tasks=int(change["tasks"]))
             case "priority" | "group" | "time_limit":
                 value: Any = change[remedy.kind]
-                convert: Callable[[str], Any] = {"priority": int, "time_limit": parse_duration}.get(remedy.kind, str)
-                yield from self.updated(remedy.kind, **{remedy.kind: convert(value)})
+                converts: dict[str, Callable[[str], Any]] = {
+                    "priority": int,
+                    "time_limit": parse_duration,
+                    "group": str,
+                }
+                yield from self.updated(remedy.kind, **{remedy.kind: converts[remedy.kind](value)})
             case "amount":
                 ((name, text),) = change.items()
                 has = list(self.live.job.request)
@@ -161,7 +167,9 @@ class Reader:
 
     def starts(self, inputs: list[Input]) -> str:
         """What keeps the job from its start after these inputs; empty: it starts."""
-        copy, replies, facts = Machine.restore(self.machine.export()), [], []
+        copy = Machine.restore(self.machine.export())
+        replies: list[object] = []
+        facts: list[object] = []
         while True:
             step = copy.step(copy.now + 1000, copy.utc + 1000, inputs)
             inputs, replies, facts = [], [*replies, *step.replies], [*facts, *step.facts.core]

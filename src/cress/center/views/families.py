@@ -82,8 +82,8 @@ def reason_of(committer: Committer, family: Family) -> Told:
         more = f", and {len(family.unmet) - 1} more" if len(family.unmet) > 1 else ""
         return Told(Verdict.AFTER.value, f"waiting for job {number}{f' ({name})' if name else ''}{more}")
     why = families.kind_of(family).why(committer.machine, family, committer.clock.now())
-    first = _first_reason(committer, family)
-    return Told(first.kind, why or first.text or family.reason)
+    waits = _first_reason(committer, family)
+    return Told(waits.kind, why or waits.text or family.reason)
 
 
 def _first_reason(committer: Committer, family: Family) -> Told:

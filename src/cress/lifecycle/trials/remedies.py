@@ -18,7 +18,17 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.changeable import CHANGEABLE
 from cress.model.decisions import Start
 from cress.model.errors import InputError
-from cress.model.events import JobCancelled, JobChanged, JobHeld, JobSubmitted, NodeAdded, TaskEnded
+from cress.model.events import (
+    GroupsApplied,
+    JobCancelled,
+    JobChanged,
+    JobHeld,
+    JobSubmitted,
+    LicencesSet,
+    NodeAdded,
+    NodeCordoned,
+    TaskEnded,
+)
 from cress.model.job import Job
 from cress.model.reports import Cause, Ended, Report, Started
 from cress.model.times import MILLISECOND
@@ -85,14 +95,16 @@ def _inputs(machine: Machine, change: Counterfactual) -> Iterator[Input]:
             case JobHeld(job=number, held=held):
                 live = machine.jobs[number]
                 yield Hold(job=live.job.id if live.kept is None else live.job.family, held=held)
-            case NodeAdded(node=node):
-                yield NodeJoined(node=node, boot=BOOT)
+            case NodeAdded(node=added):
+                yield NodeJoined(node=added, boot=BOOT)
             case TaskEnded(attempt=attempt):
                 _end(machine, attempt, ends)
-            case _ if change.kind == "back":
-                yield _back(machine, event.name)
-            case _:
+            case NodeCordoned(name=node) if change.kind == "back":
+                yield _back(machine, node)
+            case NodeCordoned() | GroupsApplied() | LicencesSet():
                 yield event
+            case _:
+                raise InputError(f"nobody can make the change {change.kind!r}")
     for name, reports in ends.items():
         yield Reported(node=name, reports=tuple(reports))
 
