@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cress.core.books import Books
 from cress.core.gates.gates import Gates
-from cress.core.gates.rights import stays_within_quota
+from cress.core.gates.rights import claims_wait, stays_within_quota
 from cress.core.groups.guarantees import may_be_within_quota
 from cress.core.groups.running_limits import head_of, may_run
 from cress.core.groups.urgency_order import by_deadline, by_urgency
@@ -156,9 +156,9 @@ class Cycle:
 
         Return True if something was decided.
         """
-        if not (self._books.claims and self._groups.kinds):
+        if not self._books.claims:
             return False
-        waiting = [group for group in self._groups_in_order(current) if group.claims]
+        waiting = [group for group in self._groups_in_order(current) if group.claims and claims_wait(group)]
         return any(self._offers.start_claimed(group, current) for group in waiting)
 
     def _may_be_owed(self, group: GroupState, rights: Rights, current: Pass) -> bool:

@@ -163,7 +163,7 @@ class Offers:
         if current.to_come and not by_kind and self._evictions.taken_back_later(job, current):
             return self._defer(job, current)
         if job.shape.size == 1:
-            dear, is_deferred = self._closed_to(job, current)
+            dear, is_deferred = self._closed_to(job, current, by_kind)
             if self._starter.start_one(job, now, due=due, but=dear):
                 return True
             if is_deferred:
@@ -209,9 +209,9 @@ class Offers:
         current.deferred.append(job)
         return False
 
-    def _closed_to(self, job: JobEntry, current: Pass) -> tuple[Bools | None, bool]:
+    def _closed_to(self, job: JobEntry, current: Pass, by_kind: bool) -> tuple[Bools | None, bool]:
         """Return the nodes on which a task may not start now, and True if it is deferred on some of them."""
-        if job.group.kinds is None:
+        if not by_kind:
             return self._too_dear_on(job, current), False
         deferred: list[Growth] = []
 

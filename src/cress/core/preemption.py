@@ -58,7 +58,7 @@ from cress.core.tables.arrays import Bools, Ints
 from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.kinds import spare_by_kind
 from cress.core.urgent_cost import WITHOUT_DEADLINE, cost_of, worthwhile
-from cress.core.victims_by_kind import groups_that_yield_kinds, keep_to_kinds
+from cress.core.victims_by_kind import Growth, groups_that_yield_kinds, keep_to_kinds, yields_kinds
 from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy, SchedPolicy
 from cress.model.job import JobType
@@ -262,8 +262,14 @@ def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_qu
     return sorted(found, key=lambda each: each.order)
 
 
-def yields_to(core: Books, job: JobEntry, takers: list[Taker], group: GroupState, to_quota: bool) -> bool:
-    """Return True if a group may be preempted for a unit of another group, on behalf of ``takers``."""
+def yields_to(
+    core: Books, job: JobEntry, takers: list[Taker], group: GroupState, start: Growth, *, to_quota: bool
+) -> bool:
+    """Return True if a group may be preempted for a unit of another group, on behalf of ``takers``; where quotas name
+    kinds of nodes, in what it has just started so.
+    """
+    if core.groups.kinds:
+        return yields_kinds(core, job, group, start, to_quota=to_quota)
     return any(found.group is group for found in _groups_that_yield(core, job, takers, to_quota=to_quota))
 
 

@@ -156,10 +156,9 @@ def _is_above(node: Amounts, charged: list[int], *, to_quota: bool) -> bool:
 def kinds_with_room(core: Books, job: JobEntry, among: Bools | None = None) -> list[Bools]:
     """Return the nodes ``[n]`` with room for a task of a job, ``among`` these only, those of each kind apart.
 
-    None for a gang with parts.
+    None for a gang with parts, and without quotas for kinds.
     """
-    assert job.group.kinds is not None, "no quota names a kind of node"
-    if job.job.parts:
+    if job.group.kinds is None or job.job.parts:
         return []
     places = core.cluster.lack[job.shape.row, : core.cluster.node_count] == 0
     if among is not None:

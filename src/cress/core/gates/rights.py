@@ -62,6 +62,14 @@ def is_beyond_quota(group: GroupState, charge: tuple[int, ...] = ()) -> bool:
     )
 
 
+def claims_wait(group: GroupState) -> bool:
+    """Return True if claimed units of a group wait until all groups that may take room were served.
+
+    So it is beyond the quota where quotas name kinds of nodes.
+    """
+    return group.kinds is not None and is_beyond_quota(group)
+
+
 def stays_within_quota(core: Books, job: JobEntry) -> bool:
     """Return True if the next unit of a job keeps its group within its quota on every node on which it may start."""
     group = job.group

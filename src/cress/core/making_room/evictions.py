@@ -26,7 +26,7 @@ from cress.core.preemption import (
 from cress.core.starting.claims import Claims
 from cress.core.tables.arrays import Bools
 from cress.core.tree.amounts import add_amounts
-from cress.core.victims_by_kind import Growth, kinds_with_room, not_entitled_on, yields_kinds
+from cress.core.victims_by_kind import Growth, kinds_with_room, not_entitled_on
 from cress.model.group import SchedPolicy
 from cress.model.times import SECOND
 
@@ -245,7 +245,7 @@ class Evictions:
         else:
             # Of several kinds of nodes, each is asked about by itself: two units may take different ones.
             charge = charge_where_it_fits(job, self._cluster)
-            kinds: list[Bools] | list[None] = kinds_with_room(books, job) if group.kinds is not None else []
+            kinds: list[Bools] | list[None] = kinds_with_room(books, job)
             starts = [Growth(charge, nodes) for nodes in kinds or [None]]
         outlives = _outlives(job)
         within = whose_groups_take(group, starts[0].charge)
@@ -316,10 +316,8 @@ class Evictions:
 
     def _yields_to(self, owed: JobEntry, group: GroupState, start: Growth) -> bool:
         books = self._books
-        if books.groups.kinds:
-            return any(yields_kinds(books, owed, group, start, to_quota=exactly) for exactly in (False, True))
         return any(
-            yields_to(books, owed, takers_for(books, owed, to_quota=exactly), group, exactly)
+            yields_to(books, owed, takers_for(books, owed, to_quota=exactly), group, start, to_quota=exactly)
             for exactly in (False, True)
         )
 

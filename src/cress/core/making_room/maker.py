@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cress.core.books import Books
-from cress.core.gates.rights import is_beyond_quota, takers_for
+from cress.core.gates.rights import claims_wait, takers_for
 from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room.evictions import Evictions
@@ -40,13 +40,13 @@ class RoomMaker:
         With quotas for kinds of nodes, units beyond the quota wait until all groups that may take room were served. If
         one gives up its room, the pass begins again.
         """
-        if current.serving and group.kinds is not None and is_beyond_quota(group):
+        if current.serving and claims_wait(group):
             return False
-        begun = len(self._decided.items)
+        begun, waits = len(self._decided.items), claims_wait(group)
         started = self._claims.start_first(
             group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
         )
-        return started or (group.kinds is not None and len(self._decided.items) > begun)
+        return started or (waits and len(self._decided.items) > begun)
 
     def make_room(self, job: JobEntry, current: Pass) -> bool:
         """Make room for a blocked unit, from fragments or else by preemption; return True if something was decided."""
