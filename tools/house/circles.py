@@ -112,8 +112,6 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "submits",
         "attempts",
         "moving",
-        "explaining",
-        "foretelling",
         "join_tokens",
         "secrets",
         "access",
@@ -130,6 +128,8 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "follower",
         "replay",
         "trials",
+        "explaining",
+        "foretelling",
     ),
 }
 
