@@ -113,8 +113,6 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "submits",
         "attempts",
         "moving",
-        "explaining",
-        "foretelling",
         "join_tokens",
         "secrets",
         "access",
@@ -131,6 +129,8 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "follower",
         "replay",
         "trials",
+        "explaining",
+        "foretelling",
     ),
 }
 

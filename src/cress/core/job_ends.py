@@ -7,6 +7,10 @@ from cress.core.jobs import GroupState, JobEntry
 from cress.model.times import NEVER
 
 
+# By ``overdue_by``: the power of the part of the cluster that a unit leaves, and the part of the work ahead that counts.
+_OVERDUE_BY = {"work": (0, 1), "width": (2, 2)}
+
+
 def expected_end(core: Books, job: JobEntry) -> int:
     """Return the expected end (µs) of a task that starts now, by its estimate even while limits count."""
     run = job.run if job.group.predicts else job.limit
@@ -43,10 +47,9 @@ def overdue_at(core: Books, job: JobEntry) -> int:
     total, patience = max(1, core.cluster.total_of(0)), group.options.overdue_after
     running = core.expected.work_left(core.now) // total
     ahead = running + time_for(core, group, group.policy.work() + job.waiting_work())
-    if group.options.overdue_by == "width":
-        others = max(0, total - (job.job.total(0) if job.job.gang else job.job.request[0]))
-        return core.now + patience * others * others // (total * total) + ahead // 2
-    return core.now + patience + ahead
+    power, parts = _OVERDUE_BY[group.options.overdue_by]
+    others = max(0, total - (job.job.total(0) if job.job.gang else job.job.request[0]))
+    return core.now + patience * others**power // total**power + ahead // parts
 
 
 def time_for(core: Books, group: GroupState, work: int, quotas: int | None = None) -> int:
