@@ -265,9 +265,7 @@ def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_qu
 def yields_to(
     core: Books, job: JobEntry, takers: list[Taker], group: GroupState, start: Growth, *, to_quota: bool
 ) -> bool:
-    """Return True if a group may be preempted for a unit of another group, on behalf of ``takers``; where quotas name
-    kinds of nodes, in what it has just started so.
-    """
+    """Return True if a group may be preempted for a unit of another group; with kinds of nodes, in this start."""
     if core.groups.kinds:
         return yields_kinds(core, job, group, start, to_quota=to_quota)
     return any(found.group is group for found in _groups_that_yield(core, job, takers, to_quota=to_quota))
@@ -616,7 +614,8 @@ class _VictimSearch:
                 return True
         # The victims themselves wait again.
         if not any(
-            node.needs_preemption(less[node.name]) and node.may_take(_sum(less[node.name], victim.charge))
+            node.needs_preemption(less[node.name])
+            and node.may_take(tuple(map(int.__add__, less[node.name], victim.charge)))
             for victim in plan.attempts
             for node in self.chains.get(victim.job.group.name, ())
         ):
@@ -789,10 +788,6 @@ def _devices_come_free(core: Books, stopping: Bools) -> Bools:
         else:
             found[[part.slot for part in lease.idle.values()]] = True
     return found
-
-
-def _sum(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
-    return tuple(map(int.__add__, one, other))
 
 
 def _caps_beside(shape: Shape, caps: Ints, placed: Ints) -> Ints:
