@@ -265,9 +265,7 @@ def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_qu
 def yields_to(
     core: Books, job: JobEntry, takers: list[Taker], group: GroupState, start: Growth, *, to_quota: bool
 ) -> bool:
-    """Return True if a group may be preempted for a unit of another group, on behalf of ``takers``; where quotas name
-    kinds of nodes, in what it has just started so.
-    """
+    """Return True if a group may be preempted for a unit of another group; with kinds of nodes, in this start."""
     if core.groups.kinds:
         return yields_kinds(core, job, group, start, to_quota=to_quota)
     return any(found.group is group for found in _groups_that_yield(core, job, takers, to_quota=to_quota))
