@@ -6,8 +6,7 @@ from cress.core.books import Books
 from cress.core.jobs import GroupState, JobEntry
 from cress.model.times import NEVER
 
-
-# By ``overdue_by``: the power of the part of the cluster that a unit leaves, and the part of the work ahead that counts.
+# By ``overdue_by``: the power of the part of the cluster that a unit leaves, and what divides the work ahead.
 _OVERDUE_BY = {"work": (0, 1), "width": (2, 2)}
 
 
