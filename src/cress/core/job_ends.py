@@ -6,8 +6,7 @@ from cress.core.books import Books
 from cress.core.jobs import GroupState, JobEntry
 from cress.model.times import NEVER
 
-
-# By ``overdue_by``: the power of the part of the cluster that a unit leaves, and the part of the work ahead that counts.
+# By ``overdue_by``: the power of the part of the cluster that a unit leaves, and what divides the work ahead.
 _OVERDUE_BY = {"work": (0, 1), "width": (2, 2)}
 
 
@@ -48,7 +47,7 @@ def overdue_at(core: Books, job: JobEntry) -> int:
     running = core.expected.work_left(core.now) // total
     ahead = running + time_for(core, group, group.policy.work() + job.waiting_work())
     power, parts = _OVERDUE_BY[group.options.overdue_by]
-    others = max(0, total - (job.job.total(0) if job.job.gang else job.job.request[0]))
+    others = max(0, total - sum(number * request[0] for request, number in job.unit_requests()))
     return core.now + patience * others**power // total**power + ahead // parts
 
 
