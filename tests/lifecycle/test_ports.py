@@ -25,9 +25,9 @@ class Listening(World):
         self.told: list[Event] = []
         observe = self.machine.core.observe
 
-        def remember(now: int, events: Sequence[Event]) -> None:
+        def remember(now: int, events: Sequence[Event], **how: bool) -> None:
             self.told += events
-            observe(now, events)
+            observe(now, events, **how)
 
         self.machine.core.observe = remember  # type: ignore[method-assign]
 

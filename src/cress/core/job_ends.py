@@ -48,7 +48,8 @@ def overdue_at(core: Books, job: JobEntry) -> int:
     ahead = running + time_for(core, group, group.policy.work() + job.waiting_work())
     power, parts = _OVERDUE_BY[group.options.overdue_by]
     others = max(0, total - sum(number * request[0] for request, number in job.unit_requests()))
-    return core.now + patience * others**power // total**power + ahead // parts
+    left: int = patience * others**power // total**power
+    return core.now + left + ahead // parts
 
 
 def time_for(core: Books, group: GroupState, work: int, quotas: int | None = None) -> int:

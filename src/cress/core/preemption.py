@@ -48,7 +48,7 @@ from cress.core.kernels.victims import (
     lose,
     name_victims,
 )
-from cress.core.placing.fit import match_caps, rules_of_unit
+from cress.core.placing.fit import caps_beside, rules_of_unit
 from cress.core.placing.gang_rules import NO_RULES, GangRules
 from cress.core.placing.gangs import GangRoom, by_domains
 from cress.core.placing.shape import Shape
@@ -661,7 +661,7 @@ class _VictimSearch:
         placed = np.zeros((len(shapes), len(self.levels)), np.int64)
         before = np.zeros_like(self.levels)
         for i in self._in_turn(shapes):
-            bound = among[i] if len(shapes) == 1 else _caps_beside(shapes[i], among[i], placed.sum(axis=0))
+            bound = among[i] if len(shapes) == 1 else caps_beside(shapes[i], among[i], placed.sum(axis=0))
             room = None if rooms is None else rooms[i]
             if not self._place(shapes[i], placed[i], bound, taken, beyond=beyond, room=room):
                 self.levels += before
@@ -791,12 +791,3 @@ def _devices_come_free(core: Books, stopping: Bools) -> Bools:
         else:
             found[[part.slot for part in lease.idle.values()]] = True
     return found
-
-
-def _caps_beside(shape: Shape, caps: Ints, placed: Ints) -> Ints:
-    """Return the limit of copies of one kind per node, beside tasks of other kinds."""
-    limits = match_caps(shape)
-    if not len(limits):
-        return caps
-    left: Ints = np.maximum(limits[: len(placed)] - placed, 0)
-    return np.minimum(caps[: len(placed)], left) if len(caps) else left

@@ -48,6 +48,15 @@ def match_caps(shape: Shape) -> Ints:
     return NO_CAPS if shape.match is None else shape.match.caps()
 
 
+def caps_beside(shape: Shape, caps: Ints, placed: Ints) -> Ints:
+    """Return the limit of copies of one kind per node, beside tasks of other kinds."""
+    limits = match_caps(shape)
+    if not len(limits):
+        return caps
+    left: Ints = np.maximum(limits[: len(placed)] - placed, 0)
+    return np.minimum(caps[: len(placed)], left) if len(caps) else left
+
+
 def asked_of(shape: Shape) -> list[Asked]:
     """Return the requests of the kinds of tasks of a unit; their shapes have rows."""
     return [Asked(kind.request_array, kind.size, match_caps(kind)) for kind in shape.every_kind]
