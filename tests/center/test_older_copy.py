@@ -32,7 +32,7 @@ def copied(tmp_path: Path) -> tuple[Path, Path, bytes]:
     """A data directory, an older copy of it, and a position between the two."""
     data, copy = tmp_path / "data", tmp_path / "copy"
     with Center(data, forked=True) as center, center.executor() as executor:
-        shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.sock"))
+        shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.sock", "*.new"))
         center.submit()
         return data, copy, _witness(executor)
 

@@ -30,6 +30,7 @@ from cress.protocol.messages import (
     Data,
     ExecData,
     ExecOver,
+    FileList,
     FromAgent,
     HiddenProcess,
     LogData,
@@ -258,7 +259,12 @@ def _told_of(center: Center, node: str) -> int:
 
 @pytest.mark.parametrize(
     "message",
-    [LogData(id=1, data=b"forged", over=True), ExecData(id=1, data=b"forged"), ExecOver(id=1, code=0)],
+    [
+        LogData(id=1, data=b"forged", over=True),
+        FileList(id=1, error="forged"),
+        ExecData(id=1, data=b"forged"),
+        ExecOver(id=1, code=0),
+    ],
     ids=lambda message: type(message).__name__,
 )
 def test_answers_to_requests_to_another_node(center: Center, liar: Executor, victim: Victim, message: Any) -> None:

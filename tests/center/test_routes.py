@@ -14,7 +14,7 @@ from cress.protocol.calls.row import WEBSOCKET
 from tests.center.program import Center
 
 # Values for the words of paths.
-VALUES = {"id": "1", "task": "0", "name": "x", "number": "1"}
+VALUES = {"id": "1", "task": "0", "name": "x", "number": "1", "digest": "0" * 64}
 
 
 def test_each_row_has_one_route_and_each_route_a_row() -> None:

@@ -16,7 +16,7 @@ from cress.client.wire import content_of, query_of
 from cress.protocol.calls import CALLS, job_calls
 from cress.protocol.calls.row import WEBSOCKET, CallRow
 from cress.protocol.lease_views import FreeView, MoveView, PlanView
-from cress.protocol.queries import JobsQuery, Query, TasksQuery, UsageQuery
+from cress.protocol.queries import FileQuery, FilesQuery, JobsQuery, Query, TasksQuery, UsageQuery
 
 MOVE = MoveView(attempt=7, job=1, task=0, name="etl", group="a", node="n1", to="n2", goal="place")
 FREE = FreeView(nodes=0, devices=0, all_nodes=2, all_devices=0)
@@ -54,6 +54,8 @@ SAMPLES: dict[str, Any] = {
     "request": "PEM",
     "limit": 10,
     "value": b"secret",
+    "digest": "0" * 64,
+    "size": 5,
     "change": {"jobs": [{"command": "true"}], "remove_nodes": ["n1"], "options": {"preemption": "off"}},
 }
 BODIES: dict[str, Any] = {
@@ -66,6 +68,8 @@ QUERIES: dict[str, Query] = {
     "jobs": JobsQuery(),
     "tasks": TasksQuery(after=3),
     "usage": UsageQuery(by="day"),
+    "files": FilesQuery(path="out"),
+    "file": FileQuery(path="out/a.csv"),
 }
 # What no function is for: the schema is for editors, a WebSocket is no request, and centers ask each other.
 WITHOUT = {"/v1/schema", "/v1/jobs/{id}/tasks/{task}/exec", "/v1/centers/history"}

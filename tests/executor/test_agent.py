@@ -150,7 +150,7 @@ def test_what_cannot_be_read_is_explained(start: Start, above: Center) -> None:
     session = above.session()
     for ask, error in (
         ({"attempt": 77}, "nothing is known of attempt 77 on this node"),
-        ({"attempt": 5, "stream": "../../journal"}, "no stream '../../journal'; one of stdout, stderr"),
+        ({"attempt": 5, "stream": "../../journal"}, "no stream '../../journal'; one of stdout, stderr, times"),
     ):
         data = session.read(**ask)
         assert (data.data, data.over, data.error) == (b"", True, error)

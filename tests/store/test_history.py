@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -388,3 +390,22 @@ def test_a_history_of_an_earlier_release_gets_the_index_for_nodes(tmp_path: Path
     with closing(sqlite3.connect(file)) as connection:
         names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")]
     assert names.count("attempts_node") == 1
+
+
+def test_a_history_whose_making_was_cut_off_by_a_kill_can_be_checked(tmp_path: Path) -> None:
+    """The first transactions of a new file have a journal of their own, until it is written ahead."""
+    file = tmp_path / "history.db"
+    program = f"""if True:
+        import os, sqlite3
+        connection = sqlite3.connect({str(file)!r}, isolation_level=None)
+        connection.execute("CREATE TABLE first (name)")
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("CREATE TABLE marks (name, value)")
+        connection.executemany("INSERT INTO first VALUES (?)", [("x" * 1000,)] * 100)
+        os._exit(0)
+    """
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert (tmp_path / "history.db-journal").stat().st_size
+    check_history(file, tmp_path / "history.mark", deep=True)
+    History(f"sqlite:///{file}").close()

@@ -89,8 +89,8 @@ def test_steps_hand_on_values_and_are_left_out_by_them(own: Cluster) -> None:
         assert run.dag is not None
         assert run.dag.steps[1].after == {"load": "ok"}
         own.file("nightly.yaml", NIGHTLY.replace("load.rows > 0", "load.rows > 10"))
-        changed = said(own.cress("apply", "--diff", "nightly.yaml"))
-        assert changed[0] == "job 13 (nightly) updated"
+        assert said(own.cress("apply", "--diff", "nightly.yaml"))[0] == "job 13 (nightly) would be updated"
+        assert said(own.cress("apply", "nightly.yaml"))[0] == "job 13 (nightly) updated"
         assert own.cress("trigger", "nightly").returncode == 0
         wait_until(lambda: client.jobs(family=13).jobs[0].ended, "the end of the second run")
         listed = json.loads(own.cress("jobs", "--json", "--family", "nightly").stdout)["jobs"]

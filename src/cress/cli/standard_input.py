@@ -176,6 +176,9 @@ class Feeder:
             self._broken = "" if self._is_over() else str(error)
         except (ClientError, OSError) as error:
             self._broken = str(error)
+        except RuntimeError as error:
+            # The client was closed, since the task has ended and nobody waits for this thread any more.
+            self._broken = str(error)
         finally:
             self._ring()
 

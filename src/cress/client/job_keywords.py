@@ -116,7 +116,8 @@ class CountKeys(TaskKeys, total=False):
 
     ``hold``: the job waits until it is released. ``after``: jobs that must end first; a list of ids, names of jobs of
     the same submit, handles or steps, or a mapping of these to ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a
-    number, ``"dynamic"``, or several by name. ``uses``: jobs whose addresses the tasks get (docs/names.md). ``notify``:
+    number, ``"dynamic"``, or several by name. ``image``: the name or archive of an image for a container
+    (docs/containers.md). ``uses``: jobs whose addresses the tasks get (docs/names.md). ``notify``:
     addresses that are told what becomes of the job (docs/notifications.md).
     """
 
@@ -127,6 +128,7 @@ class CountKeys(TaskKeys, total=False):
     dynamic_port: bool
     uses: str | Sequence[str]
     notify: Any
+    image: str | Mapping[str, str]
 
 
 class EndingKeys(CountKeys, total=False):

@@ -113,7 +113,9 @@ def check_history(path: Path, mark_path: Path, *, deep: bool) -> None:
     size = path.stat().st_size
     # A backup of the store does not have the history.
     out = f"put a copy of it back; or remove {path} and {mark_path}, to begin an empty one"
-    with told(path, "cannot be read", "the history", out), closing(connect(path, read_only=True)) as connection:
+    # A kill while the file was made leaves a journal, which only a connection that may write can roll back.
+    reads_only = not beside(path, "-journal").exists()
+    with told(path, "cannot be read", "the history", out), closing(connect(path, read_only=reads_only)) as connection:
         connection.execute("BEGIN")
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         there: dict[str, int] = {}
