@@ -71,8 +71,9 @@ QUERIES: dict[str, Query] = {
     "files": FilesQuery(path="out"),
     "file": FileQuery(path="out/a.csv"),
 }
-# What no function is for: the schema is for editors, a WebSocket is no request, and centers ask each other.
-WITHOUT = {"/v1/schema", "/v1/jobs/{id}/tasks/{task}/exec", "/v1/centers/history"}
+# What no function is for: the schema is for editors, a WebSocket is no request, centers ask each other, and nodes fetch
+# uploads.
+WITHOUT = {"/v1/uploads/{digest}/content", "/v1/schema", "/v1/jobs/{id}/tasks/{task}/exec", "/v1/centers/history"}
 
 
 def made(function: Callable[..., PreparedCall[Any]]) -> PreparedCall[Any]:

@@ -272,7 +272,12 @@ def test_a_claim_keeps_what_its_own_task_asks_for_while_the_next_unit_is_larger(
 ) -> None:
     """Task 0 of a takes back n1, alone; task 1 waits with its dependant for a node with room for both."""
     made = World(
-        group("g", 4), group("h", 4), group("large", 1), nodes=[node("n1").cpu(2), node("n2").cpu(3)], max_per_round=1.0
+        group("g", 4),
+        group("h", 4),
+        group("large", 1),
+        nodes=[node("n1").cpu(2), node("n2").cpu(3)],
+        max_per_round=1.0,
+        grace=0,
     )
     made.run(
         job("a").group("g").cpu(2).tasks(2).requires(requirement), job("b").group("h").requires('JobDependency = "g/a"')

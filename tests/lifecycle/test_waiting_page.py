@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cress.cli.explain import REASONS, what_to_do
+from cress.cli.waiting_page import REASONS, what_to_do
 from cress.core.placing.vetoes import Verdict
 from cress.lifecycle.jobs.reasons import NO_EXECUTOR, USES, told
 from tests.lifecycle.builders import World, job

@@ -28,7 +28,7 @@ from cress.model.vectors import parse_vector
         ("ntasks", "did you mean tasks?"),
         ("array", "did you mean tasks?"),
         ("nodeSelector", "did you mean requirement?"),
-        ("image", "did you mean runtime: container, with root:"),
+        ("docker_image", "did you mean image?"),
         ("working_dir", "did you mean directory?"),
         ("restartPolicy", "did you mean retries?"),
         ("schedule", "did you mean type: cron, with when: and the moments?"),

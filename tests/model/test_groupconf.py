@@ -134,8 +134,9 @@ PreemptAbove: 0.5
 Name: empty
 """
     per_group = (
-        "PriorityAgeing, UserLimitFactor, Backfill, Estimates, BackfillOrder, OverdueAfter, Late, UrgencyThreshold, "
-        "UrgencyMargin, UrgencyCost, BackfillDepth, PreemptWithin, PreemptBelow, PreemptAbove, Grace, MinRuntime"
+        "PriorityAgeing, UserLimitFactor, Backfill, Estimates, BackfillOrder, OverdueAfter, OverdueBy, Late, "
+        "UrgencyThreshold, UrgencyMargin, UrgencyCost, BackfillDepth, PreemptWithin, PreemptBelow, PreemptAbove, "
+        "Grace, MinRuntime"
     )
     assert complaints(text) == [
         "Group.conf:2: ResourceQuota: 0 is too small (a positive whole number of cores such as 10)",

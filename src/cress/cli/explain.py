@@ -13,6 +13,7 @@ from cress.cli.common import Data, Json, connect, count, duration, moment, print
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
 from cress.cli.tables import Cell, TableColumn, clean, facts, show
+from cress.cli.waiting_page import what_to_do
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ NOT_TRIED = ("held", "after", "uses")
 # Why no start is known, by the kind of the reason; of other kinds no end is known that would make room.
 UNKNOWN = {"after": "it waits for the end of another job", "held": "it is held"}
 NO_END = "no known end of a running task makes room for it, or it is too far ahead"
-# The page with a row for each reason: what it means, until when, what to do.
-REASONS = "docs/waiting.md"
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).", autocompletion=completion.jobs)]
 ENDED = (
@@ -208,11 +207,6 @@ def _facts(view: JobView, found: ExplanationView, now: float) -> list[tuple[str,
 def _was_tried(found: ExplanationView) -> bool:
     """Return whether changes were tried: whether a task waits for the scheduler."""
     return bool(found.reason) and (found.kind not in NOT_TRIED or bool(found.remedies or found.nearest))
-
-
-def what_to_do(kind: str) -> str:
-    """Return the place of the row about a kind of reason."""
-    return f"{REASONS}#{kind or 'reasons'}"
 
 
 def _waits(view: JobView, now: float) -> str:

@@ -12,10 +12,11 @@ import typer
 from cress.cli import completion, deadlines, devices, families
 from cress.cli.common import Columns, Data, Json, Wide, connect, count, duration, moment, print_json, selection_of
 from cress.cli.errors import told
-from cress.cli.explain import what_to_do, when
+from cress.cli.explain import when
 from cress.cli.job_names import task_named
 from cress.cli.resolve import ports as ports_of
 from cress.cli.tables import Cell, Selection, TableColumn, facts, show, state
+from cress.cli.waiting_page import what_to_do
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from cress.cli.chosen_jobs import has_label
 from cress.cli.common import Columns, Data, Json, Wide, connect, duration, selection_of
 from cress.cli.deadlines import with_deadlines
 from cress.cli.errors import told
-from cress.cli.explain import what_to_do
 from cress.cli.job_lines import in_order, line_of, parts_of
 from cress.cli.job_names import job_named
 from cress.cli.outputs import Output, written
 from cress.cli.past_times import span_of
 from cress.cli.tables import Cell, TableColumn, show, state
+from cress.cli.waiting_page import what_to_do
 from cress.model.records import JobState, canonical_state
 
 if TYPE_CHECKING:

@@ -67,7 +67,6 @@ _IN_A_FILE = {
     "gpu": "resource: {gpu: 1}",
     "network": "resource: {network: 100M}",
     "disk": "resource: {disk: 50M}",
-    "image": "runtime: container, with root: for another root directory (docs/containers.md)",
     "logs": _LOGS,
     "output": _LOGS,
     "cron": "type: cron, with when: and the moments",
