@@ -18,9 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
 DATA = Path(__file__).parent / "data"
 # The release before this one: its sources, and data directories that it left.
 OLD = "0.1.0"
+OLD_LIBRARIES = ("fastapi==0.165.0", "annotated-doc==0.0.7")
 # A loaded machine may take long; every wait here ends as soon as it can.
 PATIENCE = 90.0
 # The first center of a release compiles its loops.
@@ -47,6 +50,26 @@ def unpack(name: str, into: Path) -> Path:
     return into
 
 
+def libraries_of_old() -> Path:
+    """The folder of libraries that the old release needs and this one does not; without them the test is skipped."""
+    place = Path(__file__).parents[2] / "build" / f"libraries-{OLD}"
+    if place.exists():
+        return place
+    place.parent.mkdir(exist_ok=True)
+    made = tempfile.mkdtemp(dir=place.parent)
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", made, *OLD_LIBRARIES]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(made)
+        told = done.stderr.strip().rpartition("\n")[2]
+        pytest.skip(f"no libraries of {OLD} can be had, so nothing was shown of live upgrades: {told}")
+    try:
+        os.rename(made, place)
+    except OSError:  # another test process was faster
+        shutil.rmtree(made)
+    return place
+
+
 def manifest(name: str) -> dict[str, Any]:
     """What the old release answered about a data directory before it was left: answers by path of the API."""
     with tarfile.open(DATA / f"{name}.tar.xz") as archive:
@@ -65,11 +88,12 @@ def left_at(name: str) -> int:
 class Cluster:
     """A center and executors on one folder; each is started from the sources that ``tree`` names at that moment."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, libraries: Path | None = None) -> None:
         # Short: the path of a Unix socket has at most 107 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="cu", dir="/tmp"))
         self.data = self.folder / "d"
         self.tree = tree
+        self._path = (str(libraries),) if libraries else ()
         self.center: subprocess.Popen[bytes] | None = None
         self.executors: dict[str, subprocess.Popen[bytes]] = {}
         self._arguments: dict[str, tuple[str, ...]] = {}
@@ -80,7 +104,10 @@ class Cluster:
     def start(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
         """Start ``cress`` of the current tree; its output goes into a file."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
-        environment |= {"CRESS_DATA": str(self.data), "PYTHONPATH": str(self.tree / "src")}
+        environment |= {
+            "CRESS_DATA": str(self.data),
+            "PYTHONPATH": os.pathsep.join((str(self.tree / "src"), *self._path)),
+        }
         with (self.folder / log).open("ab") as place:
             return subprocess.Popen(
                 [sys.executable, "-m", "cress", *arguments],

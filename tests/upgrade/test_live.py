@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pytest
 
-from tests.upgrade.release import OLD, Cluster, unpack, wait_until
+from tests.upgrade.release import OLD, Cluster, libraries_of_old, unpack, wait_until
 
 TODAY = Path(__file__).parents[2]
 EXECUTORS = ("n1", "n2")
@@ -95,7 +95,7 @@ def supervisor(cluster: Cluster, name: str) -> int:
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     # Another tree to come from, such as one whose loops are compiled already.
     tree = os.environ.get("CRESS_UPGRADE_FROM")
-    cluster = Cluster(Path(tree) if tree else unpack(f"{OLD}/sources", tmp_path))
+    cluster = Cluster(Path(tree) if tree else unpack(f"{OLD}/sources", tmp_path), libraries_of_old())
     try:
         yield cluster
     finally:
