@@ -64,7 +64,7 @@ def libraries_of_old() -> Path:
         told = done.stderr.strip().rpartition("\n")[2]
         pytest.skip(f"no libraries of {OLD} can be had, so nothing was shown of live upgrades: {told}")
     try:
-        os.rename(made, place)
+        Path(made).rename(place)
     except OSError:  # another test process was faster
         shutil.rmtree(made)
     return place
