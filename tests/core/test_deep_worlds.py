@@ -165,7 +165,9 @@ FOUND = {
     "in a tree": (15, 21, 37, 96),
     "kinds of nodes": (14, 55, 57),
     "due, claimed, for a group above": (60, 123, 153),
-    "gangs, behind others, urgent": (171, 205, 350),
+    "gangs": (171,),
+    "behind others": (205,),
+    "urgent": (350,),
 }
 
 
