@@ -36,6 +36,16 @@ class RefusedError(PermissionError):
     """Error: the rules do not allow this connection."""
 
 
+def refusal_in(error: BaseException | None, option: str) -> str:
+    """Return the refusal from which an error came, of a guard with this ``option``; empty if there is none."""
+    while error is not None:
+        # A library may keep the text alone.
+        if isinstance(error, RefusedError) or option in str(error):
+            return str(error)
+        error = error.__cause__ or error.__context__
+    return ""
+
+
 class ConnectionGuard:
     """The rules, and the names that were resolved to addresses. ``option`` stands at the end of each refusal."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import sys
 from collections.abc import Callable
 
 from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings, decode_result, encode
+from cress.center.process.line_process import converse
 
+SENDER = "cress.center.notifications.sender"
 # Open deliveries of one process; further ones are dropped.
 MOST_OPEN = 10_000
 # Seconds before a process that ended is started again.
@@ -51,41 +51,24 @@ class Outbox:
         await self._new.wait()
         while True:
             try:
-                await self._with_process()
+                await converse(SENDER, encode(self._settings), self._write, self._take_result, self._begun)
             except (OSError, ValueError) as error:
                 _log.warning("notifications wait, since their process cannot be used: %s", error)
+            finally:
+                self.process = None
             await asyncio.sleep(PAUSE)
             # What the process had not finished begins again.
             self._unsent = list(self._open.values())
             self._new.set()
 
-    async def _with_process(self) -> None:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "cress.center.notifications.sender"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            self.process = process.pid
-            process.stdin.write(encode(self._settings) + b"\n")
-            writing = asyncio.create_task(self._write(process.stdin))
-            try:
-                while line := await process.stdout.readline():
-                    result = decode_result(line)
-                    delivery = self._open.pop(result.id, None)
-                    if delivery is not None:
-                        self._told(delivery, result)
-            finally:
-                writing.cancel()
-                await asyncio.wait((writing,))
-        finally:
-            self.process = None
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+    def _begun(self, process: int) -> None:
+        self.process = process
+
+    async def _take_result(self, line: bytes) -> None:
+        result = decode_result(line)
+        delivery = self._open.pop(result.id, None)
+        if delivery is not None:
+            self._told(delivery, result)
 
     async def _write(self, pipe: asyncio.StreamWriter) -> None:
         while True:

@@ -11,7 +11,6 @@ import hmac
 import smtplib
 import socket
 import ssl
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
@@ -32,8 +31,9 @@ from cress.center.notifications.delivery import (
     decode_settings,
     encode,
 )
+from cress.center.process.line_process import answer, orders_of_center
 from cress.model.allowed_sources import ANY, AllowedSources, parse_host_rule
-from cress.network.connection_guard import ConnectionGuard, RefusedError
+from cress.network.connection_guard import ConnectionGuard, refusal_in
 
 OPTION = "(--notify-host)"
 # Seconds that one try may take, and before each further one.
@@ -41,8 +41,6 @@ PATIENCE = 10.0
 PAUSES = (1.0, 5.0, 30.0, 120.0, 480.0)
 # Deliveries in progress, and those to the same host.
 AT_ONCE, AT_ONE_HOST = 16, 2
-# Longest line of the center in bytes.
-MOST_BYTES = 2**20
 SIGNATURE = "Cress-Signature"
 
 _BUSY = frozenset({408, 425, 429})  # answers of servers that pass (RFC 9110 §15, RFC 6585)
@@ -77,10 +75,10 @@ def to_urls(settings: SenderSettings, client: httpx.AsyncClient) -> Send:
             headers[SIGNATURE] = signature(settings.key, int(time.time()), delivery.body)
         try:
             # The answer's body is not read: its length is the receiver's choice.
-            async with client.stream("POST", delivery.to, content=delivery.body, headers=headers) as answer:
-                status = answer.status_code
+            async with client.stream("POST", delivery.to, content=delivery.body, headers=headers) as received:
+                status = received.status_code
         except (httpx.HTTPError, OSError) as error:
-            refusal = _refusal(error)
+            refusal = refusal_in(error, OPTION)
             if refusal:
                 raise GivenUp(refusal) from None
             raise TryAgain(str(error) or type(error).__name__) from None
@@ -155,15 +153,6 @@ def _text(said: bytes | str) -> str:
     return said.decode("utf-8", "replace") if isinstance(said, bytes) else said
 
 
-def _refusal(error: BaseException | None) -> str:
-    """Return the guard's refusal from which an error came; empty if there is none."""
-    while error is not None:
-        if isinstance(error, RefusedError) or OPTION in str(error):
-            return str(error)
-        error = error.__cause__ or error.__context__
-    return ""
-
-
 class Sender:
     """Sends deliveries with ``send``, several at once; ``told`` is called with each result."""
 
@@ -212,14 +201,11 @@ class Sender:
 
 
 async def _serve() -> None:
-    loop = asyncio.get_running_loop()
-    lines = asyncio.StreamReader(MOST_BYTES)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
+    lines = await orders_of_center()
     settings = decode_settings(await lines.readline())
 
     def told(result: DeliveryResult) -> None:
-        sys.stdout.buffer.write(encode(result) + b"\n")
-        sys.stdout.buffer.flush()
+        answer(encode(result))
 
     limits = httpx.Limits(max_keepalive_connections=AT_ONCE, keepalive_expiry=5.0)
     # A proxy of the environment would connect for this process, past the guard.

@@ -6,21 +6,21 @@ Every connection is checked by the guard. A file is looked for without following
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
 
 import cress
+from cress.center.process.line_process import answer, orders_of_center
 from cress.center.waiting.looks import LookOrder, LookResult, decode_order, decode_settings, encode
 from cress.model.allowed_sources import ANY, AllowedSources
 from cress.model.waits import PATH, URL
-from cress.network.connection_guard import ConnectionGuard, RefusedError
+from cress.network.connection_guard import ConnectionGuard, refusal_in
 
 OPTION = "(--wait-host)"
-# Seconds for one look; looks at the same time; longest line of the center in bytes.
-PATIENCE, AT_ONCE, MOST_BYTES = 10.0, 32, 2**20
+# Seconds for one look; looks at the same time.
+PATIENCE, AT_ONCE = 10.0, 32
 
 
 class Looker:
@@ -38,14 +38,14 @@ class Looker:
                 if order.kind == PATH:
                     return await asyncio.to_thread(self._file, order)
                 if order.kind == URL:
-                    async with self._client.stream("GET", order.name) as answer:
-                        return LookResult(order.id, answer.status_code < 400)
+                    async with self._client.stream("GET", order.name) as page:
+                        return LookResult(order.id, page.status_code < 400)
                 host, _, port = order.name.rpartition(":")
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
                 writer.close()
                 return LookResult(order.id, True)
         except (httpx.HTTPError, OSError, TimeoutError, UnicodeError, httpx.InvalidURL) as error:
-            return LookResult(order.id, False, refusal(error))
+            return LookResult(order.id, False, refusal_in(error, OPTION))
 
     def _file(self, order: LookOrder) -> LookResult:
         real = Path(order.name).resolve()
@@ -54,19 +54,8 @@ class Looker:
         return LookResult(order.id, real.exists())
 
 
-def refusal(error: BaseException | None) -> str:
-    """Return the guard's refusal from which an error came; empty if there is none."""
-    while error is not None:
-        if isinstance(error, RefusedError) or OPTION in str(error):
-            return str(error)
-        error = error.__cause__ or error.__context__
-    return ""
-
-
 async def _serve() -> None:
-    loop = asyncio.get_running_loop()
-    lines = asyncio.StreamReader(MOST_BYTES)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
+    lines = await orders_of_center()
     settings = decode_settings(await lines.readline())
     folders = await asyncio.to_thread(lambda: [Path(folder).resolve() for folder in settings.folders])
     tasks: set[asyncio.Task[None]] = set()
@@ -76,12 +65,11 @@ async def _serve() -> None:
         ConnectionGuard(AllowedSources(hosts=settings.hosts or (ANY,)), OPTION).install()
         looker = Looker(folders, client)
 
-        async def answer(order: LookOrder) -> None:
-            sys.stdout.buffer.write(encode(await looker.look(order)) + b"\n")
-            sys.stdout.buffer.flush()
+        async def look(order: LookOrder) -> None:
+            answer(encode(await looker.look(order)))
 
         while line := await lines.readline():
-            task = asyncio.create_task(answer(decode_order(line)))
+            task = asyncio.create_task(look(decode_order(line)))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import sys
 
 from cress.center.committing.committer import Committer, NotStored
-from cress.center.waiting.looks import LookerSettings, LookOrder, LookResult, decode_result, encode
+from cress.center.process.line_process import converse
+from cress.center.waiting.looks import LookerSettings, LookOrder, decode_result, encode
 from cress.lifecycle.inputs import Awaited
 from cress.model.errors import InputError
 from cress.model.waits import WaitFor
 
+LOOKER = "cress.center.waiting.looker"
 # Seconds between two looks at the waiting jobs, and before a process that ended is started again.
 STEP, PAUSE = 0.5, 5.0
 # Looks in progress; further ones have their turn later.
@@ -39,34 +39,11 @@ class Waiter:
             if not self._committer.machine.awaiting:
                 continue
             try:
-                await self._with_process()
+                await converse(LOOKER, encode(self._settings), self._ask, self._take)
             except (OSError, ValueError) as error:
                 _log.warning("nothing is looked for, since the process for it cannot be used: %s", error)
             self._open.clear()
             await asyncio.sleep(PAUSE)
-
-    async def _with_process(self) -> None:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "cress.center.waiting.looker"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(encode(self._settings) + b"\n")
-            asking = asyncio.create_task(self._ask(process.stdin))
-            try:
-                while line := await process.stdout.readline():
-                    await self._take(decode_result(line))
-            finally:
-                asking.cancel()
-                await asyncio.wait((asking,))
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
 
     async def _ask(self, pipe: asyncio.StreamWriter) -> None:
         while True:
@@ -95,7 +72,8 @@ class Waiter:
                 found[key] = min(thing.every, found.get(key, thing.every))
         return found
 
-    async def _take(self, result: LookResult) -> None:
+    async def _take(self, line: bytes) -> None:
+        result = decode_result(line)
         key = self._open.pop(result.id, None)
         if key is None or not (result.found or result.problem):
             return

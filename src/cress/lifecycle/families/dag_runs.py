@@ -8,10 +8,9 @@ import msgspec
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import dags, family_ends
-from cress.lifecycle.jobs import deadlines, group_limits, waits
+from cress.lifecycle.jobs import deadlines, group_limits, members
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
-from cress.model.errors import InputError
 from cress.model.family import Dag
 from cress.model.job import Condition, Job, JobType
 
@@ -81,16 +80,4 @@ def _enter(context: Context, dag: Family, step: Job, place: int, unmet: tuple[tu
         scheduled=dag.scheduled,
         awaits=spec.wait_for,
     )
-    context.enter(live)
-    try:
-        context.observe(context.submitted(spec, waits.behind(live)))
-    except InputError as error:
-        context.leave(live)
-        dag.reason = str(error)
-        return False
-    dag.members[place] = spec.id
-    for predecessor, _ in after:
-        context.behind.setdefault(predecessor, []).append(spec.id)
-    if live.awaits and not after:
-        waits.release(context, live)
-    return True
+    return members.enter(context, dag, live)

@@ -36,22 +36,29 @@ def make(
         index=index,
         awaits=spec.wait_for,
     )
-    context.enter(live)
-    try:
-        context.observe(context.submitted(spec, waits.behind(live)))
-    except InputError as error:
-        context.leave(live)
-        family.reason = str(error)
+    if not enter(context, family, live):
         return None
-    for predecessor in behind:
-        context.behind.setdefault(predecessor, []).append(number)
     context.take_id()
-    family.members[index] = number
-    if live.awaits and not after:
-        waits.release(context, live)
     deadlines.watch(context, spec)
     mark(context, live)
     return live
+
+
+def enter(context: Context, family: Family, live: LiveJob) -> bool:
+    """Enter a new member; return False if the scheduler refuses it, then the family has the reason."""
+    context.enter(live)
+    try:
+        context.observe(context.submitted(live.job, waits.behind(live)))
+    except InputError as error:
+        context.leave(live)
+        family.reason = str(error)
+        return False
+    family.members[live.index] = live.job.id
+    for predecessor, _ in live.unmet:
+        context.behind.setdefault(predecessor, []).append(live.job.id)
+    if live.awaits and not live.unmet:
+        waits.release(context, live)
+    return True
 
 
 def timer_name(family: Family, index: int = -1) -> str:

@@ -29,7 +29,7 @@ from cress.model.events import (
     NodeCordoned,
     TaskEnded,
 )
-from cress.model.job import Job
+from cress.model.job import Job, JobType
 from cress.model.reports import Cause, Ended, Report, Started
 from cress.model.times import MILLISECOND
 
@@ -112,7 +112,7 @@ def _inputs(machine: Machine, change: Counterfactual) -> Iterator[Input]:
 def _of_its_own(machine: Machine, number: int) -> LiveJob:
     """Return a job that is no step and no member. Raises ``InputError`` for others."""
     live = machine.jobs[number]
-    if live.job.family and (live.kept is not None or machine.families[live.job.family].job.type.value == "dag"):
+    if live.job.family and (live.kept is not None or machine.families[live.job.family].job.type is JobType.DAG):
         raise InputError(f"job {number} is part of job {live.job.family}")
     return live
 
