@@ -50,7 +50,7 @@ class Offers:
         self._rejoining = books.units.rejoining
 
     def start_claimed(self, group: GroupState, current: Pass) -> bool:
-        """Start a unit of a group in the room that was made for it; return True if one started."""
+        """Start a unit of a group in the room that was made for it; return True if something was decided."""
         return self._room_maker.start_claimed(group, current)
 
     def consider(self, group: GroupState, current: Pass) -> bool:

@@ -40,9 +40,9 @@ class RoomMaker:
         With quotas for kinds of nodes, units beyond the quota wait until all groups that may take room were served. If
         one gives up its room, the pass begins again.
         """
-        if current.serving and claims_wait(group):
-            return False
         begun, waits = len(self._decided.items), claims_wait(group)
+        if current.serving and waits:
+            return False
         started = self._claims.start_first(
             group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
         )
