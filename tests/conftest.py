@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -106,7 +108,11 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage from now on, but never through all that was imported and collected."""
+    """Look for garbage from now on, but never through all that was imported and collected; read the authorities of the
+    system once, not for every HTTP client.
+    """
+    if httpx := sys.modules.get("httpx"):
+        httpx._transports.default.create_ssl_context = cache(httpx.create_ssl_context)
     gc.freeze()
     gc.set_threshold(*GARBAGE)
     gc.enable()

@@ -19,6 +19,8 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.waiting import pauses
+
 _COMMAND = "from cress.cli.main import main; main()"
 # What multiprocessing says of a program whose exit code is lost.
 _LOST = 255
@@ -155,13 +157,14 @@ class Said:
     def readline(self, patience: float = 60.0) -> str:
         """Wait for the next line; fails after ``patience`` seconds."""
         deadline = time.monotonic() + patience
-        while True:
+        for pause in pauses():
             line, end, _ = self._file.read_text()[self._read :].partition("\n")
             if end:
                 self._read += len(line) + 1
                 return f"{line}\n"
             assert time.monotonic() < deadline, f"it says nothing more than {self._file.read_text()}"
-            time.sleep(0.01)
+            time.sleep(pause)
+        raise AssertionError
 
     def __iter__(self) -> Iterator[str]:
         while True:

@@ -1,20 +1,33 @@
 """Imported where programs are forked: what `cress` and a center import, and the kernels of the usual scheduler from
-their cache.
+their cache. What they import at their first request or option is here as well.
 """
 
+# ruff: noqa: F401 – imported to be there
+import encodings.idna
 import gc
 
-import httpx  # noqa: F401
-import rich.table  # noqa: F401
-import typer._adapters  # noqa: F401 – imported at the first option of a command
-import yaml  # noqa: F401
+import anyio._backends._asyncio
+import httpcore
+import httpx
+import rich.table
+import typer._adapters
+import typer._click.decorators
+import uvicorn.lifespan.off
+import uvicorn.protocols.websockets.websockets_sansio_impl
+import websockets.sync.client
+import yaml
 
 import cress.center.run
+import cress.cli.jobfile
 import cress.cli.main
+import cress.cli.relay
+import cress.cli.standard_input
 import cress.client.aio.client
 import cress.client.blocking.client
+import cress.client.route
 import cress.executor.agent
-import cress.executor.supervisor  # noqa: F401
+import cress.executor.keeper
+import cress.executor.supervisor
 from cress.center.process import watchdog
 from cress.center.process.compilation import load_kernels
 from cress.cli.verb_table import TABLE

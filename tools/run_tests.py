@@ -38,6 +38,7 @@ COMPUTING = (
     "language",
     "lifecycle",
     "model",
+    "network",
     "protocol",
     "simulator",
     "slurm",

@@ -24,10 +24,10 @@ from cress.model.reports import Cause, Ended, Report, Started
 from cress.protocol import messages
 from cress.protocol.messages import Durable, Hello, Launch, Launches, LogData, ReadLog, Reports, Stops, Welcome
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof
+from tests import waiting
 from tests.forked import Forked
 
-# A loaded machine may take long for anything.
-PATIENCE = 60.0
+PATIENCE = waiting.PATIENCE
 
 _PROGRAM = """
 import sys
@@ -53,11 +53,7 @@ sys.exit(run.run_center(CenterSettings(
 
 def eventually(what: Callable[[], Any], patience: float = PATIENCE) -> Any:
     """What the function gives as soon as it is true; fails when that takes too long."""
-    deadline = time.monotonic() + patience
-    while not (found := what()):
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
-    return found
+    return waiting.wait_until(what, patience=patience)
 
 
 def run_to_end(

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,19 +35,17 @@ from cress.protocol.messages import (
     encode,
 )
 from cress.shell.executor.node_devices import key_of
+from tests import waiting
 
-# Generous: the machine may be busy with other tests. Nobody waits for so long when all is well.
-PATIENCE = 60.0
+PATIENCE = waiting.PATIENCE
 
 T = TypeVar("T")
 
 
 def until(condition: Callable[[], T | None], what: str = "") -> T:
     """Wait until ``condition`` gives something true, and return it."""
-    end = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < end, f"waited in vain for {what or condition}"
-        time.sleep(0.01)
+    found = waiting.wait_until(condition, what or str(condition))
+    assert found is not None
     return found
 
 

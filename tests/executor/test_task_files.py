@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cress.executor.task_files import list_files, note_brought, read_file
+from cress.executor.brought import note_brought
+from cress.executor.task_files import list_files, read_file
 from cress.protocol.messages import ListFiles, ReadFile
 
 NOBODY = 65534

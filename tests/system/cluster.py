@@ -12,33 +12,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import msgspec
 
 from cress.client import Client, connect
+from tests import waiting
 from tests.forked import ForkedCress, run_cress
 from tests.known_versions import tell_versions
 
-# A loaded machine may take long; what waits here ends as soon as it can.
-PATIENCE = 60.0
-
-_T = TypeVar("_T")
+PATIENCE = waiting.PATIENCE
+wait_until = waiting.wait_until
 # A program of its own, or one that is forked from a process that has imported it.
 Program: TypeAlias = "subprocess.Popen[bytes] | ForkedCress"
-
-
-def wait_until(look: Callable[[], _T], what: str = "it", patience: float = PATIENCE) -> _T:
-    """The first true value that ``look`` gives; fails after ``patience`` seconds."""
-    deadline = time.monotonic() + patience
-    while True:
-        found = look()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"{what} did not happen within {patience:g} s"
-        time.sleep(0.02)
 
 
 def free_port() -> int:

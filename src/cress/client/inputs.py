@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import IO, NamedTuple, Self
 
 from cress.client.ignored import IgnoreRules
+from cress.model.archives import archive_in
 from cress.model.errors import InputError
 from cress.model.jobfile.files import is_address
-from cress.model.jobfile.images import archive_in
 from cress.model.uploads import SCHEME
 
 # Most files of one folder: more belong into an archive or a file system that the nodes share.

@@ -75,13 +75,13 @@ def _capacity(core: Books) -> Iterator[str]:
     held = np.zeros((cluster.node_count, k), np.int64)
     for holder in _holders(core):
         held[holder.node] += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
-    for f in range(cluster.node_count):
-        node = cluster.nodes[f]
-        # Adopted tasks and changes of a node may exceed its capacity; then the node is closed.
-        if bool(np.any(cluster.left_on(f) < 0)) != (f in cluster.overdrawn):
-            yield f"node {cluster.names[f]} holds more than it has, or is closed as if it did"
-        if not np.array_equal(node[FREE : FREE + k] + held[f], node[FREE + k : FREE + 2 * k]):
-            yield f"free and held amounts of node {cluster.names[f]} do not add up to its capacity"
+    # Adopted tasks and changes of a node may exceed its capacity; then the node is closed.
+    for f in cluster.overdrawn.symmetric_difference(cluster.overdrawn_nodes()):
+        yield f"node {cluster.names[f]} holds more than it has, or is closed as if it did"
+    nodes = cluster.nodes[: cluster.node_count]
+    wrong = np.any(nodes[:, FREE : FREE + k] + held != nodes[:, FREE + k : FREE + 2 * k], axis=1)
+    for f in np.flatnonzero(wrong).tolist():
+        yield f"free and held amounts of node {cluster.names[f]} do not add up to its capacity"
     if not np.array_equal(cluster.totals[TOTAL_USED : TOTAL_USED + k], held.sum(axis=0)):
         yield "the cluster's used amounts are not the sum of what is held"
 
@@ -160,36 +160,40 @@ def _leases(core: Books) -> Iterator[str]:
 
 
 def _fit_rows(core: Books) -> Iterator[str]:
+    # Of all rows at once: they are checked after every event.
     cluster = core.cluster
     k, n = cluster.k_count, cluster.node_count
-    starved = 0
-    uses = [device_use(cluster, f) for f in range(n)]
-    for r in range(cluster.row_count):
-        if not cluster.rows[r, IN_USE]:
-            continue
-        request = cluster.rows[r, REQUEST : REQUEST + k]
-        short = cluster.nodes[:n, FREE : FREE + k] < request
-        narrow = np.zeros(n, np.bool_)
-        ask = cluster.rows[r, REQUEST + 2 * k :].tolist()
-        if ask[ASKS] and any(uses):
-            short |= _without_devices(cluster, ask, uses, empty=False)
-            narrow = np.asarray(np.any(_without_devices(cluster, ask, uses, empty=True), axis=1), np.bool_)
-        excluded = cluster.lack[r, :n] & EXCLUDED
-        # The missing amounts of nodes that are excluded one by one are not kept.
-        alone = excluded & CLAUSES != 0
-        short[alone] = False
-        bits = (short * (1 << np.arange(k))).sum(axis=1)
-        bits[narrow & ~alone] |= NARROW
-        bits[cluster.nodes[:n, USABLE] == 0] = UNUSABLE
-        bits |= excluded
-        if not np.array_equal(bits, cluster.lack[r, :n]):
-            yield f"row {r} differs from the nodes"
-        if cluster.rows[r, FITTING] != np.count_nonzero(bits == 0):
-            yield f"row {r} counts {cluster.rows[r, FITTING]} fitting nodes"
-        short[(cluster.nodes[:n, USABLE] == 0) | (excluded != 0)] = False
-        if not np.array_equal(short.sum(axis=0), cluster.rows[r, REQUEST + k : REQUEST + 2 * k]):
-            yield f"row {r} miscounts the nodes that lack something"
-        starved += not cluster.rows[r, FITTING]
+    numbers = np.flatnonzero(cluster.rows[: cluster.row_count, IN_USE])
+    rows, kept, nodes = cluster.rows[numbers], cluster.lack[numbers, :n], cluster.nodes[:n]
+    short = nodes[:, FREE : FREE + k] < rows[:, np.newaxis, REQUEST : REQUEST + k]
+    narrow = np.zeros(kept.shape, np.bool_)
+    asking = np.flatnonzero(rows[:, REQUEST + 2 * k + ASKS])
+    uses = [device_use(cluster, f) for f in range(n)] if asking.size else []
+    for i in asking.tolist() if any(uses) else ():
+        ask = rows[i, REQUEST + 2 * k :].tolist()
+        short[i] |= _without_devices(cluster, ask, uses, empty=False)
+        narrow[i] = np.any(_without_devices(cluster, ask, uses, empty=True), axis=1)
+    excluded = kept & EXCLUDED
+    # The missing amounts of nodes that are excluded one by one are not kept.
+    alone = excluded & CLAUSES != 0
+    short[alone] = False
+    bits = short @ (1 << np.arange(k))
+    bits[narrow & ~alone] |= NARROW
+    unusable = nodes[:, USABLE] == 0
+    bits[:, unusable] = UNUSABLE
+    bits |= excluded
+    fitting = np.count_nonzero(bits == 0, axis=1)
+    short[unusable | (excluded != 0)] = False
+    for what, wrong in (
+        ("differs from the nodes", np.any(bits != kept, axis=1)),
+        ("miscounts the fitting nodes", rows[:, FITTING] != fitting),
+        (
+            "miscounts the nodes that lack something",
+            np.any(short.sum(axis=1) != rows[:, REQUEST + k : REQUEST + 2 * k], axis=1),
+        ),
+    ):
+        yield from (f"row {r} {what}" for r in numbers[wrong].tolist())
+    starved = int(np.count_nonzero(rows[:, FITTING] == 0))
     if starved != cluster.starved_rows:
         yield f"{starved} rows fit nowhere, {cluster.starved_rows} counted"
 

@@ -27,7 +27,7 @@ import msgspec
 
 from cress.executor.addresses import Failed
 from cress.model.allowed_sources import AllowedSources, parse_address
-from cress.model.jobfile.images import archive_in
+from cress.model.archives import archive_in
 from cress.network.connection_guard import ConnectionGuard, RefusedError
 
 FOLDER = "images"

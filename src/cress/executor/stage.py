@@ -24,14 +24,14 @@ import msgspec
 
 from cress.executor import stage_failure
 from cress.executor.addresses import Failed, FileRoot
+from cress.executor.brought import note_brought
 from cress.executor.hidden_folders import hidden_here
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.base import NO_SECRETS, Runtime, announced
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import RUNS, StageOrders, take, take_secrets
-from cress.executor.task_files import note_brought
 from cress.executor.task_identity import account_in, step_down
-from cress.model.jobfile.images import archive_in
+from cress.model.archives import archive_in
 from cress.model.reports import Cause
 from cress.model.run import IMAGE_CREDENTIALS, Image
 from cress.model.start_material import CENTER_OF_STAGE, CenterAccess

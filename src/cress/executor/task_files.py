@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from cress.executor.brought import BROUGHT
 from cress.executor.runtimes import linux
 from cress.protocol.file_views import MOST_LISTED, TaskFile
 from cress.protocol.messages import FileList, ListFiles, LogData, ReadFile
 
-# In the folder of an attempt: its time tells the files that the program changed from those that were brought before.
-BROUGHT = "brought"
 WORK = "work"
 # Most bytes in one answer.
 MOST = 1 << 20
@@ -76,14 +75,6 @@ def read_file(attempts: Path, order: ReadFile, contained: Callable[[str], bool])
         return _in_directory(attempts, order, contained, work)
     except (_Refused, OSError) as error:
         return LogData(id=order.id, over=True, error=_why(error))
-
-
-def note_brought(folder: bytes) -> None:
-    """Note in the folder of an attempt that its input files are there. Raise OSError."""
-    path = folder + b"/" + BROUGHT.encode()
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
 
 
 def _in_directory(

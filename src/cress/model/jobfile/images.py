@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from cress.model.archives import archive_in
 from cress.model.errors import InputError
 from cress.model.jobfile.reader import Reader
 from cress.model.jobfile.values import as_text, as_word, raise_all, shown
@@ -14,8 +15,6 @@ from cress.model.uploads import digest_in
 
 IMAGE_KEYS = ("name", "secret")
 MAX_NAME = 1_000
-# Kinds of archives, by the prefix of their address.
-ARCHIVES = ("oci-archive:", "docker-archive:")
 
 _HINT = "python:3.12, registry.example.org/team/tool:1, NAME@sha256:…, oci-archive:PATH, or {name: …, secret: …}"
 # As the registries' own grammar, without its more exotic separators.
@@ -39,12 +38,6 @@ def image(value: object) -> Image:
     )
     raise_all(reader.errors)
     return made
-
-
-def archive_in(name: str) -> tuple[str, str]:
-    """Return the prefix of an archive and the rest of its address; empty and the name for an image of a registry."""
-    prefix = next((kind for kind in ARCHIVES if name.startswith(kind)), "")
-    return prefix, name.removeprefix(prefix)
 
 
 def program_of(image: Image) -> str:
