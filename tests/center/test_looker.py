@@ -52,8 +52,8 @@ def test_a_file_is_looked_for_in_the_folders_only(tmp_path: Path) -> None:
     (folder / "link").symlink_to(tmp_path / "outside")
     assert look(PATH, str(folder / "there"), (folder,)) == LookResult(7, True)
     assert look(PATH, str(folder / "not yet"), (folder,)) == LookResult(7, False)
-    for name in (folder / "link", tmp_path / "outside", folder / ".." / "outside"):
-        result = look(PATH, str(name), (folder,))
+    for path in (folder / "link", tmp_path / "outside", folder / ".." / "outside"):
+        result = look(PATH, str(path), (folder,))
         assert not result.found
         assert "not in a folder in which jobs may wait for files (--wait-folder)" in result.problem
 
