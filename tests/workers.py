@@ -212,7 +212,7 @@ def _work(session: pytest.Session, number: int, pipe: Connection) -> NoReturn:
         session.config.pluginmanager.register(_Teller(session.config, pipe), "teller")
         items = _received(session, pipe)
         item = next(items, None)
-        while item is not None:
+        while item is not None and not (session.shouldfail or session.shouldstop):
             following = next(items, None)
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             item = following
