@@ -94,7 +94,8 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
 def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> tuple[JobSpec, list[InputError]]:
     """Read one job other than a dag; return it with its mistakes."""
     type_ = type_of(mapping)
-    reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_))
+    assumed = not Reader(mapping, KEYS, aliases=ALIASES).has("type")
+    reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_, assumed=assumed))
     reader.read("type", values.job_type, JobType.BATCH)
     spec = read_spec(reader, type_, dimensions=dimensions, user=user)
     if not reader.errors:
@@ -133,7 +134,8 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     read = _read_table(reader)
     command, environment, ready = read["command"], read["environment"], read["ready"]
     image = _read_inputs(reader, read)
-    if not (any(map(reader.has, ("command", "parts", "steps"))) or image or type_ is JobType.DAG):
+    runs_something = any(map(reader.has, ("command", "parts", "steps"))) or bool(image) or type_ is JobType.DAG
+    if not runs_something and "steps" not in reader.misplaced:
         reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
     if read["gang"] and max_running:
         hint = "only one of them: a gang starts all its tasks together"
