@@ -197,16 +197,20 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
         step(when="@daily", ready={"port": 1}),
         [
             "jobs[0].when: belongs to jobs of type cron (a job without a type is of type batch; add type: cron)",
-            "jobs[0].ready: belongs to jobs of type service or database"
-            " (a job without a type is of type batch; add type: service or type: database)",
+            (
+                "jobs[0].ready: belongs to jobs of type service or database"
+                " (a job without a type is of type batch; add type: service or type: database)"
+            ),
         ],
     ),
     (
         "steps without a type, where no command is missing",
         {"steps": {"a": {"command": "true"}}},
         [
-            "jobs[0].steps: belongs to jobs of type cron or dag"
-            " (a job without a type is of type batch; add type: cron or type: dag)",
+            (
+                "jobs[0].steps: belongs to jobs of type cron or dag"
+                " (a job without a type is of type batch; add type: cron or type: dag)"
+            ),
         ],
     ),
     (
