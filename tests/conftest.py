@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from tests.budget import Budget, exceptions
+from tests.budget import Budget
 from tests.examples import LONGER, PUSH, USUAL, seed
-from tests.longest_first import longest_first
 from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
 
@@ -59,10 +58,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ["CRESS_NO_PORTAL"] = "1"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take ``-n``."""
+    group = parser.getgroup("several processes")
+    # Short options in small letters are kept for pytest itself, which has none of this name.
+    group._addoption(
+        "-n",
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run the tests in N processes; 0 (default): in this one",
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Measure every test, and draw the examples of properties from the seed of this source."""
     config.pluginmanager.register(Budget(), "budget")
+    if config.getoption("workers"):
+        from tests.workers import Workers
+
+        config.pluginmanager.register(Workers(config.getoption("workers")), "workers")
     if config.getoption("--hypothesis-seed") is None and config.getoption("--hypothesis-profile") != "long":
         config.option.hypothesis_seed = str(seed())
 
@@ -101,15 +118,6 @@ def pytest_runtest_teardown() -> None:
     if _thawed:
         _thawed.clear()
         gc.freeze()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each process of a run with several begin with its part of the longest tests."""
-    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    if processes > 1:
-        names = [item.nodeid for item in items]
-        items[:] = [items[place] for place in longest_first(names, exceptions(), processes)]
 
 
 def pytest_report_header(config: pytest.Config) -> str:

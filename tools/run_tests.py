@@ -108,7 +108,7 @@ def _order(kind: str) -> int:
 
 
 def _command(workers: int, arguments: list[str]) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "worksteal", *arguments]
+    return [sys.executable, "-m", "pytest", f"-n{workers}", *arguments]
 
 
 class _Pool:

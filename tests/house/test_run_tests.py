@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,22 +12,79 @@ from typing import Any
 import pytest
 
 from tests.budget import Budget, Spent
-from tests.longest_first import longest_first
+from tests.portions import portions
 from tools import run_tests
 
 
 @pytest.mark.parametrize(
-    ("names", "processes", "order"),
+    ("names", "processes", "expected"),
     [
-        ("abcdef", 2, "cab" + "fde"),
-        ("abcdefg", 3, "ca" + "fb" + "deg"),
-        ("ab", 1, "ab"),
-        ("", 4, ""),
-        ("cf", 4, "cf"),
+        ("a b c d", 1, [[2], [0], [1], [3]]),
+        ("", 4, []),
+        ("c f", 4, [[0], [1]]),
+        (" ".join(["a"] * 48), 1, [[*range(4)], [*range(4, 7)], [*range(7, 10)], [*range(10, 13)]]),
+        (" ".join(["a"] * 3 + ["b"] * 69), 2, [[0, 1, 2], [3, 4], [5, 6]]),
+        (" ".join(["a"] * 1000), 2, [[*range(16)], [*range(16, 32)]]),
     ],
+    ids=["the longest first", "no tests", "long tests only", "smaller and smaller", "one file a portion", "at most 16"],
 )
-def test_each_process_begins_with_its_part_of_the_longest_tests(names: str, processes: int, order: str) -> None:
-    assert "".join(names[place] for place in longest_first(names, "cf", processes)) == order
+def test_processes_get_the_longest_tests_first_and_then_smaller_and_smaller_portions(
+    names: str, processes: int, expected: list[list[int]]
+) -> None:
+    found = portions([f"{name}::test" for name in names.split()], {"c::test", "f::test"}, processes)
+    assert found[: len(expected)] == expected
+    assert sorted(place for portion in found for place in portion) == [*range(len(names.split()))]
+    assert not found or len(found[-1]) == 1
+
+
+# Tests of processes that share a collection. One dies, and its process had more to do.
+SHARED = """
+import os
+import pytest
+
+IMPORTED = os.getpid()
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    with (tmp_path_factory.getbasetemp().parent.parent / "made").open("a") as made:
+        made.write(f"{os.getpid()}\\n")
+    yield os.getpid()
+    with (tmp_path_factory.getbasetemp().parent.parent / "torn").open("a") as torn:
+        torn.write(f"{os.getpid()}\\n")
+
+@pytest.mark.parametrize("number", range(30))
+def test_many(number, once, capfd, tmp_path):
+    print("said")
+    os.write(1, b"written")
+    assert once == os.getpid() != IMPORTED
+    assert "worker" in str(tmp_path)
+    assert sorted(capfd.readouterr().out.split()) == ["said", "written"]
+
+def test_bad(): assert False, "this is why"
+def test_dies(): os._exit(7)
+@pytest.mark.skip(reason="not now")
+def test_skipped(): pass
+def test_last(): pass
+"""
+
+
+def test_processes_share_one_collection_and_one_that_dies_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_it.py").write_text(SHARED)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    command = [sys.executable, "-m", "pytest", "-n2", "-v", "-rA", f"--basetemp={tmp_path / 'base'}"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "2 failed, 31 passed, 1 skipped" in ended.stdout
+    assert "this is why" in ended.stdout
+    assert "the process that ran this test died: exit code 7" in ended.stdout
+    made, torn = ((tmp_path / name).read_text().split() for name in ("made", "torn"))
+    assert 1 <= len(made) <= 3
+    # The one that died tidied up nothing.
+    assert len(made) - len(torn) <= 1
 
 
 def outcome(profile: str, marks: tuple[str, ...], spent: Spent) -> str:
@@ -59,6 +118,19 @@ def test_only_a_push_has_budgets(profile: str, marks: tuple[str, ...], expected:
     assert outcome(profile, marks, Spent(0.1, 0.1)) == "passed"
 
 
+# ``-n`` of the tests of Cress, for fake ones.
+CONFTEST = f"""
+import sys
+sys.path.append({str(run_tests.ROOT)!r})
+
+def pytest_addoption(parser):
+    parser.getgroup("fakes")._addoption("-n", "--workers", type=int, default=0)
+
+def pytest_configure(config):
+    if config.option.workers:
+        from tests.workers import Workers
+        config.pluginmanager.register(Workers(config.option.workers))
+"""
 # Fake tests: each notes in a file of its own that it ran, so that it may fail the first time only.
 FAKES = """
 from pathlib import Path
@@ -105,6 +177,7 @@ def test_a_few_that_failed_while_they_waited_run_once_more(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(CONFTEST)
     for folder, tests in (("core", computing), ("system", waiting)):
         (tmp_path / "tests" / folder).mkdir(parents=True)
         (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(FAKES + tests)
@@ -115,7 +188,7 @@ def test_a_few_that_failed_while_they_waited_run_once_more(
     if not processes:
         command = run_tests._command
         monkeypatch.setattr(run_tests, "_command", lambda _workers, arguments: command(0, arguments))
-    assert run_tests.main(["-p", "xdist.plugin"]) == code
+    assert run_tests.main([]) == code
     said = capfd.readouterr().out
     assert re.search(rf"^==== {told} in ", said, re.MULTILINE), said
     assert re.findall(r"^failed beside others, passed alone: .*::test_(\w+)$", said, re.MULTILINE) == alone, said
