@@ -318,8 +318,11 @@ class _VictimSearch:
         # By slot: tasks that might miss a deadline if they began again. Only a search by urgency asks.
         self.loses: Bools = np.zeros(0, np.bool_)
         self.job = job
-        # The nodes on which the groups that yield would not yield to the unit, as it is charged too much there.
-        self.dear = None if own else too_dear_for([each.taker for each in yielding], job, cluster)
+        # The nodes on which the groups that yield would not yield to the unit, as it is charged too much there. A gang
+        # may have some of its tasks there.
+        dear = None if own else too_dear_for([each.taker for each in yielding], job, cluster)
+        self.dear: Bools | None = None
+        self.closed_in_turn = [None, dear] if dear is not None and job.shape.size > 1 else [dear]
         self.cluster = cluster
         self.fit = core.fit
         self.relations = core.relations
@@ -574,11 +577,24 @@ class _VictimSearch:
         return unit_of
 
     def plan(self, *, beyond: bool) -> Eviction | None:
-        """Return the victims of the unit; for a gang with rules for domains, those in the domains that cost the fewest
-        tasks.
+        """Return the victims of the unit, on nodes where the groups for which others yield may take it.
 
         ``beyond``: a group above its quota may lose a victim that takes it below. A group within quota × B may do so
         if it then still has more of its quota than the unit's group.
+        """
+        for self.dear in self.closed_in_turn:
+            found = self._plan_in_domains(beyond=beyond)
+            if found is not None and (len(self.closed_in_turn) == 1 or self._may_take(found)):
+                return found
+        return None
+
+    def _may_take(self, plan: Eviction) -> bool:
+        charge = charge_of(self.cluster, self.job, plan.nodes)
+        return all(taker.may_take(charge) for taker in plan.takers)
+
+    def _plan_in_domains(self, *, beyond: bool) -> Eviction | None:
+        """Return the victims of the unit; for a gang with rules for domains, those in the domains that cost the fewest
+        tasks.
         """
         levels, best = self.levels, None
         for among, room in self._choices():

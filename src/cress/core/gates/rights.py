@@ -9,7 +9,7 @@ import msgspec
 from cress.core.books import Books
 from cress.core.fragments.search import may_use, own_room
 from cress.core.gates.gate import Gate
-from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, too_dear_on
+from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, may_be_dear, too_dear_on
 from cress.core.groups.lenders import Taker, takers_of
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.placing.vetoes import Verdict, Veto
@@ -73,7 +73,7 @@ def claims_wait(group: GroupState) -> bool:
 def stays_within_quota(core: Books, job: JobEntry) -> bool:
     """Return True if the next unit of a job keeps its group within its quota on every node on which it may start."""
     group = job.group
-    if not is_within_quota(core, job) or too_dear_on(job, core.cluster) is not None:
+    if not is_within_quota(core, job) or may_be_dear(job, core.cluster) or too_dear_on(job, core.cluster) is not None:
         return False
     if group.kinds is None or job.shape.size > 1:
         return True

@@ -9,7 +9,7 @@ from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
 from cress.core.charging import charge_ending_with, charge_of
 from cress.core.gates.rights import is_beyond_quota, is_within_quota, takers_for
-from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, most_charge_of, too_dear_for
+from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, too_dear_for
 from cress.core.groups.lenders import Taker, whose_groups_take
 from cress.core.job_times import urgency_of, urgent_at
 from cress.core.jobs import GroupState, JobEntry
@@ -193,20 +193,21 @@ class Evictions:
     # --- starts that would be taken back -----------------------------------------------------------------------
 
     def taken_back_by(
-        self, job: JobEntry, current: Pass, *, claimed: bool = False, dear: bool = False
+        self, job: JobEntry, current: Pass, *, claimed: bool = False, charge: tuple[int, ...] = ()
     ) -> JobEntry | None:
         """Return a blocked unit of this pass that would find victims once ``job`` has started above the quota of its
         group.
 
         Either this start or an older task would then be stopped at once. ``None`` if there is no such unit.
-        ``claimed``: the claims of the group already count the unit. ``dear``: on the nodes where it is charged most.
+        ``claimed``: the claims of the group already count the unit. ``charge``: that of a start above the quota; else
+        the least one counts.
         """
         cluster, group = self._books.cluster, job.group
         if not current.owed:
             return None
-        charge = most_charge_of(job, cluster) if dear else charge_where_it_fits(job, cluster, claimed=claimed)
-        if not (dear or (is_beyond_quota(group) if claimed else not is_within_quota(self._books, job))):
+        if not (charge or (is_beyond_quota(group) if claimed else not is_within_quota(self._books, job))):
             return None
+        charge = charge or charge_where_it_fits(job, cluster, claimed=claimed)
         owed = [other for other in current.owed if other.group is not group]
         outlives = _outlives(job)
         state = (cluster.stamp, cluster.loosened, group.name, charge, len(owed), outlives, claimed)
@@ -300,7 +301,7 @@ class Evictions:
             dear = too_dear_for(takers_for(books, owed), owed, self._cluster)
         elif nodes is not None:
             dear |= ~nodes
-        if dear is not None and not (books.fit.free_copies(owed.shape)[~dear] > 0).any():
+        if dear is not None and int(books.fit.free_copies(owed.shape)[~dear].sum()) < owed.shape.size:
             return False
         if not books.fit.has_free(owed.shape):
             return False
