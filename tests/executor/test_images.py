@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -18,12 +19,13 @@ from cress.model.allowed_sources import AllowedSources
 from cress.model.reports import Cause
 from cress.model.run import File, Image, Run
 from tests.executor.harness import supervisor
-from tests.servers.images import make_layout, programs
+from tests.servers.images import make_layout, programs, registry, skopeo
 
 COMMANDS = {"bubblewrap": "bwrap"}
-MISSING = [name for name in images.TOOLS if shutil.which(name) is None]
+TOOLS = (*images.TOOLS, "docker-registry")
+MISSING = [name for name in TOOLS if shutil.which(name) is None]
 needs_tools = pytest.mark.skipif(
-    os.geteuid() != 0 or bool(MISSING), reason=f"needs root and {', '.join(MISSING or images.TOOLS)} (make packages)"
+    os.geteuid() != 0 or bool(MISSING), reason=f"needs root and {', '.join(MISSING or TOOLS)} (make packages)"
 )
 CONFIG = {"Env": ["COLOUR=green"], "Cmd": ["/bin/cat", "/etc/name"], "WorkingDir": "/etc"}
 
@@ -96,6 +98,78 @@ def test_an_image_that_nothing_uses_is_removed_and_one_in_use_stays(tmp_path: Pa
     tidy()
     assert not place.exists()
     use().release()
+
+
+@needs_tools
+def test_a_digest_alone_opens_no_image(tmp_path: Path, archive: Path) -> None:
+    files = {**programs("sh"), "etc/secret": b"of ann\n"}
+    make_layout(tmp_path / "layout", files, CONFIG)
+    # A file of passwords for "ann:word", by Apache's htpasswd -B.
+    password = "ann:$2b$05$LR86kxTAhMDiEbY1AJPMA.eDgCpEbOHhwbxvPzVTK8NKrzt23r7G2\n"
+    on_loopback = AllowedSources(hosts=("127.0.0.1",))
+
+    def use(name: str, user: str, credentials: bytes = b"") -> str:
+        found = Images(tmp_path, on_loopback)
+        try:
+            return found.use(name, credentials=credentials, user=user).root
+        finally:
+            found.release()
+
+    with registry(tmp_path / "r", password) as address:
+        source, name = f"oci:{tmp_path}/layout:latest", f"{address}/team/demo:1"
+        skopeo("copy", "--dest-tls-verify=false", "--dest-creds=ann:word", source, f"docker://{name}")
+        root = use(name, "ann", b"ann:word")
+        exact = f"{address}/team/demo@sha256:{Path(root).parent.name}"
+        for wrong in (b"", b"bob:guess"):
+            with pytest.raises(Failed, match=r"authentication required|unauthorized"):
+                use(exact, "bob", wrong)
+    # With the registry away, for whom it has given the image to, but nobody else.
+    assert use(exact, "ann") == root
+    with pytest.raises(Failed, match="connection refused"):
+        use(exact, "bob", b"ann:word")
+    with registry(tmp_path / "open") as address:
+        skopeo("copy", "--dest-tls-verify=false", source, f"docker://{address}/team/demo:1")
+        everybodys = exact.replace(exact.partition("/")[0], address)
+        assert use(everybodys, "bob") == root
+        # Nor does the digest of an archive, which whoever submits the archive says aloud.
+        holder = Images(tmp_path, on_loopback)
+        with archive.open("rb") as file:
+            holder.use(f"oci-archive:{archive}", file.fileno())
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+        with pytest.raises(Failed, match="manifest unknown"):
+            use(f"{address}/team/demo@sha256:{digest}", "bob")
+    assert use(everybodys, "cat") == root
+
+
+@needs_tools
+def test_an_archive_that_changes_while_it_is_read_becomes_no_image(
+    tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_layout(tmp_path / "layout", {**programs("sh"), "etc/name": b"forged\n"}, CONFIG)
+    skopeo("copy", f"oci:{tmp_path}/layout:latest", f"oci-archive:{tmp_path}/forged.tar")
+    mine, home = tmp_path / "mine.tar", tmp_path / "e"
+    home.mkdir()
+    shutil.copy(archive, mine)
+    os.chown(mine, 65534, 65534)
+    digest_of = images._digest_of
+
+    def then_changed(fd: int) -> str:
+        """The digest of what is there now; its owner writes something else a moment later."""
+        found = digest_of(fd)
+        mine.write_bytes((tmp_path / "forged.tar").read_bytes())
+        return found
+
+    monkeypatch.setattr(images, "_digest_of", then_changed)
+    with mine.open("rb") as file, pytest.raises(Failed, match="changed while it was read"):
+        Images(home, AllowedSources()).use(f"oci-archive:{mine}", file.fileno())
+    monkeypatch.undo()
+    with archive.open("rb") as file:
+        found = Images(home, AllowedSources()).use(f"oci-archive:{archive}", file.fileno())
+    assert Path(found.root, "etc/name").read_text() == "of the image\n"
+    shutil.copy(tmp_path / "forged.tar", mine)
+    with mine.open("rb") as file:
+        found = Images(home, AllowedSources()).use(f"oci-archive:{mine}", file.fileno())
+    assert Path(found.root, "etc/name").read_text() == "forged\n"
 
 
 def test_what_is_no_image_is_told(tmp_path: Path) -> None:
