@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -9,7 +10,7 @@ from unittest.mock import patch
 from hypothesis import given
 
 from cress.core.answers.changes import Counterfactual, changes_for, holds
-from cress.core.answers.explain import explain
+from cress.core.answers.explain import MOST_TRIED, explain
 from cress.core.answers.forward import Forecast, Forward
 from cress.core.answers.groups import why_no_more
 from cress.core.answers.nodes import why_not_fuller
@@ -96,6 +97,27 @@ def test_without_a_clause() -> None:
     world.run(job("one").cpu(3).requires("Fast = True").limit("1h"))
     world.submit(job("wait").group("a").cpu(3).requires("Fast = True && Cpu >= 1")).decide()
     assert remedies(world, "wait")["clause"] == ["without Fast = True"]
+
+
+def test_of_many_changes_of_a_kind_only_the_likeliest_are_tried() -> None:
+    # A hundred groups use what they are owed; the last one, and only the last of ten clauses, make a difference.
+    world = World(
+        *(group(f"g{i:02}", 1).most(1) for i in range(100)), group("last", 4), nodes=[node("n1").cpu(128)]
+    )
+    world.run(*(job(f"run{i}").group(f"g{i:02}").cpu(1).limit("1h") for i in range(100)))
+    clauses = " && ".join([*(f"Cpu >= {i}" for i in range(1, 10)), "Fast = True"])
+    world.submit(job("wait").group("g00").cpu(1), job("clause").group("last").cpu(1).requires(clauses)).decide()
+    tried = list[str]()
+
+    def noted(change: Counterfactual) -> bool:
+        tried.append(change.kind)
+        return helps(world.core, change)
+
+    found = [explain(world.core, world.ids[name], "", noted).remedies for name in ("wait", "clause")]
+    told = [{remedy.kind: remedy.text for remedy in of_one} for of_one in found]
+    assert told[0]["group"] == "in group last"
+    assert told[1]["clause"] == "without Fast = True"
+    assert max(Counter(tried).values()) <= 2 * MOST_TRIED
 
 
 def test_a_release_and_a_job_ahead() -> None:

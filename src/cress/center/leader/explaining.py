@@ -162,8 +162,8 @@ class ForkAnswers:
         """``follows``: the center stands by."""
         self._machine = machine
         self._follows = follows
-        # Runs forward are made once for all waiting jobs.
-        self._foretold: bytes = b""
+        # The state is that of one moment: many who ask the same, as about one array of jobs, get one answer.
+        self._known: dict[bytes, bytes] = {}
 
     def answer(self, question: bytes) -> bytes:
         """Return the answer to an encoded question, encoded."""
@@ -171,8 +171,10 @@ class ForkAnswers:
             # A standby takes over the facts of the leader. What waits, and why, only a pass finds out.
             self._machine.core.decide(self._machine.core.now)
             self._follows = False
-        asked = _decode_question(question)
-        return ANSWERS[asked.kind](self, asked)
+        if question not in self._known:
+            asked = _decode_question(question)
+            self._known[question] = ANSWERS[asked.kind](self, asked)
+        return self._known[question]
 
     def _job(self, asked: ForkQuestion) -> bytes:
         return _encode(explained(self._machine, asked.number, Forks(self._machine)))
@@ -190,12 +192,10 @@ class ForkAnswers:
         return Fork(lambda: _encode(best_nodes(self._machine.core, asked.number))).result()
 
     def _starts(self, _: ForkQuestion) -> bytes:
-        if not self._foretold:
-            until = time.monotonic() + PATIENCE
-            works = [Fork(partial(self._run_forward, by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
-            by_means, by_limits = (_decode_starts(work.result()) for work in works)
-            self._foretold = _encode(StartsOfOneMoment(self._machine.utc, by_means, by_limits))
-        return self._foretold
+        until = time.monotonic() + PATIENCE
+        works = [Fork(partial(self._run_forward, by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
+        by_means, by_limits = (_decode_starts(work.result()) for work in works)
+        return _encode(StartsOfOneMoment(self._machine.utc, by_means, by_limits))
 
     def _run_forward(self, by: EndsBy, until: float) -> bytes:
         return _encode(foretold(self._machine, by, lambda: time.monotonic() < until))
