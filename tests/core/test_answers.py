@@ -160,6 +160,11 @@ def test_more_licences() -> None:
     world.run(job("one").group("a").licences(matlab=1).limit("1h"))
     world.submit(job("wait").group("a").licences(matlab=1)).decide()
     assert remedies(world, "wait")["licences"] == ["with 1 more of licence matlab"]
+    # It is no property of a node.
+    assert of_node(world, "n1") == ["fits: a task of job 2 has room here, but: waiting for licence matlab: 1 of 1 in use"]
+    found = explained(world, "wait")
+    assert [near.excluded_by for near in found.nearest] == [()]
+    assert found.clauses == ()
 
 
 def test_the_clauses_and_the_nearest_nodes() -> None:
@@ -275,7 +280,9 @@ def test_why_a_group_gets_no_more() -> None:
         "max_quota: group a is at its MaxQuota of 4 cores (4 cores used): until one of its tasks ends, "
         "or with a higher MaxQuota"
     )
-    assert told[1].startswith("max_quota: 1 of 1 waiting jobs, such as job 3: group a is at its MaxQuota")
+    assert told[1].startswith("max_quota: job 3 waits: group a is at its MaxQuota")
+    world.submit(job("four").group("a").cpu(1)).decide()
+    assert of_group(world, "a")[1].startswith("max_quota: 2 of 2 waiting jobs, such as job 3: group a is at its MaxQ")
 
 
 def test_a_group_that_cools_off_says_until_when_and_for_whom() -> None:
@@ -322,6 +329,9 @@ def test_the_start_is_that_of_the_end_that_makes_room() -> None:
     world = busy(job("wait").group("a").cpu(3).limit("1h"), job("last").group("a").cpu(4).limit("1h"))
     assert start_of(world, "wait") == Forecast(HOUR, because=1)
     assert start_of(world, "last") == Forecast(2 * HOUR, because=3, behind=1, ahead="a")
+    # Half of those that start before it are not most of them.
+    world = busy(*(job(f"j{i}").group("ab"[i % 2]).cpu(4).limit("1h") for i in range(3)))
+    assert start_of(world, "j2")._replace(start=0) == Forecast(0, because=3, behind=2)
 
 
 def test_the_estimate_that_is_asked_for_counts() -> None:
