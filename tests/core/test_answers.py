@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -9,7 +10,7 @@ from unittest.mock import patch
 from hypothesis import given
 
 from cress.core.answers.changes import Counterfactual, changes_for, holds
-from cress.core.answers.explain import explain
+from cress.core.answers.explain import MOST_TRIED, explain
 from cress.core.answers.forward import Forecast, Forward
 from cress.core.answers.groups import why_no_more
 from cress.core.answers.nodes import why_not_fuller
@@ -98,6 +99,27 @@ def test_without_a_clause() -> None:
     assert remedies(world, "wait")["clause"] == ["without Fast = True"]
 
 
+def test_of_many_changes_of_a_kind_only_the_likeliest_are_tried() -> None:
+    # A hundred groups use what they are owed; the last one, and only the last of ten clauses, make a difference.
+    world = World(
+        *(group(f"g{i:02}", 1).most(1) for i in range(100)), group("last", 4), nodes=[node("n1").cpu(128)]
+    )
+    world.run(*(job(f"run{i}").group(f"g{i:02}").cpu(1).limit("1h") for i in range(100)))
+    clauses = " && ".join([*(f"Cpu >= {i}" for i in range(1, 10)), "Fast = True"])
+    world.submit(job("wait").group("g00").cpu(1), job("clause").group("last").cpu(1).requires(clauses)).decide()
+    tried = list[str]()
+
+    def noted(change: Counterfactual) -> bool:
+        tried.append(change.kind)
+        return helps(world.core, change)
+
+    found = [explain(world.core, world.ids[name], "", noted).remedies for name in ("wait", "clause")]
+    told = [{remedy.kind: remedy.text for remedy in of_one} for of_one in found]
+    assert told[0]["group"] == "in group last"
+    assert told[1]["clause"] == "without Fast = True"
+    assert max(Counter(tried).values()) <= 2 * MOST_TRIED
+
+
 def test_a_release_and_a_job_ahead() -> None:
     world = busy(job("held").group("a").cpu(1), job("behind").group("a").cpu(1))
     world.hold("held")
@@ -138,6 +160,11 @@ def test_more_licences() -> None:
     world.run(job("one").group("a").licences(matlab=1).limit("1h"))
     world.submit(job("wait").group("a").licences(matlab=1)).decide()
     assert remedies(world, "wait")["licences"] == ["with 1 more of licence matlab"]
+    # It is no property of a node.
+    assert of_node(world, "n1") == ["fits: a task of job 2 has room here, but: waiting for licence matlab: 1 of 1 in use"]
+    found = explained(world, "wait")
+    assert [near.excluded_by for near in found.nearest] == [()]
+    assert found.clauses == ()
 
 
 def test_the_clauses_and_the_nearest_nodes() -> None:
@@ -253,7 +280,9 @@ def test_why_a_group_gets_no_more() -> None:
         "max_quota: group a is at its MaxQuota of 4 cores (4 cores used): until one of its tasks ends, "
         "or with a higher MaxQuota"
     )
-    assert told[1].startswith("max_quota: 1 of 1 waiting jobs, such as job 3: group a is at its MaxQuota")
+    assert told[1].startswith("max_quota: job 3 waits: group a is at its MaxQuota")
+    world.submit(job("four").group("a").cpu(1)).decide()
+    assert of_group(world, "a")[1].startswith("max_quota: 2 of 2 waiting jobs, such as job 3: group a is at its MaxQ")
 
 
 def test_a_group_that_cools_off_says_until_when_and_for_whom() -> None:
@@ -300,6 +329,9 @@ def test_the_start_is_that_of_the_end_that_makes_room() -> None:
     world = busy(job("wait").group("a").cpu(3).limit("1h"), job("last").group("a").cpu(4).limit("1h"))
     assert start_of(world, "wait") == Forecast(HOUR, because=1)
     assert start_of(world, "last") == Forecast(2 * HOUR, because=3, behind=1, ahead="a")
+    # Half of those that start before it are not most of them.
+    world = busy(*(job(f"j{i}").group("ab"[i % 2]).cpu(4).limit("1h") for i in range(3)))
+    assert start_of(world, "j2")._replace(start=0) == Forecast(0, because=3, behind=2)
 
 
 def test_the_estimate_that_is_asked_for_counts() -> None:
