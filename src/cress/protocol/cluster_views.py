@@ -396,6 +396,21 @@ class UsagePage(View, frozen=True):
     next: float | None = None
 
 
+class PastUsePage(View, frozen=True):
+    """The use of the cluster and its groups over a span of time, as means of points of ``step`` seconds.
+
+    The first point begins at ``begin``; a point is ``None`` where nothing is known. ``use`` is the used part of the
+    capacity by dimension, ``groups`` the use of each group divided by its quota, ``tasks`` the numbers of ``running``
+    and ``waiting`` tasks.
+    """
+
+    begin: float
+    step: float
+    use: dict[str, tuple[float | None, ...]] = {}
+    groups: dict[str, tuple[float | None, ...]] = {}
+    tasks: dict[str, tuple[float | None, ...]] = {}
+
+
 class EfficiencyView(View, frozen=True):
     """Requests and use of finished work; ``name``, ``user`` and ``group`` are empty if added up. ``label`` is the value
     of the label by which it was added up, empty for jobs without it.

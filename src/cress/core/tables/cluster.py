@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -428,6 +428,12 @@ class Cluster:
     def capacity_of(self, f: int) -> ResourceVector:
         """Return the capacity of node ``f`` (zeros while it is lost)."""
         return tuple(int(x) for x in self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count])
+
+    def used_on(self, nodes: Sequence[int]) -> ResourceVector:
+        """Return the total of the held amounts on some nodes."""
+        k = self.k_count
+        rows = self.nodes[list(nodes), FREE : FREE + 2 * k]
+        return tuple(int(x) for x in (rows[:, k:] - rows[:, :k]).sum(axis=0))
 
     @property
     def starved(self) -> bool:
