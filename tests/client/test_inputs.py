@@ -12,7 +12,7 @@ import pytest
 
 from cress.client.ignored import IgnoreRules
 from cress.client.inputs import Inputs
-from cress.model.errors import InputError
+from cress.model.errors import InputError, InputErrors
 
 
 def upload(data: bytes) -> str:
@@ -79,8 +79,17 @@ def test_mistakes_say_what_and_where(base: Path, case: str) -> None:
     os.mkfifo(base / "pipe")
     with Inputs() as inputs, pytest.raises(InputError) as caught:
         inputs.of_job(keys, base, "jobs[0].")
+        inputs.check()
     assert what in caught.value.what
     assert caught.value.field == field
+
+
+def test_all_mistakes_are_found_at_once(base: Path) -> None:
+    with Inputs() as inputs, pytest.raises(InputErrors) as caught:
+        for place, keys in enumerate([{"files": ["no.csv", "input.csv", "a$b"]}, {"workdir": "gone"}]):
+            inputs.of_job(keys, base, f"jobs[{place}].")
+        inputs.check()
+    assert [error.field for error in caught.value.errors] == ["jobs[0].files[0]", "jobs[0].files[2]", "jobs[1].workdir"]
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(base: Path) -> None:
