@@ -77,18 +77,21 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_mistakes_say_what_and_where(base: Path, case: str) -> None:
     keys, what, field = MISTAKES[case]
     os.mkfifo(base / "pipe")
-    with Inputs() as inputs, pytest.raises(InputError) as caught:
+    with Inputs() as inputs:
         inputs.of_job(keys, base, "jobs[0].")
-        inputs.check()
+        with pytest.raises(InputError) as caught:
+            inputs.check()
     assert what in caught.value.what
     assert caught.value.field == field
 
 
 def test_all_mistakes_are_found_at_once(base: Path) -> None:
-    with Inputs() as inputs, pytest.raises(InputErrors) as caught:
-        for place, keys in enumerate([{"files": ["no.csv", "input.csv", "a$b"]}, {"workdir": "gone"}]):
+    with Inputs() as inputs:
+        jobs: list[dict[str, Any]] = [{"files": ["no.csv", "input.csv", "a$b"]}, {"workdir": "gone"}]
+        for place, keys in enumerate(jobs):
             inputs.of_job(keys, base, f"jobs[{place}].")
-        inputs.check()
+        with pytest.raises(InputErrors) as caught:
+            inputs.check()
     assert [error.field for error in caught.value.errors] == ["jobs[0].files[0]", "jobs[0].files[2]", "jobs[1].workdir"]
 
 

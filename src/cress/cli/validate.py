@@ -78,9 +78,7 @@ def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
     from cress.model.jobfile.submit import parse_jobs
 
     with Inputs() as inputs:
-        given = [
-            inputs.of_job(entry.mapping, base_of(entry), f"jobs[{place}].") for place, entry in enumerate(entries)
-        ]
+        given = [inputs.of_job(entry.mapping, base_of(entry), f"jobs[{place}].") for place, entry in enumerate(entries)]
         errors = list(inputs.mistakes)
     unchecked = ""
     try:

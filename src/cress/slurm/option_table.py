@@ -50,7 +50,7 @@ def _rows(fate: Fate, text: str) -> list[Option]:
 _UNDERSTOOD = """
 account,A= | `group`, by [the table of groups](#partitions-accounts-and-qos)
 array,a= | `tasks`, `max_running`; elements are numbered as written
-begin= | only `now`; other moments are refused: a job of type `cron` starts at a moment
+begin= | `wait_for` with a `time`: `16:00`, `2026-12-01T08:00`, `now+2hours`, `tomorrow`
 chdir,D= | `directory`
 comment= | kept, shown by `scontrol` and `sacct`
 constraint,C= | `requirement`, by [the table of features](#partitions-accounts-and-qos), or an expression of Cress
