@@ -318,6 +318,7 @@ class Launches(Struct, frozen=True):
     """Start these attempts; ``runs`` has the runs of their jobs, ``gangs`` the hosts of gangs.
 
     ``address`` and ``rack`` are those of the node, as the center knows them. ``witness`` is as in ``Welcome``.
+    ``restarts`` are attempts of tasks that ran before, with the number of times.
     """
 
     epoch: Epoch
@@ -327,6 +328,7 @@ class Launches(Struct, frozen=True):
     address: str = ""
     rack: str = ""
     witness: Signed = b""
+    restarts: tuple[tuple[Count, Count], ...] = ()
 
 
 class Stop(msgspec.Struct, frozen=True, array_like=True):

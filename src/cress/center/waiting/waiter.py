@@ -10,7 +10,7 @@ from cress.center.process.line_process import converse
 from cress.center.waiting.looks import LookerSettings, LookOrder, decode_result, encode
 from cress.lifecycle.inputs import Awaited
 from cress.model.errors import InputError
-from cress.model.waits import WaitFor
+from cress.model.waits import TIME, WaitFor
 
 LOOKER = "cress.center.waiting.looker"
 # Seconds between two looks at the waiting jobs, and before a process that ended is started again.
@@ -36,7 +36,7 @@ class Waiter:
         """Work until cancelled; the process starts with the first job that waits for something."""
         while True:
             await asyncio.sleep(STEP)
-            if not self._committer.machine.awaiting:
+            if not self._wanted():
                 continue
             try:
                 await converse(LOOKER, encode(self._settings), self._ask, self._take)
@@ -68,6 +68,8 @@ class Waiter:
         for number in machine.awaiting:
             job = machine.jobs.get(number)
             for thing in job.awaits if job is not None and not job.held else ():
+                if thing.kind == TIME:
+                    continue  # the machine knows when it comes
                 key = thing.kind, thing.name
                 found[key] = min(thing.every, found.get(key, thing.every))
         return found
