@@ -92,7 +92,8 @@ def _excluded(core: Books, job: JobEntry, f: int) -> str:
     """Return why a task of a job cannot run on the node now; empty if it can."""
     places = np.array([f])
     for predicate in [] if job.shape.match is None else job.shape.match.predicates:
-        if predicate.excludes(places)[0]:
+        # What is equal for all nodes, as licences are, is not told of one node.
+        if predicate.of_nodes and predicate.excludes(places)[0]:
             return f"may not run here: the node does not satisfy {predicate.text}"
     free = core.cluster.nodes[f, FREE : FREE + core.cluster.k_count]
     lacking = [
