@@ -21,8 +21,10 @@ from cress.core.books import Books
 from cress.core.diagnostics.sentences import sentence
 from cress.core.jobs import JobEntry
 from cress.core.openings import EndsBy
+from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt, Start
+from cress.model.events import Outcome
 from cress.model.explanation import Explanation
 from cress.model.times import MINUTE, SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
@@ -92,6 +94,21 @@ def test_fewer_tasks_of_a_gang() -> None:
     assert remedies(world, "wait")["tasks"] == ["with 3 tasks instead of 4"]
 
 
+def test_a_node_more_for_a_gang_whose_tasks_stay_in_one_zone() -> None:
+    world = World(group("a", 16), nodes=[node("n1").cpu(4).where(Zone="a"), node("n2").cpu(4).where(Zone="b")])
+    world.run(job("db").group("a").cpu(2).requires('Zone = "a"').limit("1h"))
+    world.submit(job("wait").group("a").cpu(1).tasks(6).gang().requires('near("db", Zone)').limit("1h")).decide()
+    assert remedies(world, "wait")["node"] == ["with one more node like n1"]
+
+
+def test_no_part_of_a_gang_is_submitted_anew_while_tasks_of_it_run() -> None:
+    world = World(group("a", 9), nodes=nodes(1, cpu=4))
+    world.run(job("gang").tasks(3).gang().group("a").limit("1h"))
+    world.finish("gang", 1, outcome=Outcome.FAILED, again=True)
+    assert world.veto("gang").kind is Verdict.GANG_RUNS
+    assert remedies(world, "gang") == {}
+
+
 def test_without_a_clause() -> None:
     world = World(group("a", 8), nodes=[node("n1").cpu(4).where(Fast=False), node("n2").cpu(4).where(Fast=True)])
     world.run(job("one").cpu(3).requires("Fast = True").limit("1h"))
@@ -101,9 +118,7 @@ def test_without_a_clause() -> None:
 
 def test_of_many_changes_of_a_kind_only_the_likeliest_are_tried() -> None:
     # A hundred groups use what they are owed; the last one, and only the last of ten clauses, make a difference.
-    world = World(
-        *(group(f"g{i:02}", 1).most(1) for i in range(100)), group("last", 4), nodes=[node("n1").cpu(128)]
-    )
+    world = World(*(group(f"g{i:02}", 1).most(1) for i in range(100)), group("last", 4), nodes=[node("n1").cpu(128)])
     world.run(*(job(f"run{i}").group(f"g{i:02}").cpu(1).limit("1h") for i in range(100)))
     clauses = " && ".join([*(f"Cpu >= {i}" for i in range(1, 10)), "Fast = True"])
     world.submit(job("wait").group("g00").cpu(1), job("clause").group("last").cpu(1).requires(clauses)).decide()
@@ -161,7 +176,9 @@ def test_more_licences() -> None:
     world.submit(job("wait").group("a").licences(matlab=1)).decide()
     assert remedies(world, "wait")["licences"] == ["with 1 more of licence matlab"]
     # It is no property of a node.
-    assert of_node(world, "n1") == ["fits: a task of job 2 has room here, but: waiting for licence matlab: 1 of 1 in use"]
+    assert of_node(world, "n1") == [
+        "fits: a task of job 2 has room here, but: waiting for licence matlab: 1 of 1 in use"
+    ]
     found = explained(world, "wait")
     assert [near.excluded_by for near in found.nearest] == [()]
     assert found.clauses == ()

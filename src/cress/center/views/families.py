@@ -222,7 +222,11 @@ def _step(
     if job.index in needless:
         reason = f"not needed: {reason}" if reason else "not needed"
     return StepView(
-        name=name, id=id_of(job), state=state_of(committer, job).value, after=after.get(name, {}), reason=redacted(reason)
+        name=name,
+        id=id_of(job),
+        state=state_of(committer, job).value,
+        after=after.get(name, {}),
+        reason=redacted(reason),
     )
 
 

@@ -85,6 +85,9 @@ def changes_for(core: Books, job: JobEntry, absent: Mapping[str, bool] = NOBODY)
     """
     prospects = Prospects(core, job)
     yield from _of_the_order(core, job)
+    if job.job.gang and job.attempts and not job.starts_in_part:
+        # It starts again as a whole when its running tasks have ended; nothing else starts a part of it.
+        return
     if prospects.may_change:
         yield from _of_amounts(core, job)
         yield from _of_clauses(core, job)
@@ -224,9 +227,7 @@ def _of_groups(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     """Yield other groups that the user may use, and more quota for its own."""
     own, user = job.group, job.job.user
     charge = charge_of_tasks(job, job.shape.size, core.cluster)[0]
-    others = [
-        group for group in core.groups if group is not own and not group.spec.closed and group.spec.admits(user)
-    ]
+    others = [group for group in core.groups if group is not own and not group.spec.closed and group.spec.admits(user)]
     # Only some are tried. A group whose quota has room for the unit is the likeliest to help.
     for group in sorted(others, key=lambda group: group.used[0] + charge > group.quota[0]):
         yield _with(core, job, "group", f"in group {group.name}", group=group.name)
