@@ -113,11 +113,21 @@ def test_quotas_beyond_the_cluster_need_a_person(shares: tuple[float, ...], says
         return GroupRow(cast("Any", SimpleNamespace(name="g", closed=False, share_of_cluster=share)), depth, 0.0, False)
 
     state: Any = SimpleNamespace(problem="", delay=None)
-    up: Any = SimpleNamespace(name="n1", state="up", unlimited=())
+    up: Any = SimpleNamespace(name="n1", state="up", unlimited=(), load=None)
     # A group below another one has a part of its quota.
     rows = [*(row(share, 0) for share in shares), row(0.5, 1), row(None, 0)]
     found = troubles_of(state, [up], rows, 0)
     assert [one.what.removesuffix(" of the cluster") for one in found] == says
+
+
+def test_a_node_whose_disk_is_nearly_full_needs_a_person() -> None:
+    state: Any = SimpleNamespace(problem="", delay=None)
+    nodes: Any = [
+        SimpleNamespace(name=f"n{number}", state="up", unlimited=(), load=SimpleNamespace(full=full))
+        for number, full in enumerate((0.2, 0.949, 0.95, 0.999))
+    ]
+    (found,) = troubles_of(state, nodes, [], 0)
+    assert found.what == "the disk is nearly full: n2 (95 %), n3 (100 %)"
 
 
 def test_curves_of_the_past_have_gaps_and_reach_to_the_quota_or_to_the_use_beyond_it() -> None:

@@ -51,7 +51,8 @@ class DeviceView(View, frozen=True):
 class LoadView(View, frozen=True):
     """The measured load of a node, smoothed: shares of its capacity, from 0 to 1, and ``free_memory`` in bytes.
 
-    ``disk`` is the share of time in which its disks were busy, ``network`` that of the bytes sent.
+    ``disk`` is the share of time in which its disks were busy, ``network`` that of the bytes sent. ``full`` is the used
+    part of the disk with the executor's directory, 0 if it is not known.
     """
 
     cpu: float
@@ -59,6 +60,7 @@ class LoadView(View, frozen=True):
     network: float
     disk: float
     free_memory: int
+    full: float = 0.0
 
 
 class MatchView(View, frozen=True):

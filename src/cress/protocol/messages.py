@@ -145,9 +145,13 @@ class Ports(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    """The measured load of the node, smoothed; sent when it has changed noticeably."""
+    """The measured load of the node, smoothed; sent when it has changed noticeably.
+
+    ``full`` is the used part of the disk with the executor's directory, in thousandths (0: unknown).
+    """
 
     load: Measured
+    full: Small = 0
 
 
 class Data(Struct, frozen=True):

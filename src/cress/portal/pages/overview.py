@@ -35,6 +35,8 @@ FRESH = 3.0
 PREEMPTIONS = 5
 # The sum of the quotas that is the whole cluster, but for rounding.
 WHOLE = 1.005
+# The used part from which a disk is nearly full.
+FULL = 0.95
 NUMBERS = re.compile(r"\d[\d,.]*")
 
 
@@ -88,6 +90,12 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
         if names:
             listed = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
             found.append(Attention(f"{word}: {listed}", remedy, f"/nodes?state={word}"))
+    full = [f"{node.name} ({100 * node.load.full:.0f} %)" for node in nodes if node.load and node.load.full >= FULL]
+    if full:
+        listed = ", ".join(full[:5]) + (f" and {len(full) - 5:,} more" if len(full) > 5 else "")
+        found.append(
+            Attention(f"the disk is nearly full: {listed}", "tasks may fail there: free space on it, or drain the node")
+        )
     unlimited = [node.name for node in nodes if node.unlimited]
     if unlimited:
         found.append(Attention(f"limits are not enforced on {', '.join(unlimited[:5])}", "the node's page says which"))
