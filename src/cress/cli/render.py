@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from cress.client import PlaceView
 
 EPILOG = f"""\
-\\b
+\b
 Examples:
   cress render hosts.tmpl hosts                                     once
   cress render nginx.tmpl nginx.conf --signal HUP -- nginx -c nginx.conf -g 'daemon off;'
   cress render pool.tmpl pool.ini --restart -- ./pool pool.ini
 
-\\b
+\b
 Words of a template: {HINT}.
 The file is written when each job of the template has a task; then COMMAND starts. Whenever their tasks come, go or
 move, the file is written anew, and COMMAND gets the signal or is restarted. While a job has no task, the file stays.
