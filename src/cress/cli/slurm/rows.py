@@ -208,6 +208,10 @@ def _account_number(user: str) -> str:
         return ""
 
 
+def _file(row: JobRow, stream: str) -> str:
+    return path_of(row.job, stream, row.element, row.raw_id, row.nodes[0] if row.nodes else "")
+
+
 def _dependency(row: JobRow) -> str:
     return ",".join(f"after{'notok' if kind == 'failed' else kind}:{id}" for id, kind in row.job.after.items())
 
@@ -296,9 +300,9 @@ FIELDS: dict[str, Callable[[JobRow], str]] = {
     "start": lambda row: moment(row.started),
     "state": state_text,
     "statecompact": lambda row: STATES.get(row.state, ("?", ""))[0],
-    "stderr": lambda row: path_of(row, "error"),
-    "stdin": lambda row: path_of(row, "input"),
-    "stdout": lambda row: path_of(row, "output"),
+    "stderr": lambda row: _file(row, "error"),
+    "stdin": lambda row: _file(row, "input"),
+    "stdout": lambda row: _file(row, "output"),
     "submit": lambda row: moment(row.job.submitted),
     "systemcpu": lambda _row: "00:00:00",
     "timelimit": _limit,

@@ -1,4 +1,4 @@
-"""What a job of ``sbatch`` was submitted with, read from its command: the script, and its files of input and output."""
+"""The script of a job of ``sbatch`` and its files of input and output, read from the command of the job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cress.cli.slurm.rows import JobRow
     from cress.client import JobView
 
 # The places in the command of a job (cress.slurm.jobs.head): a word that marks it, the settings, pieces of the script.
@@ -27,31 +26,29 @@ def script_of(job: JobView) -> str:
     return "".join(job.command[_PIECES : _PIECES + int(count)]) if count.isdigit() else ""
 
 
-def path_of(row: JobRow, stream: str) -> str:
-    """Return the file of ``input``, ``output`` or ``error`` of a job as Slurm shows it, its patterns filled in."""
-    settings = settings_of(row.job)
+def path_of(job: JobView, stream: str, element: str, number: int, node: str) -> str:
+    """Return the file of ``input``, ``output`` or ``error`` of a job as Slurm shows it, its patterns filled in.
+
+    ``element`` is its number in an array, if it is one, ``number`` its own id, ``node`` its first node.
+    """
+    settings = settings_of(job)
     if not settings:
         return ""
     text = settings.get(stream, "") or (settings.get("output", "") if stream == "error" else "")
     if not text:
         return "/dev/null" if stream == "input" else ""
-    path = re.sub(r"%(\d*)([%AaJjNntsux])", lambda found: _filled(row, found[1], found[2]), text)
-    return path if path.startswith("/") else f"{row.job.directory}/{path}"
-
-
-def _filled(row: JobRow, width: str, letter: str) -> str:
     values = {
         "%": "%",
-        "A": str(row.job.id),
-        "a": row.element or "4294967294",
-        "J": str(row.raw_id),
-        "j": str(row.raw_id),
-        "N": row.nodes[0].partition(".")[0] if row.nodes else "",
+        "A": str(job.id),
+        "a": element or "4294967294",
+        "J": str(number),
+        "j": str(number),
+        "N": node.partition(".")[0],
         "n": "0",
         "t": "0",
         "s": "batch",
-        "u": row.job.user,
-        "x": row.variable("SLURM_JOB_NAME") or row.job.name,
+        "u": job.user,
+        "x": job.environment.get("SLURM_JOB_NAME") or job.name,
     }
-    value = values[letter]
-    return value.zfill(int(width)) if width and value.isdigit() else value
+    path = re.sub(r"%(\d*)([%AaJjNntsux])", lambda found: values[found[2]].zfill(int(found[1] or 0)), text)
+    return path if path.startswith("/") else f"{job.directory}/{path}"
