@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from cress.executor.processes import is_alive
+from cress.executor.spread_folders import spread
 
 # Seconds to wait for the lock of a process that is ending.
 PATIENCE = 5.0
@@ -100,6 +101,7 @@ class SupervisorFolder:
         self._lock.take()
         self.attempts.mkdir(mode=0o755, exist_ok=True)
         self.attempts.chmod(_mode())
+        spread(self.attempts)
         return self
 
     def __exit__(
