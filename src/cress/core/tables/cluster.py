@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.devices import (
     ALL,
     DISK,
@@ -41,6 +40,7 @@ from cress.core.kernels.holding import (
     USABLE,
     refresh_node,
 )
+from cress.core.kernels.unrolled import WIDTHS
 from cress.core.tables.arrays import Bools, Closed, Floats, Ints, grown
 from cress.model.devices import devices_of
 from cress.model.errors import InputError
