@@ -164,30 +164,31 @@ class Offers:
             return False
         if current.to_come and not by_kind and self._evictions.taken_back_later(job, current):
             return self._defer(job, current)
-        if job.shape.size == 1:
-            dear, is_deferred = self._closed_to(job, current, by_kind)
-            if self._starter.start_one(job, now, due=due, but=dear):
-                return True
-            if is_deferred:
-                return self._defer(job, current)
-            group.verdict = Verdict.RESERVED
-            if dear is not None:
-                return self._refuse_as_dear(job, current)
-        elif self._is_restricted(group, current) and may_be_dear(job, cluster):
-            rights = _RightsOf(self._books, self._evictions, job, current)
-            if self._starter.start_gang_within(job, now, rights.allow, due=due):
-                return True
-            if rights.deferred:
-                return self._defer(job, current)
-            if rights.refused:
-                return self._refuse_as_dear(job, current)
-            group.verdict = Verdict.NO_ROOM_TOGETHER
-        else:
-            if self._starter.start_gang(job, now, due=due):
-                return True
-            group.verdict = Verdict.NO_ROOM_TOGETHER
-        group.tried.start.note(situation)
+        if self._match_one(job, current, due=due) if job.shape.size == 1 else self._match_gang(job, current, due=due):
+            return True
+        if group.verdict is not Verdict.OWED:
+            group.tried.start.note(situation)
         return False
+
+    def _match_one(self, job: JobEntry, current: Pass, *, due: bool) -> bool:
+        dear, is_deferred = self._closed_to(job, current, job.group.kinds is not None)
+        if self._starter.start_one(job, current.now, due=due, but=dear):
+            return True
+        if is_deferred:
+            return self._defer(job, current)
+        job.group.verdict = Verdict.RESERVED
+        return dear is not None and self._refuse_as_dear(job, current)
+
+    def _match_gang(self, job: JobEntry, current: Pass, *, due: bool) -> bool:
+        job.group.verdict = Verdict.NO_ROOM_TOGETHER
+        if not (self._is_restricted(job.group, current) and may_be_dear(job, self._cluster)):
+            return self._starter.start_gang(job, current.now, due=due)
+        rights = _RightsOf(self._books, self._evictions, job, current)
+        if self._starter.start_gang_within(job, current.now, rights.allow, due=due):
+            return True
+        if rights.deferred:
+            return self._defer(job, current)
+        return rights.refused and self._refuse_as_dear(job, current)
 
     def _is_restricted(self, group: GroupState, current: Pass) -> bool:
         """Return True if a start beyond the quota of a group may be refused in this round."""

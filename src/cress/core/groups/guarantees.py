@@ -156,10 +156,16 @@ def place_in(other: Amounts, group: Amounts, i: int) -> int | None:
 
 
 def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
-    """Return the charge of ``tasks`` tasks on the cheapest nodes.
+    """Return the charge of ``tasks`` tasks on the cheapest nodes; those of a gang need room there at the same time.
 
     A kind of node is charged only if the clauses or the size of the job leave no other kind.
     """
+    by_cpu = job.group.options.accounting == "cpu"
+    together = tasks > 1 and job.shape.size > 1 and not job.job.parts and not job.group.vector
+    if together and not (by_cpu and job.cpu_charge):
+        share = core_share if by_cpu else dominant_share
+        rest = sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))[1:]
+        return (cluster.least_charge_of(tasks, job.job.request, share), *rest)
     if job.group.counts_cores and not job.job.parts:
         # The most frequent case, asked for each unit that is offered.
         stamp, least = job.shape.least_cores
@@ -194,7 +200,7 @@ def charge_where_it_fits(job: JobEntry, cluster: Cluster, *, claimed: bool = Fal
 def dearest_charge(job: JobEntry, cluster: Cluster) -> tuple[int, ...]:
     """Return the charge of the next unit of a job on the dearest nodes, with the least in kinds of nodes."""
     base, tasks = job.group.base, job.shape.size
-    most = sum_of(job, tasks, lambda request, wants: base_most(job, request, cluster))
+    most = sum_of(job, tasks, lambda request, _: base_most(job, request, cluster))
     return (*most[:base], *charge_of_tasks(job, tasks, cluster)[base:])
 
 

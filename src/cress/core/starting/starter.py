@@ -17,8 +17,8 @@ from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.passes import Decided, Pass
 from cress.core.placing.fit import rules_of_unit
 from cress.core.placing.gangs import in_any_order, ruled_rooms
-from cress.core.placing.together import joined, places_in, ways_in
 from cress.core.placing.shape import Shape
+from cress.core.placing.together import joined, places_in, ways_in
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import NOWHERE, Basis, TaskStarts, members_of
 from cress.core.tables import devices
