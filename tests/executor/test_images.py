@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,71 @@ def test_an_archive_that_changes_while_it_is_read_becomes_no_image(
     with mine.open("rb") as file:
         found = Images(home, AllowedSources()).use(f"oci-archive:{mine}", file.fileno())
     assert Path(found.root, "etc/name").read_text() == "forged\n"
+
+
+def folder(path: Path) -> None:
+    """A folder in the place of a file."""
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def other(path: Path) -> None:
+    """A file in the place of a folder."""
+    shutil.rmtree(path)
+    path.write_text("x")
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut": lambda place: (place / "image.json").write_text('{"Ent'),
+    "empty": lambda place: (place / "image.json").write_text(""),
+    "a folder": lambda place: folder(place / "image.json"),
+    "a folder as lock": lambda place: folder(place / "lock"),
+    "no root": lambda place: shutil.rmtree(place / "rootfs"),
+    "a file as root": lambda place: other(place / "rootfs"),
+    "a file as image": other,
+    "a file as list of readers": lambda place: (place / "readers").write_text("x"),
+}
+
+
+def test_each_damage_of_an_image_is_seen(tmp_path: Path) -> None:
+    for number, (what, harm) in enumerate(DAMAGES.items()):
+        place = tmp_path / str(number)
+        assert not images._is_damaged(place)
+        (place / "rootfs").mkdir(parents=True)
+        (place / "lock").touch()
+        assert not images._is_damaged(place), "it is being made"
+        (place / "image.json").write_text("{}")
+        assert not images._is_damaged(place)
+        harm(place)
+        assert images._is_damaged(place), what
+
+
+@needs_tools
+def test_a_damaged_image_is_made_again(tmp_path: Path, archive: Path) -> None:
+    (tmp_path / "e").mkdir()
+
+    def use() -> str:
+        found = Images(tmp_path / "e", AllowedSources())
+        try:
+            with archive.open("rb") as file:
+                return found.use(f"oci-archive:{archive}", file.fileno()).root
+        finally:
+            found.release()
+
+    root = use()
+    DAMAGES["cut"](Path(root).parent)
+    assert use() == root
+    # What a kill and somebody's hand may leave before it is whole.
+    place = Path(root).parent
+    (place / "image.json").unlink()
+    (place / "new").write_text("x")
+    folder(place / "image.json.new")
+    assert use() == root
+    assert Path(root, "etc/name").read_text() == "of the image\n"
+    other(tmp_path / "e/images")
+    with pytest.raises(Failed, match=r"e/images: File exists") as caught:
+        use()
+    assert caught.value.node
 
 
 def test_what_is_no_image_is_told(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ FILES = (
     "versions.new",
     "journal.new",
 )
-FOLDERS = ("attempts", "checks", "containers", "copies", "work")
+FOLDERS = ("attempts", "checks", "containers", "copies", "images", "inputs", "work")
 
 
 class FolderInUseError(Exception):
@@ -124,6 +125,14 @@ def in_the_way(path: Path) -> str:
     if path.name in FOLDERS:
         return "" if path.is_dir() or not os.path.lexists(path) else f"{path} is not a folder, as it should be"
     return f"{path} is a folder, not the file that belongs there" if path.is_dir() and not path.is_symlink() else ""
+
+
+def remove(path: Path) -> None:
+    """Remove whatever lies at a path, if anything does. Raise OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def clear_way(folder: Path) -> list[str]:

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import socket
 import subprocess
@@ -23,11 +24,13 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
 from cress.executor.addresses import Failed
+from cress.executor.folder import named, remove
+from cress.executor.runtimes import linux
 from cress.model.allowed_sources import AllowedSources, parse_address
 from cress.model.jobfile.images import archive_in
 from cress.network.connection_guard import ConnectionGuard, RefusedError
@@ -101,8 +104,9 @@ class Images:
             self._remove_old()
             return _described(place)
         except OSError as error:
-            node = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            raise Failed("no room is left on the disk of this node" if node else f"{error}", node=node) from None
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            why = "no room is left on the disk of this node" if full else named(error, self._folder)
+            raise Failed(why, node=True) from None
 
     def release(self) -> None:
         """Give up the images; they may be removed from now on."""
@@ -144,6 +148,8 @@ class Images:
         if not options:
             new = tag.with_suffix(f".{os.getpid()}")
             new.write_text(told)
+            if tag.is_dir():
+                remove(tag)
             new.rename(tag)
         return told, True
 
@@ -170,6 +176,7 @@ class Images:
     def _hold(self, place: Path, copy: Callable[[Path], None]) -> bool:
         """Hold an image; if it is missing, make it first of what ``copy`` puts into a folder. Return whether it did."""
         while True:
+            self._set_aside(place)
             place.mkdir(mode=0o700, exist_ok=True)
             fd = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             # Attempts that start together pull an image once.
@@ -192,6 +199,13 @@ class Images:
             self._locks.append(fd)
             return made
 
+    def _set_aside(self, place: Path) -> None:
+        """Set aside what cannot be used in the place of an image, so that it is made again; its users go on."""
+        if not _is_damaged(place):
+            return
+        with contextlib.suppress(FileNotFoundError):  # another attempt has done it
+            place.rename(self._folder / f"damaged-{place.name}-{secrets.token_hex(4)}")
+
     def _copy_image(self, source: str, options: list[str], new: Path) -> None:
         """Copy an image of a registry into the layout ``new/oci``."""
         verify = _verify(source, "--src-tls-verify=false")
@@ -207,7 +221,8 @@ class Images:
             path = new / "archive"
             with os.fdopen(os.dup(archive), "rb") as given, path.open("x+b") as file:
                 given.seek(0)
-                shutil.copyfileobj(given, file, 1 << 20)
+                while data := _part_of(given):
+                    file.write(data)
                 file.flush()
                 if _digest_of(file.fileno()) != new.parent.name.removeprefix("archive-"):
                     raise Failed("it was changed while it was read")
@@ -216,8 +231,8 @@ class Images:
 
     def _make(self, place: Path, copy: Callable[[Path], None]) -> None:
         """Unpack an image into ``place/rootfs``."""
-        for old in ("rootfs", "new", "readers"):
-            shutil.rmtree(place / old, ignore_errors=True)
+        for old in ("rootfs", "new", "readers", "image.json.new"):
+            remove(place / old)
         new = place / "new"
         new.mkdir()
         copy(new)
@@ -226,6 +241,8 @@ class Images:
         (new / "bundle/rootfs").rename(place / "rootfs")
         (place / "image.json.new").write_bytes(msgspec.json.encode(config))
         shutil.rmtree(new, ignore_errors=True)
+        # After a loss of power an image is whole, or made again.
+        linux.sync_file_system(str(place))
         (place / "image.json.new").rename(place / "image.json")
 
     def _remove_old(self) -> None:
@@ -237,6 +254,9 @@ class Images:
                     continue
                 if not place.is_dir():
                     place.unlink()
+                    continue
+                if (place / "lock").is_dir():
+                    shutil.rmtree(place, ignore_errors=True)
                     continue
                 fd = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 try:
@@ -329,9 +349,20 @@ def _last(words: str) -> str:
 
 
 def _digest_of(fd: int) -> str:
+    found = hashlib.sha256()
     with os.fdopen(os.dup(fd), "rb") as file:
         file.seek(0)
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while data := _part_of(file):
+            found.update(data)
+    return found.hexdigest()
+
+
+def _part_of(file: IO[bytes]) -> bytes:
+    """Return the next part of an archive, which may be in a file system of the user's own making. Raise Failed."""
+    try:
+        return file.read(1 << 20)
+    except OSError as error:
+        raise Failed(f"it cannot be read: {error.strerror}") from None
 
 
 def _config_of(layout: Path) -> ImageConfig:
@@ -357,6 +388,21 @@ def _described(place: Path) -> UnpackedImage:
         environment=tuple((name, value) for name, _, value in pairs if name),
         directory=config.directory,
     )
+
+
+def _is_damaged(place: Path) -> bool:
+    """Return whether something lies in the place of an image that is no image, and none that is being made."""
+    if not os.path.lexists(place):
+        return False
+    if not place.is_dir() or place.is_symlink() or (place / "lock").is_dir() or (place / "readers").is_file():
+        return True
+    try:
+        _described(place)
+    except FileNotFoundError:
+        return False
+    except (OSError, msgspec.MsgspecError):
+        return True
+    return not (place / "rootfs").is_dir()
 
 
 def _is_same(path: Path, fd: int) -> bool:
