@@ -339,6 +339,17 @@ def test_a_node_that_is_kept_says_for_whom() -> None:
     assert any(one.startswith("reserved: it is kept free for job 2") for one in of_node(world, "n1"))
 
 
+def test_a_node_that_is_being_emptied_has_no_time_of_a_start() -> None:
+    world = World(group("a", 8), nodes=nodes(1, cpu=4), drain_after=30 * SECOND)
+    world.run(job("endless").group("a").cpu(2))
+    world.submit(job("large").group("a").cpu(4).limit("1h"), job("small").group("a").cpu(1)).decide()
+    world.wait(31).decide()
+    assert world.veto("large").kind is Verdict.DRAINING
+    told = [one for one in of_node(world, "n1") if "job 2" in one.partition(",")[0]]
+    assert told[0] == "draining: it is being emptied for job 2, which has waited long enough"
+    assert not any("starts at" in one for one in told)
+
+
 # --- expected starts -----------------------------------------------------------------------------------------------
 
 

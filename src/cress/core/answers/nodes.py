@@ -51,7 +51,8 @@ def _kept(core: Books, f: int) -> Iterator[Finding]:
                 f"stopping tasks make room here for job {claim.job.job.id}{f' until {until}' if until else ''}",
             )
     for kept in core.reservations.kept:
-        if kept.rows and any(place == f for place, _ in kept.nodes):
+        # Nodes that are drained are told below: when they will be empty is not known.
+        if kept.rows and not kept.lasting and any(place == f for place, _ in kept.nodes):
             start = time_of_day(core, kept.start)
             yield Finding(
                 "reserved", f"it is kept free for job {kept.job.job.id}{f', which starts at {start}' if start else ''}"
