@@ -409,6 +409,8 @@ def _duration_unit(text: str, word: str) -> int:
     return unit
 
 
+# Thousands of nodes have few different amounts, and a text takes 20 µs.
+@lru_cache(maxsize=4096)
 def _shortest(value: int, measure: Measure) -> str:
     if measure is Measure.MILLI:
         units = [(1000, ""), (1, "m")]

@@ -23,7 +23,7 @@ from cress.protocol.cluster_views import EventView, LoadView
 # Seconds for which an answer of the center is shown again, by default.
 FRESH = 1.0
 # An answer is kept for so many times the time that it took, but for no longer than so many seconds.
-TIMES, LONGEST = 30.0, 20.0
+TIMES, LONGEST = 60.0, 20.0
 # Seconds for which a page waits for an answer that it can do without.
 MOMENT = 0.06
 # Most answers that are kept for one viewer, and most events.

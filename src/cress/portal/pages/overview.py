@@ -18,17 +18,18 @@ from cress.client.errors import ClientError
 from cress.portal.dimensions import measured
 from cress.portal.groups_view import GroupRow, rows_of
 from cress.portal.job_view import waiting_jobs
-from cress.portal.nodes_view import all_nodes
+from cress.portal.nodes_view import SMALL, all_nodes
 from cress.portal.past import SPANS, past_curves, span_of
 from cress.portal.sessions import BrowserSession
 from cress.portal.viewers import Viewer
 from cress.portal.web import page, signed_in
 from cress.protocol.cluster_views import EventView, NodeView, StateView
-from cress.protocol.job_views import JobView
+from cress.protocol.job_views import JobsPage, JobView
 from cress.protocol.queries import JobsQuery, UsageQuery
 
-# Waiting jobs whose reasons are counted; the page says so if there are more.
-WAITING = 500
+# Waiting jobs whose reasons are counted; the page says so if there are more. With more nodes than SMALL a reason takes
+# some milliseconds of the center, so fewer are counted.
+WAITING, OF_MANY_NODES = 500, 100
 # Seconds for which lists of jobs are kept.
 FRESH = 3.0
 # Preemptions that are listed.
@@ -140,6 +141,11 @@ async def deadlines_of(viewer: Viewer) -> tuple[int, int]:
     return sum(row.met for row in usage), sum(row.missed for row in usage)
 
 
+async def _waiting(viewer: Viewer, *, whole: bool) -> JobsPage | None:
+    nodes = (await viewer.ask(calls.state())).nodes
+    return await waiting_jobs(viewer, WAITING if nodes <= SMALL else OF_MANY_NODES, whole=whole)
+
+
 @signed_in
 async def overview(request: Request, session: BrowserSession) -> Response:
     """Show the overview."""
@@ -150,7 +156,7 @@ async def overview(request: Request, session: BrowserSession) -> Response:
             viewer.ask(calls.state()),
             viewer.ask(calls.groups()),
             all_nodes(viewer, ""),
-            waiting_jobs(viewer, WAITING, whole="whole" in request.query_params),
+            _waiting(viewer, whole="whole" in request.query_params),
         ),
         asyncio.gather(
             viewer.ask(calls.jobs(JobsQuery(limit=8, state="running")), fresh=FRESH),
