@@ -47,6 +47,7 @@ from cress.center.keeping.data_directory import (
     ListenAddress,
 )
 from cress.center.keeping.owner_token import FINGERPRINT, cluster_secret, fingerprint_of, owner
+from cress.center.keeping.uploads import unshared
 from cress.center.keeping.use_curves import UseCurves
 from cress.center.leader.failover import Failover
 from cress.center.leader.history_exchange import HistoryExchange
@@ -268,6 +269,8 @@ def _opened(
     store = open_store(settings.store, folder)
     for sentence in store.warnings:
         _say(sentence)
+    if isinstance(store, ReplicatedStore) and (note := unshared(settings.uploads)):
+        logging.getLogger("cress.center").warning("%s", note)
     try:
         if isinstance(store, ReplicatedStore):
             store.follow()

@@ -42,6 +42,16 @@ def upload_limits(settings: CenterSettings) -> UploadLimits:
     return UploadLimits(settings.upload_file_most, settings.upload_user_most, settings.upload_most, kept)
 
 
+def unshared(folder: Path | None) -> str:
+    """Return what follows if several centers were given no folder for uploads, empty if they were."""
+    if folder is not None:
+        return ""
+    return (
+        "files that submitters upload are kept on this machine alone: a center that takes over lacks them, and tasks "
+        "that need them fail (--uploads DIR names a folder that all centers see)"
+    )
+
+
 class Uploads:
     """The uploads in a folder, which is made with the first of them.
 

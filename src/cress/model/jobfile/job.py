@@ -17,7 +17,7 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job, JobType, least_request
 from cress.model.jobfile import files, images, values
 from cress.model.jobfile.checks import port_of_check
-from cress.model.jobfile.clauses import ClauseText, Texts, issue_as_whole
+from cress.model.jobfile.clauses import CONTAINER, IMAGES, ClauseText, Texts, issue_as_whole
 from cress.model.jobfile.deadlines import NONE, deadline
 from cress.model.jobfile.key import CLAUSES, FAMILY, KEPT, RANK, Key
 from cress.model.jobfile.keys import ALIASES, KEYS, TABLE
@@ -268,8 +268,8 @@ def _read_inputs(reader: Reader, read: dict[str, Any]) -> tuple[str, ...]:
 
 def _container(run: Run) -> Texts:
     """Return the clauses of a job that needs a container: on nodes that can run one, and have the tools for images."""
-    found = (ClauseText("runtime", "Container = True"),) if run.runtime == "container" else ()
-    return (*found, ClauseText("image", "Images = True")) if run.image is not None else found
+    found = (ClauseText("runtime", CONTAINER),) if run.runtime == "container" else ()
+    return (*found, ClauseText("image", IMAGES)) if run.image is not None else found
 
 
 def _whole(reader: Reader, tasks: int) -> Texts:
