@@ -197,6 +197,7 @@ def _fail_over(folder: Path, store: str) -> Iterator[Result]:
                 cluster.goes_on()
                 # What was ordered before is started by the executor alone.
                 pauses.append(_longest(cluster.times(), begin)[1] - begin)
+                _tell(f"leader {what}", pauses)
                 if how == signal.SIGKILL:
                     center.wait()
                     cluster.start(old)
@@ -237,11 +238,17 @@ def _hand_overs(cluster: _Cluster) -> Iterator[Result]:
         time.sleep(2)
         first, last = _longest(cluster.times(), begin)
         pauses.append(last - first)
+        _tell("lead handed over", pauses)
     over.set()
     asking.join()
     note = f"the longest of {TIMES}; median {statistics.median(pauses):.2f}, best {min(pauses):.2f}; "
     note += f"{len(refused)} of {calls} calls meanwhile refused"
     yield Result("lead handed over: nothing starts for", max(pauses), "s", 0.3, note=note)
+
+
+def _tell(what: str, pauses: list[float]) -> None:
+    """Show a measured change at once: a run of many takes long, and what it has measured must survive its end."""
+    print(f"{what}, {len(pauses)} of {TIMES}: {pauses[-1]:.3f} s", file=sys.stderr, flush=True)
 
 
 def _longest(times: list[float], since: float) -> tuple[float, float]:

@@ -1,7 +1,8 @@
 """The portal of a large cluster in a real browser, beside a page of static text in the same run.
 
-10,000 nodes (agents that speak the real protocol), 5,000 running and 100,000 waiting jobs. ``BENCHMARK_PORTAL`` sets
-another number of nodes; the jobs are in proportion.
+10,000 nodes (which join by inputs: ``nodes_by_input``), 5,000 running and 100,000 waiting jobs. ``BENCHMARK_PORTAL``
+sets another number of nodes; the jobs are in proportion. Times by the clock mean little on a machine that others use:
+each has its ratio to static text, and the processor time of center and portal.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ import resource
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
-from benchmarks.executors import Agents
 from benchmarks.live import CRESS
 from benchmarks.result import Result
 from cress.client import Client, connect
@@ -34,7 +34,15 @@ CHROMIUM = Path("/usr/bin/chromium")
 # Seconds in which the center is measured, without open pages and with them; pages that are open.
 SPAN, PAGES = float(os.environ.get("BENCHMARK_PORTAL_SPAN", "60")), 20
 TIMES = 5
+# Milliseconds for which a page is waited for.
+PATIENCE = 240_000
 ADDRESSES = ("/", "/jobs", "/jobs?state=waiting", "/nodes", "/groups", "/timeline", "/events", "/submit")
+CLICKS = (
+    ("/jobs", "tbody tr a"),
+    ("/jobs", "nav a[href='/groups']"),
+    ("/", "nav a[href='/nodes']"),
+    ("/nodes", "td a"),
+)
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 # The moment of the click is kept for the next page, which knows when it was painted.
 NOW = "performance.timeOrigin + performance.now()"
@@ -60,26 +68,16 @@ def _cluster(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Client]]:
     """Yield the process of a center with all nodes and jobs, and its client."""
     data = folder / "data"
     with (folder / "log").open("ab") as log:
-        center = subprocess.Popen(
-            [*CRESS, "center", "--data", str(data), "--port", "0", "--executor-port", "0"], stdout=log, stderr=log
-        )
+        words = [sys.executable, "-P", "-m", "benchmarks.nodes_by_input", str(data), str(NODES)]
+        center = subprocess.Popen(words, stdout=log, stderr=log)
         try:
             client = _client(data, center)
-            token = (data / "token").read_text().strip()
-            agents = Agents([_executor_url(data)], token, NODES, "stay")
-            try:
-                agents.wait(NODES, 600)
-                _submit(client)
-                yield center, client
-            finally:
-                agents.close()
+            _until(lambda: client.state().nodes_up >= NODES)
+            _submit(client)
+            yield center, client
         finally:
             center.kill()
             center.wait()
-
-
-def _executor_url(data: Path) -> str:
-    return str(msgspec.json.decode((data / "center.json").read_bytes())["executor_url"])
 
 
 def _client(data: Path, center: subprocess.Popen[bytes]) -> Client:
@@ -115,23 +113,31 @@ def _until(look, patience: float = 600.0) -> None:  # type: ignore[no-untyped-de
 
 def _measured(folder: Path, center: subprocess.Popen[bytes], client: Client) -> Iterator[Result]:
     note = f"{NODES:,} nodes, {RUNNING:,} running, {WAITING:,} waiting jobs"
-    with _portal(folder) as link, _static(folder) as static, sync_playwright() as playwright:
+    with _portal(folder) as (portal, link), _static(folder) as static, sync_playwright() as playwright:
         path = {"executable_path": CHROMIUM} if CHROMIUM.exists() else {}
         browser = playwright.chromium.launch(args=["--no-sandbox"], **path)  # type: ignore[arg-type]
         try:
             page = browser.new_context().new_page()
+            page.set_default_timeout(PATIENCE)
             page.add_init_script(CLICK)
             page.goto(link)
             page.wait_for_url("**/")
             url = link.partition("/enter/")[0]
+            spent = _Spent(center, portal)
             base = _paint(page, f"{static}/one.html")
             yield Result("first paint of a page of static text", base, "ms", note=note)
             for address in ADDRESSES[:-1]:
-                yield Result(f"first paint of {address}", _paint(page, url + address), "ms", 2000, note=note)
-            yield Result("click on a link of static text", _click(page, f"{static}/one.html", "a"), "ms", note=note)
-            for start, link_of in (("/jobs", "tbody tr a"), ("/jobs", "nav a[href='/groups']"), ("/nodes", "td a")):
+                spent.begin()
+                paint = _paint(page, url + address)
+                told = f"{paint / base:.1f} × static text; {spent.told(TIMES)}"
+                yield Result(f"first paint of {address}", paint, "ms", 2000, note=told)
+            still = _click(page, f"{static}/one.html", "a")
+            yield Result("click on a link of static text", still, "ms", note=note)
+            for start, link_of in CLICKS:
                 what = f"click on {link_of.replace('tbody tr a', 'a job').replace('td a', 'a node')} in {start}"
-                yield Result(what, _click(page, url + start, link_of), "ms", 300, note=note)
+                spent.begin()
+                click = _click(page, url + start, link_of)
+                yield Result(what, click, "ms", 300, note=f"{click / still:.1f} × static text; {spent.told(2 * TIMES)}")
             quiet = _share(center, client)
             yield Result("the center's share of a core without pages", quiet, "cores", note="one submit a second")
             with _open(browser, page, url):
@@ -200,6 +206,26 @@ def _share(center: subprocess.Popen[bytes], client: Client) -> float:
     return (_spent(center.pid) - before) / (time.monotonic() - begin)
 
 
+class _Spent:
+    """The processor time of center and portal for some pages."""
+
+    def __init__(self, *processes: subprocess.Popen[bytes]) -> None:
+        self._processes = processes
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to measure."""
+        self._before = [_spent(process.pid) for process in self._processes]
+
+    def told(self, pages: int) -> str:
+        """Return the processor time of one page in a sentence."""
+        center, portal = (
+            1000 * (_spent(process.pid) - before) / pages
+            for process, before in zip(self._processes, self._before, strict=True)
+        )
+        return f"processor: center {center:.0f} ms, portal {portal:.0f} ms a page"
+
+
 def _spent(pid: int) -> float:
     """Return the processor time of a process in seconds, with that of its forks that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -207,15 +233,15 @@ def _spent(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def _portal(folder: Path) -> Iterator[str]:
-    """Yield the link of a portal."""
+def _portal(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Yield the process of a portal and its link."""
     said = folder / "portal.log"
     with said.open("ab") as log:
         words = [*CRESS, "portal", "--data", str(folder / "data")]
         process = subprocess.Popen(words, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         _until(lambda: "/enter/" in said.read_text())
-        yield said.read_text().split()[-1]
+        yield process, said.read_text().split()[-1]
     finally:
         process.terminate()
         process.wait()

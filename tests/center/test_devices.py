@@ -11,6 +11,7 @@ from cress.model.events import LoadSeen
 from cress.model.node import Device, Load, Node
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
+from cress.protocol import messages
 from cress.protocol.messages import Refused, Welcome
 from cress.shell.center.effects import Session
 from tests.center.inside import Inside, inside
@@ -105,12 +106,18 @@ def test_the_load_of_a_node_is_told_as_it_was_measured_last(tmp_path: Path) -> N
         assert (await center.get("/v1/nodes"))["nodes"][0]["load"] is None
         busy = Load(cpu=950, memory=250, network=10, disk=1000, free_memory=2**30)
         await center.committer.submit(LoadSeen(name="n1", load=busy))
-        told = {"cpu": 0.95, "memory": 0.25, "network": 0.01, "disk": 1.0, "free_memory": 2**30}
+        told = {"cpu": 0.95, "memory": 0.25, "network": 0.01, "disk": 1.0, "free_memory": 2**30, "full": 0.0}
         (node,) = (await center.get("/v1/nodes"))["nodes"]
         assert (node["load"], node["judged"]) == (told, False)
         # No news for the machine, so it is not told.
         center.committer.sessions.loads["n1"] = Load(cpu=955, memory=250, network=10, disk=1000, free_memory=2**30)
         assert (await center.get("/v1/nodes/n1"))["load"] == told | {"cpu": 0.955}
+        # The disk of an executor counts for people alone, so the machine is not told at all.
+        session = Session("n1")
+        center.committer.loop.present["n1"] = session
+        message = messages.Load(load=busy, full=973)
+        center.committer.sessions.received(session, message, center.committer.clock.now())
+        assert (await center.get("/v1/nodes/n1"))["load"] == told | {"full": 0.973}
 
     inside(tmp_path, story, dimensions=DIMENSIONS)
 

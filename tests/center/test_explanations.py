@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cress.center.leader import explaining
@@ -87,7 +88,9 @@ def test_a_job_with_a_running_task_has_started(tmp_path: Path) -> None:
     inside(tmp_path, story)
 
 
-def test_questions_that_are_asked_together_share_a_fork_and_see_what_was_stored_before(tmp_path: Path) -> None:
+def test_questions_that_are_asked_together_share_a_fork_and_see_what_was_stored_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story(center: Inside) -> None:
         await center.join("n1", 2)
         explainer, forks = Explainer(center.committer), list[float]()
@@ -112,6 +115,12 @@ def test_questions_that_are_asked_together_share_a_fork_and_see_what_was_stored_
         assert (await told(waiting[0])).startswith("held")
         assert forks[-1] != forks[-2]
         explainer.close()
+        # A fork answers a question that is asked again with what it knows.
+        answers, asked = explaining.ForkAnswers(center.committer.machine, follows=False), list[Any]()
+        monkeypatch.setitem(explaining.ANSWERS, "group", lambda _, question: asked.append(question) or b"answer")
+        questions = [msgspec.msgpack.encode(explaining.ForkQuestion("group", name=name)) for name in ("a", "b", "a")]
+        assert [answers.answer(question) for question in questions] == [b"answer"] * 3
+        assert [question.name for question in asked] == ["a", "b"]
 
     inside(tmp_path, story)
 

@@ -256,6 +256,13 @@ def test_a_dag_is_resumed_from_where_it_failed(tmp_path: Path) -> None:
             "job 5 has no unfinished steps"
         )
         assert (await center.call("POST", "/v1/jobs/2/resume", {}, 409))["message"].startswith("job 2 is a batch job")
+        # A dag waits for what its first step waits for that waits for no other.
+        large = {"x": {"command": "true", "tasks": 2, "resource": "<40, 1G>"}, "w": {"command": "true", "after": ["x"]}}
+        waiting = await center.submit(name="large", type="dag", steps=large)
+        view = await center.get(f"/v1/jobs/{waiting}")
+        assert view["reason"].startswith("step x: no node has enough free"), view["reason"]
+        assert view["reason_kind"] == "no_room"
+        assert (await center.get(f"/v1/jobs/{waiting}/explanation"))["job"] == view["dag"]["steps"][0]["id"]
 
     inside(tmp_path, story)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings
+from cress.center.notifications.delivery import Delivery, DeliveryResult, SenderSettings, encode
 from cress.center.notifications.outbox import Outbox
 from cress.center.notifications.sender import AT_ONE_HOST, GivenUp, Sender, by_mail, to_urls
 from tests.center.notification_receivers import MailReceiver, WebReceiver
@@ -68,11 +68,18 @@ def test_a_host_that_hangs_holds_up_no_other() -> None:
 
         sender = Sender(send, lambda result: order.append(result.id), (), 5.0)
         for number in range(50):
-            sender.begin(Delivery(f"slow {number}", "http://slow/", "{}"))
-        sender.begin(Delivery("quick", "http://quick/", "{}"))
+            sender.begin(Delivery(f"slow {number}", "http://slow/", "{}", owner="ann"))
+        sender.begin(Delivery("quick", "http://quick/", "{}", owner="ann"))
         await until(lambda: bool(order))
+        # Nor do the many hosts of one user hold up those of others.
+        for number in range(50):
+            sender.begin(Delivery(f"slow of {number}", f"http://slow{number}/", "{}", owner="ann"))
+            sender.begin(Delivery(f"quick of {number}", "http://quick/", "{}", owner="ann"))
+        sender.begin(Delivery("bob's", "http://quick/", "{}", owner="bob"))
+        await until(lambda: "bob's" in order)
         free.set()
-        await until(lambda: len(order) == 51)
+        await until(lambda: len(order) == 152)
+        assert not sender._hosts
         return order
 
     assert AT_ONE_HOST < 50
@@ -133,9 +140,13 @@ def test_mail_goes_to_the_domains_that_the_operator_allows() -> None:
         assert [letter["To"] for letter in receiver.mails] == ["ann@lab.example.org"]
 
 
-def test_what_does_not_fit_is_dropped() -> None:
+def test_what_does_not_fit_is_dropped_and_one_user_leaves_room_for_others() -> None:
     async def run() -> list[bool]:
-        box = Outbox(SenderSettings(), lambda *_: None, most=2)
-        return [box.put(Delivery(str(number), URL, "{}")) for number in range(3)]
+        box = Outbox(SenderSettings(), lambda *_: None, most=4, most_of_owner=2)
+        put = [box.put(Delivery(str(number), URL, "{}", owner="ann")) for number in range(3)]
+        # Told again, and of others.
+        put += [box.put(Delivery("1", URL, "{}", owner="ann")), box.put(Delivery("b", URL, "{}", owner="bob"))]
+        await box._take_result(encode(DeliveryResult("0")))
+        return [*put, *(box.put(Delivery(str(number), URL, "{}", owner="ann")) for number in (7, 8))]
 
-    assert asyncio.run(run()) == [True, True, False]
+    assert asyncio.run(run()) == [True, True, False, True, True, True, False]

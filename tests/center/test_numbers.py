@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from cress.center.connections.connection_table import Connections
+from cress.lifecycle.inputs import NodeJoined
 from cress.model.errors import InputError
 from cress.model.job import JobType
 from cress.model.jobfile.keys import TABLE
-from cress.model.node import Load
+from cress.model.node import Load, Node
 from cress.model.reports import Cause, Checked, Ended, Started, Usage
 from cress.protocol import messages as m
 from cress.shell.center.effects import Session
@@ -24,6 +26,25 @@ LARGE = "9" * 400
 HELLO = m.Hello(
     version=6, name="n1", resource="<64, 64G>", boot="b", protocol=m.PROTOCOL, attributes={"cpus": 4, "share": 0.5}
 )
+
+
+def test_a_cluster_may_have_more_memory_than_a_node_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nodes that joined without a connection count as connected.
+    monkeypatch.setattr(Connections, "__contains__", lambda *_: True)
+
+    async def story(center: Inside) -> None:
+        for name in ("n1", "n2", "n3"):
+            node = Node(name=name, capacity=(64_000, 2**49, 0, 0, 0, 0, 0))
+            await center.committer.submit(NodeJoined(node=node, boot="b"))
+        await center.call("PUT", "/v1/config", {"options": {"accounting": "dominant"}})
+        await center.call("PUT", "/v1/groups", {"text": "Name: lab\nResourceQuota: <64, 512T>\nUsers: *\n"})
+        await center.submit(tasks=3, resource="<1, 500T>", group="lab")
+        assert (await center.get("/v1/state"))["capacity"]["memory"] == "1536T"
+        assert (await center.get("/v1/state"))["used"] == {"cpu": "3", "memory": "1500T"}
+        (lab,) = [group for group in (await center.get("/v1/groups"))["groups"] if group["name"] == "lab"]
+        assert lab["used"] == "<3,1500T>"
+
+    inside(tmp_path, story)
 
 
 def test_whatever_number_an_executor_sends_the_center_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -56,6 +56,11 @@ def test_no_answer_to_another_user_names_a_foreign_job(own: Center) -> None:
         executor.started(launch.attempt)
         waiting = submit(ann, name="ann-waits", group="web", resource="<4, 1G>", time_limit="1h")
         mine = submit(bob, name="bobs", group="web", resource="<1, 1G>", time_limit="3h")
+        one = {"command": "true", "resource": "<1, 1G>", "time_limit": "3h"}
+        steps = {"name": "bobs-dag", "type": "dag", "group": "web", "steps": {"load": one}}
+        dag = bob.post("/v1/jobs", json={"jobs": [steps]}).json()["jobs"][0]["id"]
+        kept = {"name": "bobs-service", "type": "service", "group": "web", "command": "true", "resource": "<1, 1G>"}
+        service = bob.post("/v1/apply", json={"jobs": [kept]}).json()["jobs"][0]["id"]
         full = own.get(f"/v1/jobs/{mine}")["reason"]
         assert f"job {waiting}" in full, full
         eventually(lambda: own.get(f"/v1/jobs/{running}")["state"] == "running")
@@ -64,6 +69,7 @@ def test_no_answer_to_another_user_names_a_foreign_job(own: Center) -> None:
             for path, methods in own.get("/openapi.json")["paths"].items()
             if "get" in methods and not path.endswith(("/logs", "/watch", "/docs"))
         ]
+        paths += [f"/v1/jobs/{dag}", f"/v1/jobs/{service}"]
         paths += [
             "/v1/events?after=0&follow=false",
             "/v1/names/ann-runs",

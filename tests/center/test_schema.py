@@ -70,6 +70,21 @@ def test_refusals_are_as_the_document_says(busy: Center) -> None:
         _check(document, "get", path, status, answer.json())
 
 
+def test_every_call_about_jobs_says_what_it_answers_if_there_are_none(busy: Center) -> None:
+    document = busy.get("/openapi.json")
+    bodies = document["components"]["schemas"]
+    asked = 0
+    for path, methods in document["paths"].items():
+        sent = methods.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {})
+        body = bodies.get(sent.get("schema", {}).get("$ref", "").rpartition("/")[2], {})
+        if body.get("properties", {}).get("jobs", {}).get("items", {}).get("type") == "integer":
+            others = {name: {} for name in body["required"] if name != "jobs"}
+            answer = busy.http.post(path, json={"jobs": [99], **others})
+            _check(document, "post", path, answer.status_code, answer.json())
+            asked += 1
+    assert asked >= 5
+
+
 def test_the_document_is_whole(busy: Center) -> None:
     document = busy.get("/openapi.json")
     names = []

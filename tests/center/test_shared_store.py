@@ -63,6 +63,8 @@ def test_another_center_on_another_machine_goes_on_after_a_kill(place: str, tmp_
             executor.ended(runs)
             assert executor.launches()[0].attempt > runs
         assert second.submit() == waits + 1
+    # Its uploads are not shared, as nobody named a folder for them.
+    assert "a center that takes over lacks them" in (tmp_path / "said").read_text()
 
 
 @pytest.mark.parametrize("place", KINDS, indirect=True)

@@ -7,18 +7,21 @@ import base64
 import hashlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cress.center.keeping.uploads import FOLDER, check_uploads
+from cress.center.keeping.upload_room import CountedFile, UploadLimits
+from cress.center.keeping.uploads import FOLDER, Uploads, check_uploads
 from cress.center.leader.unused_uploads import UnusedUploads
 from tests.center.inside import Inside, inside
 
 DATA = b"some words of a file"
 DIGEST = hashlib.sha256(DATA).hexdigest()
-LIMITS = {"upload_file_most": 100, "upload_user_most": 150, "upload_most": 200}
+KIB = 1024
+LIMITS = {"upload_file_most": 100 * KIB, "upload_user_most": 150 * KIB, "upload_most": 200 * KIB}
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def part(data: bytes = DATA, offset: int = 0, most: int = 1000, size: int | None = None) -> dict[str, Any]:
+def part(data: bytes = DATA, offset: int = 0, most: int = 1_000_000, size: int | None = None) -> dict[str, Any]:
     sent = base64.b64encode(data[offset : offset + most]).decode()
     return {"size": len(data) if size is None else size, "offset": offset, "data": sent}
 
@@ -112,16 +115,35 @@ def test_a_digest_alone_opens_nothing(data: Path) -> None:
 
 def test_limits_hold_for_a_file_a_user_and_all(data: Path) -> None:
     async def story(center: Inside) -> None:
-        assert "a file of 101 is too large" in (await send(center, b"x" * 101, 422))["message"]
-        await send(center, b"a" * 100, user="bob", most=10)
+        assert "a file of 101K is too large" in (await send(center, b"x" * 101 * KIB, 422))["message"]
+        await send(center, b"a" * 100 * KIB, user="bob", most=10)
         # What is announced counts, even if it has not arrived.
-        assert "bob has uploads of" in (await send(center, b"b" * 60, 409, user="bob"))["message"]
-        await send(center, b"b" * 50, user="bob")
-        assert "this center have" in (await send(center, b"c" * 60, 409, user="eve"))["message"]
+        assert "bob has uploads of" in (await send(center, b"b" * 60 * KIB, 409, user="bob"))["message"]
+        await send(center, b"b" * 50 * KIB, user="bob")
+        assert "this center have" in (await send(center, b"c" * 60 * KIB, 409, user="eve"))["message"]
         # A file that others have sent needs no more room.
-        await send(center, b"b" * 50, user="eve")
+        await send(center, b"b" * 50 * KIB, user="eve")
 
     inside(data, story, **LIMITS)
+
+
+def test_tiny_files_count_and_the_folder_is_not_read_for_each(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, count = [], Uploads._counted
+
+    def noted(uploads: Uploads) -> Iterator[CountedFile]:
+        counts.append(uploads)
+        return count(uploads)
+
+    monkeypatch.setattr(Uploads, "_counted", noted)
+
+    async def story(center: Inside) -> None:
+        for number in range(8):
+            await send(center, b"file %d" % number, user="bob", most=1 + number)
+        assert len(counts) == 1
+        assert "bob has uploads of 128K, and this one has 16K" in (await send(center, b"9", 409, user="bob"))["message"]
+        await send(center, b"9", user="eve")
+
+    inside(data, story, upload_user_most=8 * 16_384)
 
 
 def test_uploads_go_when_no_job_uses_them(data: Path) -> None:
@@ -154,9 +176,21 @@ def test_damage_and_what_does_not_belong_there_are_found(data: Path) -> None:
     inside(data, story)
     (data / FOLDER / "content" / DIGEST).write_bytes(b"something else")
     (data / FOLDER / "content/notes").write_text("mine")
+    # A folder, a link, and a pipe that nobody writes to.
+    (data / FOLDER / "content" / ("0" * 64)).mkdir()
+    (data / FOLDER / "content" / ("1" * 64)).symlink_to("/etc/passwd")
+    os.mkfifo(data / FOLDER / "content" / ("2" * 64))
+    (next((data / FOLDER / "users").iterdir()) / ("3" * 64)).mkdir()
     problems, others = check_uploads(data / FOLDER)
-    assert len(problems) == 1
-    assert f"{DIGEST} is damaged" in problems[0]
+    assert [problem.partition(" ")[0].rpartition("/")[2] for problem in problems] == [
+        *(letter * 64 for letter in "012"),
+        DIGEST,
+        "3" * 64,
+    ]
+    assert f"{DIGEST} is damaged" in problems[3]
+    kept = Uploads(data / FOLDER, UploadLimits(1 << 30, 1 << 30, 1 << 30, 0.0))
+    assert kept.path_of("1" * 64) is None
+    assert kept.remove_unused(["0" * 64, DIGEST]) == 1
     assert others == ["uploads/content/notes"]
 
 

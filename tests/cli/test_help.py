@@ -45,6 +45,7 @@ Commands:
   fetch            Fetch files from the directories of a job's tasks.
   exec             Run a command in a running task.
   resolve          Show where the running tasks of a job are.
+  render           Write a file that follows the places of jobs.
   cancel           Cancel jobs.
   hold             Hold jobs: start no tasks of them until they are...
   release          Release held jobs, so that they may start.
@@ -84,6 +85,7 @@ VERBS = (
     "fetch",
     "exec",
     "resolve",
+    "render",
     "cancel",
     "hold",
     "release",

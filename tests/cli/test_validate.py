@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,12 @@ def test_a_wrong_name_of_a_resource_is_told_before_its_unit(tmp_path: Path, reso
     result = CliRunner().invoke(app, ["validate", str(tmp_path / "job.yaml")])
     assert sentence in result.output
     assert result.exit_code == ("nothing" not in sentence)
+
+
+def test_missing_files_are_told_beside_all_other_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        "- {name: a, command: x, files: [no.csv, gone.csv]}\n- {command: x, tasks: 0}\n", encoding="utf-8"
+    )
+    result = CliRunner().invoke(app, ["validate", "--json", str(tmp_path / "job.yaml")])
+    faults = json.loads(result.output)["faults"]
+    assert [(fault["line"], fault["field"]) for fault in faults] == [(1, "files[0]"), (1, "files[1]"), (2, "tasks")]

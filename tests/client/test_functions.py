@@ -373,7 +373,7 @@ def busy(own: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[cress.Client
 
 
 NO_ROOM = "waits: no node has enough free; of 1 node 1 lacks cpu"
-BEHIND = "waits: the policy of group default puts job {} of group default first"
+BEHIND = "waits: the policy of group default puts job {} first"
 
 
 def test_a_map_without_room_says_so_and_has_an_end(busy: cress.Client, spool: Path, caplog: Any) -> None:

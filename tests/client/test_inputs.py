@@ -12,7 +12,7 @@ import pytest
 
 from cress.client.ignored import IgnoreRules
 from cress.client.inputs import Inputs
-from cress.model.errors import InputError
+from cress.model.errors import InputError, InputErrors
 
 
 def upload(data: bytes) -> str:
@@ -77,10 +77,22 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_mistakes_say_what_and_where(base: Path, case: str) -> None:
     keys, what, field = MISTAKES[case]
     os.mkfifo(base / "pipe")
-    with Inputs() as inputs, pytest.raises(InputError) as caught:
+    with Inputs() as inputs:
         inputs.of_job(keys, base, "jobs[0].")
+        with pytest.raises(InputError) as caught:
+            inputs.check()
     assert what in caught.value.what
     assert caught.value.field == field
+
+
+def test_all_mistakes_are_found_at_once(base: Path) -> None:
+    with Inputs() as inputs:
+        jobs: list[dict[str, Any]] = [{"files": ["no.csv", "input.csv", "a$b"]}, {"workdir": "gone"}]
+        for place, keys in enumerate(jobs):
+            inputs.of_job(keys, base, f"jobs[{place}].")
+        with pytest.raises(InputErrors) as caught:
+            inputs.check()
+    assert [error.field for error in caught.value.errors] == ["jobs[0].files[0]", "jobs[0].files[2]", "jobs[1].workdir"]
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(base: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -9,7 +10,7 @@ from unittest.mock import patch
 from hypothesis import given
 
 from cress.core.answers.changes import Counterfactual, changes_for, holds
-from cress.core.answers.explain import explain
+from cress.core.answers.explain import MOST_TRIED, explain
 from cress.core.answers.forward import Forecast, Forward
 from cress.core.answers.groups import why_no_more
 from cress.core.answers.nodes import why_not_fuller
@@ -20,8 +21,10 @@ from cress.core.books import Books
 from cress.core.diagnostics.sentences import sentence
 from cress.core.jobs import JobEntry
 from cress.core.openings import EndsBy
+from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt, Start
+from cress.model.events import Outcome
 from cress.model.explanation import Explanation
 from cress.model.times import MINUTE, SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
@@ -91,11 +94,45 @@ def test_fewer_tasks_of_a_gang() -> None:
     assert remedies(world, "wait")["tasks"] == ["with 3 tasks instead of 4"]
 
 
+def test_a_node_more_for_a_gang_whose_tasks_stay_in_one_zone() -> None:
+    world = World(group("a", 16), nodes=[node("n1").cpu(4).where(Zone="a"), node("n2").cpu(4).where(Zone="b")])
+    world.run(job("db").group("a").cpu(2).requires('Zone = "a"').limit("1h"))
+    world.submit(job("wait").group("a").cpu(1).tasks(6).gang().requires('near("db", Zone)').limit("1h")).decide()
+    assert remedies(world, "wait")["node"] == ["with one more node like n1"]
+
+
+def test_no_part_of_a_gang_is_submitted_anew_while_tasks_of_it_run() -> None:
+    world = World(group("a", 9), nodes=nodes(1, cpu=4))
+    world.run(job("gang").tasks(3).gang().group("a").limit("1h"))
+    world.finish("gang", 1, outcome=Outcome.FAILED, again=True)
+    assert world.veto("gang").kind is Verdict.GANG_RUNS
+    assert remedies(world, "gang") == {}
+
+
 def test_without_a_clause() -> None:
     world = World(group("a", 8), nodes=[node("n1").cpu(4).where(Fast=False), node("n2").cpu(4).where(Fast=True)])
     world.run(job("one").cpu(3).requires("Fast = True").limit("1h"))
     world.submit(job("wait").group("a").cpu(3).requires("Fast = True && Cpu >= 1")).decide()
     assert remedies(world, "wait")["clause"] == ["without Fast = True"]
+
+
+def test_of_many_changes_of_a_kind_only_the_likeliest_are_tried() -> None:
+    # A hundred groups use what they are owed; the last one, and only the last of ten clauses, make a difference.
+    world = World(*(group(f"g{i:02}", 1).most(1) for i in range(100)), group("last", 4), nodes=[node("n1").cpu(128)])
+    world.run(*(job(f"run{i}").group(f"g{i:02}").cpu(1).limit("1h") for i in range(100)))
+    clauses = " && ".join([*(f"Cpu >= {i}" for i in range(1, 10)), "Fast = True"])
+    world.submit(job("wait").group("g00").cpu(1), job("clause").group("last").cpu(1).requires(clauses)).decide()
+    tried = list[str]()
+
+    def noted(change: Counterfactual) -> bool:
+        tried.append(change.kind)
+        return helps(world.core, change)
+
+    found = [explain(world.core, world.ids[name], "", noted).remedies for name in ("wait", "clause")]
+    told = [{remedy.kind: remedy.text for remedy in of_one} for of_one in found]
+    assert told[0]["group"] == "in group last"
+    assert told[1]["clause"] == "without Fast = True"
+    assert max(Counter(tried).values()) <= 2 * MOST_TRIED
 
 
 def test_a_release_and_a_job_ahead() -> None:
@@ -138,6 +175,13 @@ def test_more_licences() -> None:
     world.run(job("one").group("a").licences(matlab=1).limit("1h"))
     world.submit(job("wait").group("a").licences(matlab=1)).decide()
     assert remedies(world, "wait")["licences"] == ["with 1 more of licence matlab"]
+    # It is no property of a node.
+    assert of_node(world, "n1") == [
+        "fits: a task of job 2 has room here, but: waiting for licence matlab: 1 of 1 in use"
+    ]
+    found = explained(world, "wait")
+    assert [near.excluded_by for near in found.nearest] == [()]
+    assert found.clauses == ()
 
 
 def test_the_clauses_and_the_nearest_nodes() -> None:
@@ -253,7 +297,9 @@ def test_why_a_group_gets_no_more() -> None:
         "max_quota: group a is at its MaxQuota of 4 cores (4 cores used): until one of its tasks ends, "
         "or with a higher MaxQuota"
     )
-    assert told[1].startswith("max_quota: 1 of 1 waiting jobs, such as job 3: group a is at its MaxQuota")
+    assert told[1].startswith("max_quota: job 3 waits: group a is at its MaxQuota")
+    world.submit(job("four").group("a").cpu(1)).decide()
+    assert of_group(world, "a")[1].startswith("max_quota: 2 of 2 waiting jobs, such as job 3: group a is at its MaxQ")
 
 
 def test_a_group_that_cools_off_says_until_when_and_for_whom() -> None:
@@ -293,6 +339,17 @@ def test_a_node_that_is_kept_says_for_whom() -> None:
     assert any(one.startswith("reserved: it is kept free for job 2") for one in of_node(world, "n1"))
 
 
+def test_a_node_that_is_being_emptied_has_no_time_of_a_start() -> None:
+    world = World(group("a", 8), nodes=nodes(1, cpu=4), drain_after=30 * SECOND)
+    world.run(job("endless").group("a").cpu(2))
+    world.submit(job("large").group("a").cpu(4).limit("1h"), job("small").group("a").cpu(1)).decide()
+    world.wait(31).decide()
+    assert world.veto("large").kind is Verdict.DRAINING
+    told = [one for one in of_node(world, "n1") if "job 2" in one.partition(",")[0]]
+    assert told[0] == "draining: it is being emptied for job 2, which has waited long enough"
+    assert not any("starts at" in one for one in told)
+
+
 # --- expected starts -----------------------------------------------------------------------------------------------
 
 
@@ -300,6 +357,9 @@ def test_the_start_is_that_of_the_end_that_makes_room() -> None:
     world = busy(job("wait").group("a").cpu(3).limit("1h"), job("last").group("a").cpu(4).limit("1h"))
     assert start_of(world, "wait") == Forecast(HOUR, because=1)
     assert start_of(world, "last") == Forecast(2 * HOUR, because=3, behind=1, ahead="a")
+    # Half of those that start before it are not most of them.
+    world = busy(*(job(f"j{i}").group("ab"[i % 2]).cpu(4).limit("1h") for i in range(3)))
+    assert start_of(world, "j2")._replace(start=0) == Forecast(0, because=3, behind=2)
 
 
 def test_the_estimate_that_is_asked_for_counts() -> None:

@@ -387,7 +387,7 @@ SITUATIONS = [
             "fits better (balance_gate)"
         ),
     ),
-    (behind_another, Verdict.BEHIND, "the policy of group g puts job 3 of group g first"),
+    (behind_another, Verdict.BEHIND, "the policy of group g puts job 3 first"),
     (planned, Verdict.PLANNED, "job 3 is planned to start later; starting now would delay a job planned before job 3"),
     (drained, Verdict.DRAINING, "no running task is due to end in time; n2 is being kept free for job 2"),
     (no_room, Verdict.NO_ROOM, "no node has enough free; of 2 nodes 1 lacks cpu, 1 lacks memory"),

@@ -17,7 +17,6 @@ import pytest
 
 from cress.core.future.timeline import Timeline
 from cress.core.jobs import JobEntry, Reservation
-from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.choice import current_weights, precedence, set_aside
 from cress.core.kernels.domains import (
     NEVER_ALL,
@@ -55,6 +54,7 @@ from cress.core.kernels.holding import (
     lacking_bits,
     next_candidate,
 )
+from cress.core.kernels.unrolled import WIDTHS
 from cress.core.placing.shape import Shape
 from cress.core.tables.cluster import Cluster
 from cress.model.node import Node
@@ -67,7 +67,7 @@ from tools import unroll_balance
 
 
 def test_the_unrolled_loops_are_what_the_tool_writes() -> None:
-    written = Path(unroll_balance.__file__).parents[1] / "src/cress/core/kernels/balance.py"
+    written = Path(unroll_balance.__file__).parents[1] / "src/cress/core/kernels/unrolled.py"
     assert written.read_text() == unroll_balance.source()
 
 

@@ -381,7 +381,7 @@ def test_conservative_keeps_no_room_for_a_job_behind_those_that_it_looks_at() ->
     world.submit(first, first.named("second"), first.named("third").cpu(1).limit(10))
     world.submit(job("other").cpu(2).group("h").limit(100)).decide()
     assert world.jobs_running() == ["other", "own", "runs"]
-    assert world.why("third") == "the policy of group g puts job 3 of group g first"
+    assert world.why("third") == "the policy of group g puts job 3 first"
 
 
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
@@ -394,7 +394,7 @@ def test_jobs_that_a_bound_keeps_waiting_do_not_count_among_those_that_backfill_
     wide = bound.named("third").cpu(3)
     world.submit(bound, bound.named("second"), wide, wide.named("fourth"), bound.named("fifth").cpu(1)).decide()
     assert world.jobs_running() == ["other", "runs"]
-    assert world.why("fifth") == "the policy of group g puts job 5 of group g first"
+    assert world.why("fifth") == "the policy of group g puts job 5 first"
     world.cancel("fourth").decide()
     assert world.jobs_running() == ["fifth", "other", "runs"]
 

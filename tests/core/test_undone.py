@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.placing.vetoes import Verdict
-from cress.model.decisions import Decision, Preempt, Start
+from cress.model.decisions import Claim, Decision, Preempt, Start
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import Outcome
 from cress.model.group import SchedPolicy
@@ -241,6 +242,60 @@ def test_a_unit_is_owed_no_room_where_it_costs_more_than_its_group_may_take(full
     assert world.now == 360 * SECOND, "one after the other"
 
 
+def of_unequal_nodes(accounting: str, quotas: dict[str, float], **sizes: tuple[int, int]) -> World:
+    """Nodes with these numbers of cores and GiB, and groups with quotas in cores or servers."""
+    unit = 1_000_000 if accounting == "dominant" else 1_000
+    groups = [group(name, 1).exactly(round(quota * unit)) for name, quota in quotas.items()]
+    places = [node(name).cpu(cores).memory(f"{memory}G") for name, (cores, memory) in sizes.items()]
+    return World(*groups, nodes=places, accounting=accounting)
+
+
+def test_a_gang_starts_on_no_nodes_where_it_would_cost_its_group_more_than_its_quota_and_be_stopped() -> None:
+    """On the small node, the only one with room for its second task, that costs as much as four on a large one.
+
+    It was started there first, and stopped for the other group.
+    """
+    world = of_unequal_nodes("dominant", {"a": 1, "b": 2}, small=(4, 4), one=(16, 32), two=(16, 32))
+    world.run(job("has").cpu(12).tasks(2).group("b").requires('Name != "small"'))
+    owed, gang = job("owed").cpu(4).group("b"), job("gang").cpu(4).tasks(2).gang().group("a")
+    world.run(job("too").cpu(4).group("a").requires('Name == "one"'))
+    world.submit(owed, gang).decide()
+    assert world.jobs_running() == ["has", "has", "owed", "too"]
+    assert world.wait(60).decide() == []
+    world.finish("has")
+    assert world.jobs_running() == ["gang", "gang", "owed", "too"]
+    assert "small" not in world.nodes_of("gang")
+
+
+def test_a_gang_takes_its_quota_on_cheap_nodes_although_a_dear_one_is_free() -> None:
+    world = of_unequal_nodes("dominant", {"a": 1.1, "b": 1.5, "idle": 0.4}, small=(4, 4), one=(16, 32), two=(16, 32))
+    world.run(job("all").cpu(4).tasks(8).group("b").requires('Name != "small"'))
+    world.submit(job("gang").cpu(4).tasks(2).gang().group("a")).decide()
+    assert world.victims() == ["all", "all"], "one victim would do, but then the gang cost 1.25 servers"
+    world.yield_victims()
+    assert "small" not in world.nodes_of("gang")
+
+
+def test_a_task_costs_at_least_what_it_costs_on_some_node() -> None:
+    """No node has as many cores as one of them and as much memory as the other."""
+    world = of_unequal_nodes("dominant", {"a": 1, "b": 1}, cores=(16, 16), memory=(8, 32))
+    world.submit(job("one").cpu(2).memory("4G").group("a"), job("gang").cpu(4).tasks(5).gang().group("a"))
+    one, gang = (world.core.jobs[number] for number in (1, 2))
+    assert charge_of_tasks(one, 1, world.core.cluster) == (250_000,)
+    assert charge_of_tasks(gang, 5, world.core.cluster) == (4 * 250_000 + 500_000,), "four of them fit on the first"
+
+
+def test_nobody_takes_room_that_its_victims_would_then_keep() -> None:
+    """Group b lends nothing of its core. As long as it has more, a may have all the rest; it took b's node for that."""
+    world = World(group("a", 119), group("b", 1).lends(0), nodes=nodes(6, cpu=20))
+    world.submit(job("large").cpu(20).tasks(6).group("a")).decide()
+    assert world.veto("large").kind is Verdict.KEPT
+    world.submit(job("wide").cpu(20).group("b")).decide()
+    assert world.jobs_running() == [*["large"] * 5, "wide"]
+    world.wait(60).decide()
+    assert world.victims() == []
+
+
 def test_a_start_keeps_its_grace_against_a_group_that_lacks_its_quota_once_its_own_victim_has_ended() -> None:
     assert random_play(236).play().undone == Counter()
 
@@ -370,8 +425,13 @@ class Play:
     def _follow(self, decided: list[Decision]) -> None:
         world, now = self.world, self.world.now
         fresh = set()
+        # In a tree, the end of a task may be the cause for others to take room from its own group and from outside,
+        # for a group above both: so all victims of one claim are judged together.
+        without: list[list[bool]] = []
         for each in decided:
-            if isinstance(each, Start):
+            if isinstance(each, Claim):
+                without.append([])
+            elif isinstance(each, Start):
                 fresh.add(each.attempt)
                 if (each.job, each.task) not in self._first:
                     self._first.add((each.job, each.task))
@@ -386,11 +446,12 @@ class Play:
                 since = self._causes[causes:]
                 if each.attempt in fresh:
                     self.undone["at once"] += 1
-                elif all(cause == own for cause in since) and not self._became_urgent(each.by):
-                    self.undone["without a cause"] += 1
-                elif began < now < began + GRACE and "" not in since:
-                    self.undone["in its grace"] += 1
+                else:
+                    without[-1].append(all(cause == own for cause in since) and not self._became_urgent(each.by))
+                    if not without[-1][-1] and began < now < began + GRACE and "" not in since:
+                        self.undone["in its grace"] += 1
                 self._at(now + GRACE, (each.attempt, Outcome.PREEMPTED))
+        self.undone += Counter({"without a cause": sum(len(claim) for claim in without if all(claim))})
 
     def _became_urgent(self, number: int | None) -> bool:
         """A job becomes urgent by itself, with time."""

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.core.placing.vetoes import Verdict
 from cress.model.events import ClockSet, Outcome
 from cress.model.job import JobType
 from cress.model.times import HOUR, MINUTE, SECOND
 from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, nodes
+from tests.core.test_advance_reservations import NOON, at, keep, reservation
 
 LATER = 100 * HOUR
 
@@ -119,6 +121,14 @@ def test_a_unit_preempts_when_its_urgency_is_above_the_threshold(due: int, preem
     world = clocked(urgent("own", 4), cpu=4)
     world.run(of("own", "ours", 4)).submit(of("own", "tight", 4, due=due).expected(3600)).decide()
     assert bool(world.victims()) is preempts
+
+
+def test_an_urgent_unit_looks_for_victims_before_anything_ever_ran() -> None:
+    """At the time 0, at which simulations begin."""
+    world = World(group("g", 3, "Urgency"), group("o", 1), nodes=nodes(1, cpu=4)).set_clock(NOON)
+    keep(world, reservation("r", "12:05", "13:00", "n1", group="o"))
+    world.submit(job("urgent").cpu(2).limit(600).deadline(at("12:11")).group("g")).decide()
+    assert world.veto("urgent").kind is Verdict.RESERVED_AHEAD
 
 
 def test_a_unit_that_waits_preempts_at_the_time_at_which_it_becomes_urgent() -> None:

@@ -112,7 +112,7 @@ def _told(devices: AttemptDevices) -> dict[str, str]:
     spawn = Spawn(
         attempt=7, task=0, run=Run(job=1, command=("true",)), folder=b"/a/7", context=LaunchContext(devices=devices)
     )
-    common = ("CRESS_ATTEMPT", "CRESS_TASK_INDEX", "CRESS_DIRECTORY", "CRESS_OUTPUT")
+    common = ("CRESS_ATTEMPT", "CRESS_RESTARTS", "CRESS_TASK_INDEX", "CRESS_DIRECTORY", "CRESS_OUTPUT")
     return {name.decode(): value.decode() for name, value in variables(spawn).items() if name.decode() not in common}
 
 

@@ -20,7 +20,7 @@ RUN = Run(job=1, command=("true",), ports=(("http", 80), ("peer", 0)))
 def told(run: Run, context: LaunchContext) -> dict[str, str]:
     """What is told beyond what every attempt is."""
     found = variables(Spawn(attempt=7, task=2, run=run, folder=b"/a/7", context=context))
-    common = {b"CRESS_ATTEMPT": b"7", b"CRESS_TASK_INDEX": b"2", b"CRESS_DIRECTORY": b"/a/7"}
+    common = {b"CRESS_ATTEMPT": b"7", b"CRESS_RESTARTS": b"0", b"CRESS_TASK_INDEX": b"2", b"CRESS_DIRECTORY": b"/a/7"}
     common[b"CRESS_OUTPUT"] = b"/a/7/values"
     assert common.items() <= found.items()
     return {name.decode(): value.decode() for name, value in found.items() if name not in common}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from cress.executor import folder
-from cress.executor.folder import Lock, take_directory
+from cress.executor.folder import Lock, SupervisorFolder, take_directory
+from cress.executor.spread_folders import spread
 
 
 def test_an_executor_waits_for_room(
@@ -38,3 +41,18 @@ def test_any_other_error_ends_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="exists"):
         take_directory(tmp_path / "file", Lock(tmp_path / "agent.lock", "executor"))
+
+
+def test_folders_of_attempts_are_spread(tmp_path: Path) -> None:
+    """Where the file system can do that; elsewhere nothing changes."""
+    with SupervisorFolder(tmp_path / "executor") as made:
+        lsattr = shutil.which("lsattr")
+        told = subprocess.run([lsattr or "false", "-d", made.attempts], capture_output=True, text=True, check=False)
+        other = subprocess.run(["chattr", "+T", tmp_path], capture_output=True, check=False) if lsattr else told
+        if other.returncode:
+            pytest.skip("this file system does not spread folders, so nothing was tested")
+        assert "T" in told.stdout.split()[0]
+        (made.attempts / "1").mkdir()
+    with SupervisorFolder(tmp_path / "executor") as again:
+        assert (again.attempts / "1").is_dir()
+    spread(tmp_path / "missing")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,13 @@ from cress.model.allowed_sources import AllowedSources
 from cress.model.reports import Cause
 from cress.model.run import File, Image, Run
 from tests.executor.harness import supervisor
-from tests.servers.images import make_layout, programs
+from tests.servers.images import make_layout, programs, registry, skopeo
 
 COMMANDS = {"bubblewrap": "bwrap"}
-MISSING = [name for name in images.TOOLS if shutil.which(name) is None]
+TOOLS = (*images.TOOLS, "docker-registry")
+MISSING = [name for name in TOOLS if shutil.which(name) is None]
 needs_tools = pytest.mark.skipif(
-    os.geteuid() != 0 or bool(MISSING), reason=f"needs root and {', '.join(MISSING or images.TOOLS)} (make packages)"
+    os.geteuid() != 0 or bool(MISSING), reason=f"needs root and {', '.join(MISSING or TOOLS)} (make packages)"
 )
 CONFIG = {"Env": ["COLOUR=green"], "Cmd": ["/bin/cat", "/etc/name"], "WorkingDir": "/etc"}
 
@@ -96,6 +99,143 @@ def test_an_image_that_nothing_uses_is_removed_and_one_in_use_stays(tmp_path: Pa
     tidy()
     assert not place.exists()
     use().release()
+
+
+@needs_tools
+def test_a_digest_alone_opens_no_image(tmp_path: Path, archive: Path) -> None:
+    files = {**programs("sh"), "etc/secret": b"of ann\n"}
+    make_layout(tmp_path / "layout", files, CONFIG)
+    # A file of passwords for "ann:word", by Apache's htpasswd -B.
+    password = "ann:$2b$05$LR86kxTAhMDiEbY1AJPMA.eDgCpEbOHhwbxvPzVTK8NKrzt23r7G2\n"
+    on_loopback = AllowedSources(hosts=("127.0.0.1",))
+
+    def use(name: str, user: str, credentials: bytes = b"") -> str:
+        found = Images(tmp_path, on_loopback)
+        try:
+            return found.use(name, credentials=credentials, user=user).root
+        finally:
+            found.release()
+
+    with registry(tmp_path / "r", password) as address:
+        source, name = f"oci:{tmp_path}/layout:latest", f"{address}/team/demo:1"
+        skopeo("copy", "--dest-tls-verify=false", "--dest-creds=ann:word", source, f"docker://{name}")
+        root = use(name, "ann", b"ann:word")
+        exact = f"{address}/team/demo@sha256:{Path(root).parent.name}"
+        for wrong in (b"", b"bob:guess"):
+            with pytest.raises(Failed, match=r"authentication required|unauthorized"):
+                use(exact, "bob", wrong)
+    # With the registry away, for whom it has given the image to, but nobody else.
+    assert use(exact, "ann") == root
+    with pytest.raises(Failed, match="connection refused"):
+        use(exact, "bob", b"ann:word")
+    with registry(tmp_path / "open") as address:
+        skopeo("copy", "--dest-tls-verify=false", source, f"docker://{address}/team/demo:1")
+        everybodys = exact.replace(exact.partition("/")[0], address)
+        assert use(everybodys, "bob") == root
+        # Nor does the digest of an archive, which whoever submits the archive says aloud.
+        holder = Images(tmp_path, on_loopback)
+        with archive.open("rb") as file:
+            holder.use(f"oci-archive:{archive}", file.fileno())
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+        with pytest.raises(Failed, match="manifest unknown"):
+            use(f"{address}/team/demo@sha256:{digest}", "bob")
+    assert use(everybodys, "cat") == root
+
+
+@needs_tools
+def test_an_archive_that_changes_while_it_is_read_becomes_no_image(
+    tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_layout(tmp_path / "layout", {**programs("sh"), "etc/name": b"forged\n"}, CONFIG)
+    skopeo("copy", f"oci:{tmp_path}/layout:latest", f"oci-archive:{tmp_path}/forged.tar")
+    mine, home = tmp_path / "mine.tar", tmp_path / "e"
+    home.mkdir()
+    shutil.copy(archive, mine)
+    os.chown(mine, 65534, 65534)
+    digest_of = images._digest_of
+
+    def then_changed(fd: int) -> str:
+        """The digest of what is there now; its owner writes something else a moment later."""
+        found = digest_of(fd)
+        mine.write_bytes((tmp_path / "forged.tar").read_bytes())
+        return found
+
+    monkeypatch.setattr(images, "_digest_of", then_changed)
+    with mine.open("rb") as file, pytest.raises(Failed, match="changed while it was read"):
+        Images(home, AllowedSources()).use(f"oci-archive:{mine}", file.fileno())
+    monkeypatch.undo()
+    with archive.open("rb") as file:
+        found = Images(home, AllowedSources()).use(f"oci-archive:{archive}", file.fileno())
+    assert Path(found.root, "etc/name").read_text() == "of the image\n"
+    shutil.copy(tmp_path / "forged.tar", mine)
+    with mine.open("rb") as file:
+        found = Images(home, AllowedSources()).use(f"oci-archive:{mine}", file.fileno())
+    assert Path(found.root, "etc/name").read_text() == "forged\n"
+
+
+def folder(path: Path) -> None:
+    """A folder in the place of a file."""
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def other(path: Path) -> None:
+    """A file in the place of a folder."""
+    shutil.rmtree(path)
+    path.write_text("x")
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut": lambda place: (place / "image.json").write_text('{"Ent'),
+    "empty": lambda place: (place / "image.json").write_text(""),
+    "a folder": lambda place: folder(place / "image.json"),
+    "a folder as lock": lambda place: folder(place / "lock"),
+    "no root": lambda place: shutil.rmtree(place / "rootfs"),
+    "a file as root": lambda place: other(place / "rootfs"),
+    "a file as image": other,
+    "a file as list of readers": lambda place: (place / "readers").write_text("x"),
+}
+
+
+def test_each_damage_of_an_image_is_seen(tmp_path: Path) -> None:
+    for number, (what, harm) in enumerate(DAMAGES.items()):
+        place = tmp_path / str(number)
+        assert not images._is_damaged(place)
+        (place / "rootfs").mkdir(parents=True)
+        (place / "lock").touch()
+        assert not images._is_damaged(place), "it is being made"
+        (place / "image.json").write_text("{}")
+        assert not images._is_damaged(place)
+        harm(place)
+        assert images._is_damaged(place), what
+
+
+@needs_tools
+def test_a_damaged_image_is_made_again(tmp_path: Path, archive: Path) -> None:
+    (tmp_path / "e").mkdir()
+
+    def use() -> str:
+        found = Images(tmp_path / "e", AllowedSources())
+        try:
+            with archive.open("rb") as file:
+                return found.use(f"oci-archive:{archive}", file.fileno()).root
+        finally:
+            found.release()
+
+    root = use()
+    DAMAGES["cut"](Path(root).parent)
+    assert use() == root
+    # What a kill and somebody's hand may leave before it is whole.
+    place = Path(root).parent
+    (place / "image.json").unlink()
+    (place / "new").write_text("x")
+    folder(place / "image.json.new")
+    assert use() == root
+    assert Path(root, "etc/name").read_text() == "of the image\n"
+    other(tmp_path / "e/images")
+    with pytest.raises(Failed, match=r"e/images: File exists") as caught:
+        use()
+    assert caught.value.node
 
 
 def test_what_is_no_image_is_told(tmp_path: Path) -> None:

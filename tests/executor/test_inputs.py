@@ -89,6 +89,15 @@ def test_attempts_that_start_together_fetch_a_file_once(tmp_path: Path, center: 
     assert (tmp_path / "inputs").stat().st_mode & 0o777 == 0o700
     # It needs no center any more.
     assert content(open_inputs([DIGEST], tmp_path, None)) == DATA
+    # What is in the place of the file, or of its first part, is none.
+    for number, name in enumerate((DIGEST, f"{DIGEST}.part"), 2):
+        (tmp_path / "inputs" / DIGEST).unlink()
+        (tmp_path / "inputs" / name / "inside").mkdir(parents=True)
+        assert content(open_inputs([DIGEST], tmp_path, access)) == DATA
+        assert len(center.asked) == number
+    (tmp_path / "inputs" / DIGEST).unlink()
+    (tmp_path / "inputs" / DIGEST).symlink_to("/etc/passwd")
+    assert content(open_inputs([DIGEST], tmp_path, access)) == DATA
 
 
 def test_a_fetch_that_breaks_off_goes_on_and_what_is_wrong_is_fetched_again(

@@ -21,6 +21,8 @@ import pytest
 from cress.executor import processes
 from cress.executor.orphans import Orphans
 from cress.executor.runtimes import launcher
+from cress.executor.runtimes.cgroups import Cgroups
+from cress.executor.runtimes.task_cgroups import TaskCgroups
 from cress.model.reports import Cause
 from cress.shell.executor.task_manager import StageState
 from tests.executor.harness import SupervisorProcess, left_over, shell, supervisor, until
@@ -223,6 +225,37 @@ def test_a_launcher_that_does_not_answer_fails_its_starts_only(tmp_path: Path, m
         assert found.pid == 0
     finally:
         found.close()
+        os.close(reading)
+        os.close(writing)
+
+
+@needs_compiler
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_process_begins_inside_its_control_group_where_the_kernel_can_do_that(tmp_path: Path, version: int) -> None:
+    """To enter it later takes milliseconds on a busy machine. Groups of the first version are entered later."""
+    known = Cgroups.find("node1", str(tmp_path))
+    place = known.second if version == 2 else next(iter(known.first.values()), "")
+    if os.geteuid() != 0 or not place:
+        pytest.skip("no such control groups can be made here")
+    groups = TaskCgroups(f"{place}/{known.path}")
+    found = launcher.find(tmp_path, lambda _: None)
+    # It waits for a reader of its output before it would enter a group.
+    os.mkfifo(tmp_path / "stdout")
+    reading, writing = os.pipe()
+    try:
+        orders = [b"f" + os.fsencode(tmp_path), b"g" + os.fsencode(groups.folder_of(7)), b"e/bin/cat", b"--", b"cat"]
+        # The second one knows what the kernel said to the first.
+        for _ in range(2):
+            assert found.ask([*orders, b"/proc/self/cgroup"], {}, writing)
+            (pid,) = found.answers()
+            assert groups.pids(7) == ({pid} if version == 2 else set())
+            said = (tmp_path / "stdout").read_text()
+            assert f"{known.path}/p7\n" in said
+            os.waitpid(pid, 0)
+            assert groups.remove(7)
+    finally:
+        found.close()
+        groups.close()
         os.close(reading)
         os.close(writing)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -31,6 +32,7 @@ from cress.executor.load import (
     processors,
     smoothed,
     speed,
+    used_part,
 )
 from cress.model.node import Device, Load
 from tests.executor.centers import AgentProcess, Center, clean_up
@@ -172,8 +174,8 @@ def test_what_a_node_offers_of_the_network_counts_before_what_its_interfaces_can
     assert offered_network("<cpu=1, tapes=3>") == 0, "only the center knows all dimensions"
 
 
-def test_this_machine_is_sampled() -> None:
-    sampler = Sampler("<1, 1G>")
+def test_this_machine_is_sampled(tmp_path: Path) -> None:
+    sampler = Sampler("<1, 1G>", folder=tmp_path)
     sampler.sample()
     assert sampler.load is None, "one count is no share"
     until = time.monotonic() + 0.2
@@ -184,6 +186,9 @@ def test_this_machine_is_sampled() -> None:
     assert 0 < sampler.load.cpu <= 1000
     assert 0 < sampler.load.memory < 1000
     assert sampler.load.free_memory > 2**20
+    usage = shutil.disk_usage(tmp_path)
+    assert sampler.full == pytest.approx(1000 * usage.used / (usage.used + usage.free), abs=20)
+    assert used_part(tmp_path / "nowhere") == 0
 
 
 # --- what is told ----------------------------------------------------------------------------------------------------

@@ -156,6 +156,7 @@ def test_a_task_finds_its_environment_and_no_secrets(tmp_path: Path) -> None:
         "CRESS_TASK_INDEX": "1",
         "CRESS_TASK_COUNT": "3",
         "CRESS_ATTEMPT": "41",
+        "CRESS_RESTARTS": "0",
         "CRESS_NODE": "node1",
         "CRESS_GROUP": "physics",
         "CRESS_DIRECTORY": str(tmp_path / "executor" / "attempts" / "41"),

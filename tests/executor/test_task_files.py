@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from cress.executor import task_files
 from cress.executor.brought import note_brought
 from cress.executor.task_files import list_files, read_file
-from cress.protocol.messages import ListFiles, ReadFile
+from cress.protocol.messages import FileList, ListFiles, ReadFile
 
 NOBODY = 65534
 
@@ -87,6 +90,7 @@ REFUSED = {
     "away/passwd": "away is not a folder, or a link to one",
     "link": "link is a link, which is not followed",
     "out": "out is not a file",
+    "out\0/b.txt": "is not a path in the directory of the task",
     "no": "no does not exist there",
     "fifo": "fifo is not a file",
 }
@@ -105,6 +109,67 @@ def test_the_directory_itself_may_not_be_a_link(attempts: Path) -> None:
     (attempts / "7/work").symlink_to("/etc")
     assert "left no files" in list_files(attempts, ListFiles(id=1, attempt=7), never).error
     assert "nothing is kept of attempt 9" in list_files(attempts, ListFiles(id=1, attempt=9), never).error
+
+
+def test_names_that_are_not_utf8_are_shown_with_their_bytes_and_can_be_read(attempts: Path) -> None:
+    work = attempts / "7/work/out"
+    odd = work / os.fsdecode(b"d\xe9")
+    odd.mkdir()
+    for place, text in ((odd / os.fsdecode(b"f\xff"), "bytes"), (odd / r"f\xff", "written so"), (work / "é", "proper")):
+        place.write_text(text)
+    (work / "odd").symlink_to(os.fsdecode(b"to\xff"))
+    if os.geteuid() == 0:
+        for path in work.rglob("*"):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    found = list_files(attempts, ListFiles(id=1, attempt=7, path="out"), never)
+    assert not found.error
+    # As on the wire.
+    shown = {
+        file.path: file.link for file in msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=FileList).files
+    }
+    assert shown["out/odd"] == r"to\xff"
+    assert {r"out/d\xe9/f\xff", "out/é"} <= set(shown)
+    assert listed(attempts, path=r"out/d\xe9", after=r"out/d\xe9/f") == [r"out/d\xe9/f\xff"] * 2
+    read = [read_file(attempts, ReadFile(id=1, attempt=7, path=path), never).data for path in shown if r"\xe9" in path]
+    assert read == [b"written so"]
+    (odd / r"f\xff").unlink()
+    assert read_file(attempts, ReadFile(id=1, attempt=7, path=r"out/d\xe9/f\xff"), never).data == b"bytes"
+
+
+def test_trees_without_bounds_are_refused_with_the_place(attempts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = os.open(attempts / "7/work/out", os.O_RDONLY)
+    for _ in range(1_100):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    found = list_files(attempts, ListFiles(id=1, attempt=7, path="out"), never)
+    assert "out/d/d has folders below it on more than 100 levels" in found.error
+    subprocess.run(["rm", "-rf", attempts / "7/work/out/d"], check=True)
+    # A path that no message holds.
+    deep = os.open(attempts / "7/work/out", os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("x" * 250, dir_fd=deep)
+        below = os.open("x" * 250, os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = below
+    os.close(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=deep))
+    os.close(deep)
+    assert "has more than 4,096 bytes" in list_files(attempts, ListFiles(id=1, attempt=7, path="out"), never).error
+    subprocess.run(["rm", "-rf", attempts / "7/work/out"], check=True)
+    # A target that is four times as long where it is shown, and a hole that is longer than any message may say.
+    (attempts / "7/work/long").symlink_to(os.fsdecode(b"\xff" * 3_000))
+    assert "or where it leads, has more" in list_files(attempts, ListFiles(id=1, attempt=7, path="long"), never).error
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as hole:
+        os.truncate(hole.fileno(), 2**63 - 1)
+        Path(hole.name).chmod(0o644)
+        order = ListFiles(id=1, attempt=7, directory="/dev/shm", path=Path(hole.name).name)
+        found = list_files(attempts, order, never)
+        msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=FileList)
+    assert [file.size for file in found.files] == [2**62]
+    monkeypatch.setattr(task_files, "MOST_ENTRIES", 3)
+    assert "the directory has more than 3 entries" in list_files(attempts, ListFiles(id=1, attempt=7), never).error
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root reads files as another account")

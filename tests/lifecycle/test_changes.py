@@ -227,6 +227,16 @@ def test_a_requeued_job_waits_again_without_a_failure_and_runs_again() -> None:
     step = world.report("n1", ended(1, -15, Cause.STOPPED))
     assert [(record.outcome, record.error) for record in step.attempts] == [(Outcome.PREEMPTED, "requeued by eve")]
     assert launched(step) == [(1, 0, "n1")]
+    # Each attempt knows how often its program ran before; one that has not begun does not count.
+    assert [launch.restarts for launch in step.launches] == [1]
+    world.step(Requeue(jobs=(1,), by="eve"))
+    step = world.report("n1", ended(step.launches[0].attempt, -15, Cause.STOPPED, ran=False))
+    assert [launch.restarts for launch in step.launches] == [1]
+    for ran in (2, 3):
+        world.report("n1", started(step.launches[0].attempt))
+        world.step(Requeue(jobs=(1,), by="eve"))
+        step = world.report("n1", ended(step.launches[0].attempt, -15, Cause.STOPPED))
+        assert [launch.restarts for launch in step.launches] == [ran]
 
 
 def test_a_requeued_job_may_be_held_and_then_changed() -> None:

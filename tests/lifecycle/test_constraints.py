@@ -12,10 +12,11 @@ from cress.model.reports import Cause
 from tests.lifecycle.builders import World, ended, job, node, resolve
 
 
-def cluster() -> World:
-    """n1 with an old compiler, n2 with none."""
+def cluster(**attributes: str | bool) -> World:
+    """n1 with an old compiler and these attributes, n2 with none."""
     world = World()
-    world.step(NodeJoined(node=Node(name="n1", capacity=node("n1").capacity, attributes=(("gcc", "4.4"),)), boot="b"))
+    first = Node(name="n1", capacity=node("n1").capacity, attributes=(("gcc", "4.4"), *attributes.items()))
+    world.step(NodeJoined(node=first, boot="b"))
     world.step(NodeJoined(node=node("n2"), boot="b"))
     return world
 
@@ -33,6 +34,20 @@ def test_what_no_node_could_ever_satisfy_is_told_by_clause() -> None:
         "requirement: no node that is large enough could ever satisfy GCC >= 4.5"
         " (`cress nodes --where EXPR` shows the nodes that satisfy a condition)"
     )
+
+
+@pytest.mark.parametrize(
+    ("requirement", "told"),
+    [
+        ("Container = True", "runtime: …Container = True (a node needs an executor that runs as root, and crun,"),
+        ("Container = True && Images = True", "image: …Container = True and Images = True (a node needs an executor"),
+        ("Container = True && GCC >= 9", "requirement: …Container = True and GCC >= 9 (a node needs an executor"),
+    ],
+)
+def test_a_container_that_no_node_can_run_is_told_by_its_key_and_what_a_node_needs(requirement: str, told: str) -> None:
+    found = refused(cluster(container=False, images=False), job(requirement=requirement))
+    field, _, rest = told.partition("…")
+    assert found.startswith(f"{field}no node that is large enough could ever satisfy {rest}")
 
 
 def test_a_gang_that_too_few_nodes_could_ever_hold_is_told_so() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 
 from cress.lifecycle.families.step_values import values_of
@@ -13,7 +15,7 @@ from cress.model.records import JobState
 from cress.model.step_values import MOST_OF_DAG, Values
 from cress.model.times import MINUTE, SECOND
 from cress.model.waits import WaitFor
-from tests.lifecycle.builders import World, ended, job
+from tests.lifecycle.builders import UTC_AT_START, World, ended, job
 from tests.lifecycle.test_dags import dag
 
 
@@ -248,6 +250,30 @@ def test_a_job_waits_no_longer_than_its_timeout_and_not_for_what_is_forbidden() 
     assert (record.state, record.reason) == (JobState.TIMED_OUT, "path /shared/in.csv was not there within 1m")
     assert not world.machine.awaiting
     assert not world.machine.jobs
+
+
+def test_a_job_waits_for_a_length_or_a_moment_and_a_moment_in_the_past_has_come() -> None:
+    world = world_with()
+    moments = [f"{datetime.fromtimestamp((UTC_AT_START + at * SECOND) / SECOND, UTC):%F %T}" for at in (-5, 3600)]
+    past, late = (WaitFor("time", moment) for moment in moments)
+    begun, held, both, zoned = world.submit(
+        job(wait_for=(past,)),
+        job(wait_for=(past,), hold=True),
+        job(wait_for=(WaitFor("time", "2m"), CSV)),
+        job(wait_for=(msgspec.structs.replace(late, name=f"{late.name} Z"), past)),
+    )
+    assert [attempt.job for attempt in world.machine.attempts.values()] == [begun]
+    assert world.machine.reason(zoned) == f"waiting for time {late.name} Z"
+    assert world.machine.reason(held).startswith("held by ann")
+    world.step(Awaited(job=both, what=CSV))
+    world.wake()
+    assert world.now // SECOND == 120
+    assert {attempt.job for attempt in world.machine.attempts.values()} == {begun, both}
+    assert world.machine.awaiting == {zoned: None}
+    world.wake()
+    assert world.now // SECOND == 3600
+    assert zoned in {attempt.job for attempt in world.machine.attempts.values()}
+    assert not world.machine.awaiting
 
 
 def test_runs_of_cron_jobs_wait_too() -> None:

@@ -196,8 +196,21 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
         "a key of other types",
         step(when="@daily", ready={"port": 1}),
         [
-            "jobs[0].when: belongs to jobs of type cron (this one is of type batch)",
-            "jobs[0].ready: belongs to jobs of type service or database (this one is of type batch)",
+            "jobs[0].when: belongs to jobs of type cron (a job without a type is of type batch; add type: cron)",
+            (
+                "jobs[0].ready: belongs to jobs of type service or database"
+                " (a job without a type is of type batch; add type: service or type: database)"
+            ),
+        ],
+    ),
+    (
+        "steps without a type, where no command is missing",
+        {"steps": {"a": {"command": "true"}}},
+        [
+            (
+                "jobs[0].steps: belongs to jobs of type cron or dag"
+                " (a job without a type is of type batch; add type: cron or type: dag)"
+            ),
         ],
     ),
     (

@@ -31,6 +31,8 @@ class Recorder:
         self.now = 0
         self.log.open(0, [], self.machine.export, UTC)
         self._base, self._behind = self.machine.export(), list[bytes]()
+        # The number of records, and that of those in the snapshot from which a center would go on.
+        self.number = self.loaded = 0
         self.step(Restarted(epoch=1), *(NodeJoined(node=node(f"n{i}", cpus), boot="b") for i in range(1, nodes + 1)))
         self.step(GroupsApplied(groups=(group("ads", 4), group("web", 4)), by="root"))
 
@@ -62,6 +64,7 @@ class Recorder:
         step = self.machine.step(self.now, utc, inputs)
         record = encode_record(record_of(self.now, utc, inputs, step.facts))
         self._behind.append(record)
+        self.number += 1
         self.log.append(record)
         return step
 
@@ -110,7 +113,7 @@ class Recorder:
         """Kill the center and start it again; its nodes come back."""
         names = [name for name, known in self.machine.nodes.items() if known.connected]
         self.read_again()
-        self.step(Restarted(epoch=self.machine.general.epoch + 1))
+        self.step(Restarted(epoch=self.machine.general.epoch + 1, loaded=self.loaded))
         reports = {name: [one for one in self.machine.attempts.values() if one.node == name] for name in names}
         self.step(
             *(
@@ -122,6 +125,10 @@ class Recorder:
                 for name in names
             )
         )
+
+    def snapshot(self) -> None:
+        """Store a snapshot, from which a center goes on, and no new event file."""
+        self._base, self._behind, self.loaded = self.machine.export(), [], self.number
 
     def new_file(self) -> None:
         """Begin a new event file with the state of now."""

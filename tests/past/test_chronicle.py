@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cress.lifecycle.inputs import Hold, Scale, Update
+from cress.lifecycle.inputs import Awaited, Hold, Scale, Update
 from cress.model.errors import InputError
+from cress.model.waits import WaitFor
 from cress.past.chronicle import Subject, story
 from cress.past.recorded_log import RecordedLog
 from tests.lifecycle.builders import job
@@ -86,6 +87,23 @@ def test_names_that_mean_several_things_or_nothing(tmp_path: Path) -> None:
     assert story(log, "group:web")[0].name == "web"
     with pytest.raises(InputError, match="the log knows no job, node or group 'nobody'"):
         story(log, "nobody")
+
+
+def test_a_job_that_waits_for_something_outside_says_what_became_of_it(tmp_path: Path) -> None:
+    it, thing, page = Recorder(tmp_path), WaitFor("path", "/in/a.csv"), WaitFor("url", "https://a")
+    (there,) = it.submit(job(1, group="ads", name="there", wait_for=(thing,)))
+    (never,) = it.submit(job(1, group="ads", name="never", wait_for=(thing, page)))
+    it.step(Awaited(job=there, what=thing))
+    it.step(Awaited(job=never, what=page, problem="it is not in a folder in which jobs may wait for files"))
+    log = RecordedLog(it.close())
+    assert lines(log, "there")[:2] == [
+        "1 (there) submitted by ann to group ads: 1 task, waiting for path /in/a.csv",
+        "1 (there) path /in/a.csv is there",
+    ]
+    assert lines(log, "never")[:2] == [
+        "2 (never) submitted by ann to group ads: 1 task, waiting for path /in/a.csv and url https://a",
+        "2 (never) url https://a: it is not in a folder in which jobs may wait for files",
+    ]
 
 
 def test_the_story_of_a_service_tells_what_its_users_did(tmp_path: Path) -> None:

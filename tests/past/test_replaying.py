@@ -66,6 +66,23 @@ def test_the_same_decisions_over_files_restarts_and_preemption(day: Path) -> Non
     assert found.first == 1
 
 
+@pytest.mark.parametrize("more", [False, True])
+def test_a_center_goes_on_with_what_was_foreseen_at_its_snapshot(tmp_path: Path, *, more: bool) -> None:
+    """A job came to its turn before the snapshot, with which the center stops, or (``more``) which is older."""
+    it = Recorder(tmp_path, Options(drain_after=30 * SECOND), nodes=1)
+    (first,) = it.submit(job(2, group="web", name="first"))
+    it.submit(job(4, group="ads", name="whole", gang=True))
+    it.step(after=31)
+    it.snapshot()
+    if more:
+        it.submit(job(1, group="ads", name="small"))
+    it.restart()
+    it.end(first)
+    begun = [fact for _, record in read(RecordedLog(it.close()).paths[0]) for fact in record.facts.core]
+    assert [fact.due for fact in begun if isinstance(fact, Start)][2:] == [True] * 4
+    assert replay_log(RecordedLog(tmp_path)).difference is None
+
+
 def test_only_the_steps_of_the_time_are_compared(day: Path) -> None:
     found = replay_log(RecordedLog(day), UTC + 60 * SECOND, UTC + 100 * SECOND)
     assert found.since >= UTC + 60 * SECOND

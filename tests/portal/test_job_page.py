@@ -196,3 +196,24 @@ def test_a_dag_a_cron_job_and_a_service_show_their_attempts(browser: Browser, po
             expect(page.get_by_role("region", name="Service")).to_contain_text("1 of 1")
             expect(page.get_by_role("region", name="Time line")).to_contain_text("task 0")
         client.cancel(service)
+
+
+def test_files_of_a_task_are_listed_and_downloaded(cluster: Cluster, owner: httpx.Client) -> None:
+    command = "mkdir -p out && printf '<b>1</b>' > 'out/a b.html' && printf 12345 > n.txt && ln -s n.txt l"
+    with cluster.client() as client:
+        id = client.submit([{"command": ["sh", "-c", command], "name": "writes", "resource": "<0.1, 64M>"}]).jobs[0].id
+        assert client.job(id, wait=30).state == "succeeded"
+    listed = owner.get(f"/jobs/{id}/files").text
+    assert "out/a b.html</a>" in listed
+    assert "l → n.txt" in listed
+    assert "n.txt</a>" not in owner.get(f"/jobs/{id}/files", params={"path": "out"}).text
+    sent = owner.get(f"/jobs/{id}/files/content", params={"path": "out/a b.html"})
+    # A browser keeps it, and never shows it as a page of the portal.
+    assert (sent.content, sent.headers["content-type"]) == (b"<b>1</b>", "application/octet-stream")
+    assert sent.headers["content-disposition"] == "attachment; filename*=UTF-8''a%20b.html"
+    for path in ("nowhere", "../escaped", ""):
+        refused = owner.get(f"/jobs/{id}/files/content", params={"path": path}, headers={"accept": "text/html"})
+        assert refused.status_code >= 400, path
+        assert "content-disposition" not in refused.headers
+    assert owner.get(f"/jobs/{id}/files", params={"task": "7"}).status_code >= 400
+    assert f"/jobs/{id}/files?" in owner.get(f"/jobs/{id}").text

@@ -20,11 +20,12 @@ from cress.client import calls
 from cress.portal.group_texts import changed_text, keywords_of
 from cress.portal.groups_view import GroupRow
 from cress.portal.nodes_view import MOST_PARTS, attributes_of, map_of
-from cress.portal.pages.overview import group_curves_of, troubles_of
+from cress.portal.pages.overview import troubles_of
 from cress.portal.pages.usage import rows_of
+from cress.portal.past import curves_of
 from cress.portal.texts import script_data
 from cress.portal.weeks import calendar_of, times_of, timetable_of
-from cress.protocol.cluster_views import EfficiencyView, NodeView
+from cress.protocol.cluster_views import EfficiencyView, NodeView, PastUsePage
 from cress.protocol.lease_views import ReservationView
 from tests.center.providers import ProviderProcess
 from tests.portal.running import Portal, csrf_of, opened
@@ -112,20 +113,42 @@ def test_quotas_beyond_the_cluster_need_a_person(shares: tuple[float, ...], says
         return GroupRow(cast("Any", SimpleNamespace(name="g", closed=False, share_of_cluster=share)), depth, 0.0, False)
 
     state: Any = SimpleNamespace(problem="", delay=None)
-    up: Any = SimpleNamespace(name="n1", state="up", unlimited=())
+    up: Any = SimpleNamespace(name="n1", state="up", unlimited=(), load=None)
     # A group below another one has a part of its quota.
     rows = [*(row(share, 0) for share in shares), row(0.5, 1), row(None, 0)]
     found = troubles_of(state, [up], rows, 0)
     assert [one.what.removesuffix(" of the cluster") for one in found] == says
 
 
-def test_the_curve_of_a_group_reaches_to_its_quota_or_to_its_use_beyond_it() -> None:
-    curves = group_curves_of([(0.0, {"lab": 0.5, "web": 2.0}), (5.0, {"lab": 1.0, "web": 1.0, "new": 0.1})])
-    assert curves["lab"].points == "0.0,15.0 300.0,2.0"
-    assert curves["lab"].quota == 2.0
+def test_a_node_whose_disk_is_nearly_full_needs_a_person() -> None:
+    state: Any = SimpleNamespace(problem="", delay=None)
+    nodes: Any = [
+        SimpleNamespace(name=f"n{number}", state="up", unlimited=(), load=SimpleNamespace(full=full))
+        for number, full in enumerate((0.2, 0.949, 0.95, 0.999))
+    ]
+    (found,) = troubles_of(state, nodes, [], 0)
+    assert found.what == "the disk is nearly full: n2 (95 %), n3 (100 %)"
+
+
+def test_curves_of_the_past_have_gaps_and_reach_to_the_quota_or_to_the_use_beyond_it() -> None:
+    answer = PastUsePage(
+        begin=600.0,
+        step=15.0,
+        use={"cpu": (None, 0.5, 1.0, None, 0.25), "memory": (None,) * 5},
+        groups={"lab": (0.5, None, None, None, 1.0), "web": (2.0, 2.0, 1.0, 1.0, 1.0)},
+        tasks={"running": (0.0, 0.0, 0.0, 0.0, 50.0), "waiting": (100.0, 0.0, 0.0, 0.0, 0.0)},
+    )
+    past = curves_of(answer, "hour")
+    assert (past.begin, past.end) == (600.0, 675.0)
+    # A gap divides the curve, and a single point is a short line.
+    assert past.use["cpu"].parts == ("75.0,30.0 150.0,2.0", "300.0,44.0 300.0,44.0")
+    assert "memory" not in past.use
+    assert (past.groups["lab"].line, past.groups["lab"].parts[-1]) == (2.0, "300.0,2.0 300.0,2.0")
     # Half of the height is the quota of a group that used twice of it.
-    assert (curves["web"].points, curves["web"].quota) == ("0.0,2.0 300.0,15.0", 15.0)
-    assert "new" not in curves
+    assert (past.groups["web"].line, past.groups["web"].most) == (15.0, 2.0)
+    # Running and waiting tasks have one scale.
+    assert past.tasks["running"].parts[0].endswith("300.0,30.0")
+    assert past.tasks["waiting"].parts[0].startswith("0.0,2.0")
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,11 @@ def test_an_answer_that_took_long_is_kept_for_longer_whatever_happens(monkeypatc
             )
 
         assert await ask() == (0, 0, 0)
-        # Something happens: quick answers are old at once, slow ones after thirty times what they took.
+        # Something happens: quick answers are old at once, slow ones after sixty times what they took.
         viewer.outdate()
         assert await ask() == (1, 0, 0)
         # The pages that showed the slow one are told to read it again then.
-        assert viewer.stale_until == pytest.approx(clock.now + 6.0, abs=0.3)
+        assert viewer.stale_until == pytest.approx(clock.now + 12.0, abs=0.3)
         clock.now = viewer.stale_until + 0.1
         assert (await ask())[1:] == (1, 1)
         # The user changes something: nothing is kept.

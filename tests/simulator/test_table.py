@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import polars as pl
@@ -115,6 +116,7 @@ def test_parquet_gives_the_same_jobs(tmp_path: Path, cluster: SimulatedCluster) 
 FILES = {
     "columns are missing": ("job,begin,runtime,cpu\n", "jobs.csv:1: missing columns: submit, run"),
     "nothing is asked for": ("job,submit,run\n", "jobs.csv:1: no column has the resources of a task"),
+    "a cell without an end": ('job,"' + "x" * 200_000, "jobs.csv:1: is not valid CSV: field larger than"),
     "a column twice": ("job,job\n", "jobs.csv:1: column job is given twice"),
     "no usable row": (HEAD + "b,0,-1,2h,ops,ann,3,2,true,2,4G,0\n", "no usable job in it (1 × unknown run time"),
 }
@@ -125,6 +127,21 @@ def test_unusable_tables_are_refused(tmp_path: Path, cluster: SimulatedCluster, 
     with pytest.raises(InputError) as caught:
         _load(tmp_path, cluster, text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.swf.gz", "t.jsonl.gz", "c.csv.gz"])
+def test_a_compressed_file_that_is_damaged_is_refused(tmp_path: Path, cluster: SimulatedCluster, name: str) -> None:
+    data = bytearray(gzip.compress(b"; one line of many\n" * 1_000))
+    data[12] ^= 0xFF
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError, match=rf"{name}: cannot be read: "):
+        load_cluster(tmp_path / name) if name[0] == "c" else load_workload(str(tmp_path / name), cluster, 1)
+
+
+def test_a_line_with_endless_brackets_is_a_malformed_one(tmp_path: Path, cluster: SimulatedCluster) -> None:
+    (tmp_path / "t.jsonl").write_text("[" * 100_000 + "\n")
+    with pytest.raises(InputError, match=r"no .* in it"):
+        load_workload(str(tmp_path / "t.jsonl"), cluster, 1)
 
 
 def test_a_table_needs_a_cluster(tmp_path: Path) -> None:
@@ -219,6 +236,12 @@ def test_mistakes_in_a_cluster_file_have_their_line(tmp_path: Path, text: str, m
     with pytest.raises(InputError) as caught:
         load_cluster(path)
     assert message in str(caught.value)
+
+
+def test_a_cell_that_is_too_long_is_told(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("name,cpu\n" + "z" * 200_000 + ",1\n")
+    with pytest.raises(InputError, match=r"c\.csv: is not valid CSV: field larger than"):
+        load_cluster(tmp_path / "c.csv")
 
 
 def test_what_constraints_ask_for_is_in_a_cluster_file(tmp_path: Path) -> None:

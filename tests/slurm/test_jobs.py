@@ -1,5 +1,7 @@
 """Options of Slurm as jobs of Cress: stories, each with the options and the keys of the job."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from cress.model.errors import InputError
@@ -20,6 +22,7 @@ AROUND = Surroundings(
     "/opt/slurm",
     ("default", "physics"),
     SITE,
+    datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp(),
 )
 
 
@@ -70,6 +73,8 @@ def keys(options: str) -> dict[str, object]:
         ("-L matlab:2,ansys", {"licences": ["matlab=2", "ansys"]}),
         ("--nice=50 -H --no-requeue", {"priority": -50, "hold": True, "job_failure": False}),
         ("--deadline=2026-12-01T18:00", {"deadline": "2026-12-01 18:00"}),
+        ("--begin=now", {}),
+        ("--begin=now+2hours", {"wait_for": {"time": "2026-11-28 12:00:00 Z"}}),
     ],
 )
 def test_options_become_keys(options: str, expected: dict[str, object]) -> None:
@@ -124,7 +129,7 @@ def test_variables_that_are_known_before_the_start() -> None:
     [
         ("-t 1h", "--time: '1h' is not a time"),
         ("-N 2 -a 1-3", "--array: elements of an array run on one node each"),
-        ("--begin=16:00", "--begin: a start at '16:00' is not supported (`type: cron`"),
+        ("--begin=later", "--begin: 'later' is not a time (such as 2026-12-01T08:00"),
         ("--mem=lots", "--mem: 'lots' is not an amount of memory"),
         ("-n 0", "--ntasks: '0' is not a number from 1"),
         ("--uid=ann", "--uid: is not supported (`run_as:`"),

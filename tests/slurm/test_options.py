@@ -9,7 +9,7 @@ from cress.model.errors import InputError
 from cress.slurm.command_line import notes, parse, refused
 from cress.slurm.option_table import SBATCH, STEP, Fate, table
 from cress.slurm.pbs import pbs_table, pbs_words
-from cress.slurm.script import read_script
+from cress.slurm.script import begins_script, read_script
 
 PAGE = (Path(__file__).parents[2] / "docs" / "slurm.md").read_text(encoding="utf-8")
 
@@ -105,7 +105,9 @@ def test_directives_stand_before_the_first_command() -> None:
         ('#SBATCH -J "x', "run.sh:2: has a quotation mark without its pair"),
         ("#PBS -Z 3", "run.sh:2: unknown option -Z"),
         ("#PBS -l walltme=3", "run.sh:2: -l: unknown resource 'walltme'"),
-        ("#PBS -S /bin/sh", "run.sh:2: -S: is not supported (the first line of the script names the interpreter)"),
+        ("#PBS -S /bin/bash", "run.sh:2: -S names another interpreter than the first line, #!/bin/sh (the same in"),
+        ("#SBATCH hetjob", "run.sh:2: heterogeneous jobs are not supported (`parts:` of a job file"),
+        ("#SBATCH -n 1 : -n 2", "run.sh:2: heterogeneous jobs are not supported (`parts:` of a job file"),
     ],
 )
 def test_a_wrong_directive_names_file_and_line(line: str, message: str) -> None:
@@ -120,6 +122,7 @@ def test_a_wrong_directive_names_file_and_line(line: str, message: str) -> None:
         ("echo hello\n", "names no interpreter"),
         ("#!/bin/sh\r\necho\r\n", "line ends of DOS"),
         ("", "names no interpreter"),
+        ("# x\n#SBATCH -n 2\n", "names no interpreter"),
     ],
 )
 def test_what_is_no_script_is_refused_as_by_slurm(text: str, message: str) -> None:
@@ -142,7 +145,20 @@ def test_what_is_no_script_is_refused_as_by_slurm(text: str, message: str) -> No
         (["-W", "depend=afterok:12.server:13"], ["--dependency=afterok:12:13"]),
         (["-j", "oe", "-m", "abe", "-V"], ["--mail-type=NONE", "--export=ALL"]),
         (["-J", "1-10"], ["--array=1-10"]),
+        (["-S", "/bin/bash", "-a", "202612010830.00"], ["--begin=2026-12-01T08:30"]),
+        (["-a", "0830"], ["--begin=08:30"]),
     ],
 )
 def test_directives_of_pbs(words: list[str], expected: list[str]) -> None:
     assert pbs_words(words) == expected
+
+
+def test_a_script_for_pbs_names_its_interpreter_in_a_directive_or_gets_bash() -> None:
+    named = "# two nodes\n\n#PBS -N x\n#PBS -S /usr/bin/python3\nprint()\n"
+    assert begins_script(named)
+    assert read_script(named, "run.pbs").text == f"#!/usr/bin/python3\n{named}"
+    assert read_script("#PBS -N x\ntrue\n", "run.pbs").text.startswith("#!/bin/bash\n#PBS")
+    same = "#!/usr/bin/env bash\n#PBS -S /bin/bash\n"
+    assert read_script(same, "run.pbs").text == same
+    assert not begins_script("command: echo\n")
+    assert not begins_script("# a job file\ncommand: echo\n#PBS\n")

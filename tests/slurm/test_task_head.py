@@ -11,7 +11,7 @@ from cress.slurm.option_table import SBATCH
 
 
 def run(
-    folder: Path, options: list[str], text: str, *arguments: str, task: int = 0
+    folder: Path, options: list[str], text: str, *arguments: str, task: int = 0, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the script as the executor would."""
     request = read_request(parse(options, SBATCH)[0])
@@ -31,7 +31,13 @@ def run(
         "PATH": os.environ["PATH"],
     }
     return subprocess.run(
-        command, env={**environment, **own}, cwd=folder, capture_output=True, text=True, timeout=20, check=False
+        command,
+        env={**environment, **own, **variables},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
     )
 
 
@@ -93,3 +99,29 @@ def test_a_job_on_several_nodes_without_the_commands_there_says_so(tmp_path: Pat
     done = run(tmp_path, ["-N", "2"], "#!/bin/sh\n")
     assert done.returncode == 127
     assert "jobs on several nodes need the commands there" in done.stderr
+
+
+def test_a_login_shell_finds_the_commands_after_its_profile(tmp_path: Path) -> None:
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    (commands / "srun").write_text("#!/bin/sh\necho step\n")
+    (commands / "srun").chmod(0o755)
+    (tmp_path / ".profile").write_text("PATH=/usr/bin:/bin\n")
+    (tmp_path / "rest").write_text("REST=read\n")
+    where = {"HOME": str(tmp_path), "SLURM_CRESS_BIN": str(commands)}
+    text = '#!/bin/bash -l\nsrun && echo "${REST-no} ${BASH_ENV-unset}"\n'
+    assert run(tmp_path, [], text, **where).stdout == "step\nno unset\n"
+    rest = str(tmp_path / "rest")
+    assert run(tmp_path, [], text, BASH_ENV=rest, **where).stdout == f"step\nread {rest}\n"
+
+
+def test_a_task_that_ran_before_knows_how_often(tmp_path: Path) -> None:
+    text = "#!/bin/sh\necho ${SLURM_RESTART_COUNT-none}\n"
+    assert run(tmp_path, [], text, CRESS_RESTARTS="0").stdout == "none\n"
+    assert run(tmp_path, [], text, CRESS_RESTARTS="2").stdout == "2\n"
+
+
+def test_variables_of_pbs(tmp_path: Path) -> None:
+    text = '#!/bin/sh\n#PBS -N x\necho $PBS_JOBNAME $PBS_NP $NCPUS; cat "$PBS_NODEFILE"\n'
+    assert run(tmp_path, ["-n2", "-N1", "-c2", "-Jx"], text).stdout == "x 2 4\nn1.example\nn1.example\n"
+    assert run(tmp_path, [], "#!/bin/sh\necho ${PBS_NODEFILE-none}\n").stdout == "none\n"

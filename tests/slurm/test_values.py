@@ -1,5 +1,8 @@
 """Values as Slurm spells them."""
 
+import time
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 from cress.model.errors import InputError
 from cress.slurm.arrays import OWN_ID, compressed, job_words, parse_array, parse_job
 from cress.slurm.dependencies import parse_dependency
+from cress.slurm.moments import read_begin
 from cress.slurm.nodelist import compressed as nodelist
 from cress.slurm.nodelist import expanded
 from cress.slurm.values import memory, node_count, seconds, short_time_text, time_text
@@ -133,3 +137,26 @@ def test_lists_of_nodes() -> None:
 def test_a_list_of_nodes_is_read_back(numbers: list[int]) -> None:
     names = [f"node{number}" for number in sorted(numbers)]
     assert expanded(nodelist(names)) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("now", ""),
+        ("now+90", "2026-11-28 10:01:30 Z"),
+        ("now+2days", "2026-11-30 10:00:00 Z"),
+        ("16:00", "2026-11-28 16:00:00 Z"),
+        ("08:00", "2026-11-29 08:00:00 Z"),  # the next one
+        ("8:30am", "2026-11-29 08:30:00 Z"),
+        ("tomorrow", "2026-11-29 00:00:00 Z"),
+        ("midnight", "2026-11-29 00:00:00 Z"),
+        ("noon", "2026-11-28 12:00:00 Z"),
+        ("2026-12-01T08:00", "2026-12-01 08:00:00 Z"),
+        ("2026-11-01", ""),  # it has come
+        ("12/01/26", "2026-12-01 00:00:00 Z"),
+    ],
+)
+def test_times_of_begin(monkeypatch: pytest.MonkeyPatch, text: str, begins: str) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert read_begin(text, datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp()) == begins

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import sqlalchemy as sql
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,6 +119,17 @@ def test_the_same_twice_is_there_once_and_is_used_once(history: History) -> None
     usage = history.usage(since=0, until=10**9)
     assert sum(used.core_seconds for used in usage.values()) == pytest.approx(3 * 3600 * 2)
     assert sum(used.attempts for used in usage.values()) == 3
+
+
+def test_no_statement_of_an_addition_goes_on_after_it(url: str) -> None:
+    """One that did would make the next addition fail for as long as its cursor lives."""
+    with closing(History(url)) as history:
+        cursors: list[object] = []
+        sql.event.listen(history._engine, "after_cursor_execute", lambda _, cursor, *others: cursors.append(cursor))
+        for number in (1, 2):
+            history.add([(record(number), b"run")], [attempt(number, number, 0)], {number: WEIGHT})
+        assert cursors
+        assert history.mark().additions == 2
 
 
 def test_usage_by_hour_and_group(history: History) -> None:

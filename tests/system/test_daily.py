@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -189,3 +192,47 @@ def test_the_shell_completes_what_is_there(cluster: Cluster) -> None:
     assert str(job) in cluster.cress(COMP_WORDS=f"cress job {job}", **words).stdout.split()
     assert cluster.cress(COMP_WORDS="cress job x", CRESS_URL="http://127.0.0.1:1", **words).stdout.split() == []
     said(cluster, "cancel", job)
+
+
+BACK = """\
+name: back
+type: service
+tasks: {tasks}
+resource: <0.1, 32M>
+ports: dynamic
+command: exec sleep 1000
+"""
+FRONT = """\
+name: front
+resource: <0.3, 128M>
+job_token: true
+directory: {folder}
+command: |
+  cat > reader <<'END'
+  trap 'cat pool' USR1
+  cat pool
+  while :; do sleep 0.1; done
+  END
+  exec {cress} render pool.tmpl pool --signal USR1 -- sh reader
+"""
+
+
+def test_a_file_follows_the_places_of_a_service_and_its_reader_gets_a_signal(cluster: Cluster) -> None:
+    folder = cluster.folder / "front"
+    folder.mkdir()
+    lines = ("pool of {{all back}}", "{{each back}}", "task {{task}} on {{node}} port {{port}}", "{{end}}")
+    (folder / "pool.tmpl").write_text("\n".join([*lines, ""]))
+    cress = Path(sys.executable).parent / "cress"
+    job = int(said(cluster, "submit", cluster.file("front.yaml", FRONT.format(folder=folder, cress=cress))).split()[1])
+
+    def shows(count: int) -> bool:
+        text = cluster.cress("logs", job).stdout.rpartition("pool of ")[2]
+        return [int(line.split()[1]) for line in text.splitlines()[1:]] == [*range(count)]
+
+    for count in (1, 3, 2):
+        said(cluster, "apply", cluster.file("back.yaml", BACK.format(tasks=count)))
+        wait_until(partial(shows, count), f"a file with {count} places")
+    said(cluster, "cancel", "back")
+    assert "'UP' is not a signal" in said(cluster, "render", "x", "y", "--signal", "UP", "--", "true", code=2)
+    said(cluster, "cancel", job)
+    assert ended(cluster, job).state == "cancelled"

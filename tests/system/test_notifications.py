@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cress.protocol.cluster_views import EventView
 from tests.center.notification_receivers import MailReceiver, WebReceiver
 from tests.system.cluster import Cluster, wait_until
 
@@ -68,11 +69,12 @@ notify:
     assert "exit code 3" in letter.get_content()
     told = "nobody@example.org was refused"
     events = wait_until(lambda: _events(bare, "notification.failed"), told)
-    assert events == [
+    assert [(event.job, event.group) for event in events] == [(1, "lab")]
+    assert [event.text for event in events] == [
         "example.org was not told about " + str(letter["Subject"]) + ": the mail server answered 550 no such mailbox"
     ]
 
 
-def _events(cluster: Cluster, kind: str) -> list[str]:
+def _events(cluster: Cluster, kind: str) -> list[EventView]:
     with cluster.client() as client:
-        return [event.text for event in client.events(after=0, follow=False) if event.kind == kind]
+        return [event for event in client.events(after=0, follow=False) if event.kind == kind]

@@ -76,8 +76,14 @@ def test_a_script_as_it_is_and_its_accounting(slurm: Slurm) -> None:
     assert (done.stdout, done.returncode) == (f"Submitted batch job {job}\n", 3)
     assert done.stderr == ("sbatch: run.sh:7: --mail-type is passed over: `cress events --follow` reports the end\n")
     assert (slurm.folder / f"result-{job}.out").read_text() == "hello tutorial 1 200\n"
+    shown = slurm.run("scontrol", "-o", "show", "job", job).stdout
+    assert f" StdOut={slurm.folder}/result-{job}.out" in shown
+    assert "a script of 9 lines" in slurm.cluster.cress("job", job).stdout
     done = slurm.run("sacct", "-XPn", "-j", job, "-o", "JobID,JobName,State,ExitCode,Timelimit")
     assert done.stdout == f"{job}|tutorial|FAILED|3:0|00:10:00\n"
+    done = slurm.run("sacct", "-XPn", "-j", job, "-o", "ConsumedEnergy,Restarts,MaxDiskRead,StdErr")
+    assert done.stdout == f"|0||{slurm.folder}/result-{job}.out\n"
+    assert slurm.run("sinfo", "-h", "-O", "nodelist:9,cpusstate").stdout.split() == ["n[1-2]", "0/8/0/8"]
 
 
 def test_an_array_with_a_bound_and_patterns(slurm: Slurm) -> None:
@@ -161,12 +167,14 @@ def test_cress_submit_takes_scripts_and_keys(slurm: Slurm) -> None:
         (["--set", "resource.cpu=none", "--", "true"], "cress submit: --set"),
         (["directed.sh"], "directed.sh:2: unknown option --nmae (did you mean --name?)"),
         (["--"], "no command follows --"),
+        (["two.sh"], "two.sh: a script on several nodes needs the commands of Slurm on each of them (cress slurm"),
     ],
 )
 def test_wrong_options_of_cress_submit(slurm: Slurm, arguments: list[str], message: str) -> None:
-    script = slurm.cluster.folder / "directed.sh"
-    script.write_text("#!/bin/sh\n#CRESS --nmae=x\n")
-    words = [str(script) if word == "directed.sh" else word for word in arguments]
+    texts = {"directed.sh": "#!/bin/sh\n#CRESS --nmae=x\n", "two.sh": "#PBS -l nodes=2\n"}
+    for name, text in texts.items():
+        (slurm.cluster.folder / name).write_text(text)
+    words = [str(slurm.cluster.folder / word) if word in texts else word for word in arguments]
     done = slurm.cluster.cress("submit", *words)
     assert done.returncode == 2
     assert message in done.stderr

@@ -88,6 +88,11 @@ def test_steps_hand_on_values_and_are_left_out_by_them(own: Cluster) -> None:
         assert "2026-11-01T03:00:00Z: 7 rows\n" in logs
         assert run.dag is not None
         assert run.dag.steps[1].after == {"load": "ok"}
+        # A resumed run works for the same moment, also when it is resumed again.
+        for number, ended in ((17, 14), (20, 17)):
+            assert own.cress("resume", ended, "--from", "load").returncode == 0
+            ends(client, number)
+            assert own.cress("logs", number + 1).stdout == "day 2026-11-02T03:00:00Z\n"
         own.file("nightly.yaml", NIGHTLY.replace("load.rows > 0", "load.rows > 10"))
         assert said(own.cress("apply", "--diff", "nightly.yaml"))[0] == "job 13 (nightly) would be updated"
         assert said(own.cress("apply", "nightly.yaml"))[0] == "job 13 (nightly) updated"

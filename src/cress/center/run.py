@@ -47,6 +47,8 @@ from cress.center.keeping.data_directory import (
     ListenAddress,
 )
 from cress.center.keeping.owner_token import FINGERPRINT, cluster_secret, fingerprint_of, owner
+from cress.center.keeping.uploads import unshared
+from cress.center.keeping.use_curves import UseCurves
 from cress.center.leader.failover import Failover
 from cress.center.leader.history_exchange import HistoryExchange
 from cress.center.leader.leader_work import BACKLOG, LeaderWork, bound_socket, executor_sockets
@@ -183,6 +185,7 @@ async def _run(
     if standby is not None:
         names = (*names, urlsplit(place).hostname or "")
     anchors = _anchors(committer, tls)
+    curves = UseCurves(committer, directory.path)
     server = _Server(
         _config(
             make_app(
@@ -225,6 +228,7 @@ async def _run(
             asyncio.create_task(Memory(committer).run(), name="memory"),
             asyncio.create_task(committer.watchdog.run(), name="watchdog"),
             asyncio.create_task(anchors.run(), name="anchors"),
+            asyncio.create_task(curves.run(), name="curves"),
             asyncio.create_task(HistoryExchange(committer, token, failover.elsewhere).run(), name="history"),
             *_responder(settings, committer),
         ]
@@ -234,6 +238,7 @@ async def _run(
         stopped = asyncio.create_task(stop.wait())
         await _until_over(stopped, serving, turns, committer.ended)
         await anchors.keep(last=True)
+        curves.close()
         await failover.resign()
         for task in (stopped, turns, *background):
             task.cancel()
@@ -264,6 +269,8 @@ def _opened(
     store = open_store(settings.store, folder)
     for sentence in store.warnings:
         _say(sentence)
+    if isinstance(store, ReplicatedStore) and (note := unshared(settings.uploads)):
+        logging.getLogger("cress.center").warning("%s", note)
     try:
         if isinstance(store, ReplicatedStore):
             store.follow()

@@ -88,6 +88,8 @@ def load(node: NodeView) -> str:
     told = node.load
     parts = [f"{name} {percent(getattr(told, name))}" for name in ("cpu", "memory", "network", "disk")]
     parts[1] += f" ({size(told.free_memory)} free)"
+    if told.full:
+        parts.append(f"its disk is {percent(told.full)} full")
     return ", ".join(parts) + ("" if node.judged else "; load is ignored on this node (--no-overload)")
 
 

@@ -60,6 +60,8 @@ ATTEMPTS = (
 )
 # A job with more tasks than this is shown in parts; this is the number shown of each.
 MOST_SHOWN, OF_EACH = 50, 20
+# The most characters of a command or an environment that are shown.
+MOST_OF_TEXT = 1_000
 PARTS = ("running", "failed")
 STEPS_OR_TASKS = {"dag": "Steps", "cron": "Tasks now"}
 # Types of jobs whose members are jobs; types of jobs whose tasks are kept running.
@@ -140,9 +142,9 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         (STEPS_OR_TASKS.get(view.type, "Tasks"), _tasks_of(view, parts)),
         ("Preempted", count(view.preempted, "time") if view.preempted else ""),
         *((f"Part {part.name}", _part(part)) for part in view.parts),
-        ("Command", "" if view.parts else shlex.join(view.command)),
+        ("Command", "" if view.parts else _command(view)),
         ("Directory", view.directory),
-        ("Environment", " ".join(f"{key}={shlex.quote(value)}" for key, value in view.environment.items())),
+        ("Environment", _cut(" ".join(f"{key}={shlex.quote(value)}" for key, value in view.environment.items()), view)),
         ("Secrets", ", ".join(map(_secret, view.secrets.items()))),
         ("Resource", "" if view.parts else _amounts(view.resource)),
         ("Priority", str(view.priority)),
@@ -166,6 +168,21 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Started", times if view.started is not None else ""),
         ("Ended", "" if view.ended is None else moment(view.ended)),
     ]
+
+
+def _command(view: JobView) -> str:
+    """Return the command of a job for people; of a script of Slurm, which is part of it, the name and the length."""
+    from cress.cli.slurm.submitted_script import script_of
+
+    script = script_of(view)
+    if script:
+        return f"a script of {count(len(script.splitlines()), 'line')} (cress job {view.id} --json has it)"
+    return _cut(shlex.join(view.command), view)
+
+
+def _cut(text: str, view: JobView) -> str:
+    """Return a text of at most some lines; the rest would hide the other facts."""
+    return text if len(text) <= MOST_OF_TEXT else f"{text[:MOST_OF_TEXT]} … (all of it: cress job {view.id} --json)"
 
 
 def _amounts(resource: Mapping[str, str]) -> str:

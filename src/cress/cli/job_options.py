@@ -159,10 +159,12 @@ def _flags(key: Key) -> str:
 
 
 def starts_as_script(file: str) -> bool:
-    """Return whether a file begins with ``#!``."""
+    """Return whether a file begins as a script: with ``#!``, or with comments and a directive."""
+    from cress.slurm.script import MOST_HEAD, begins_script
+
     try:
         with Path(file).open("rb") as stream:
-            return stream.read(2) == b"#!"
+            return begins_script(stream.read(MOST_HEAD).decode(errors="replace"))
     except OSError:
         return False
 

@@ -33,7 +33,9 @@ def files_of(entries: Sequence[JobInFile]) -> dict[str, int]:
 
 
 def in_file(error: InputError, entries: Sequence[JobInFile], options: Mapping[str, str] | None = None) -> InputError:
-    """Return a mistake in a submit with its file and line, or with its option."""
+    """Return a mistake in a submit, or several, with its file and line, or with its option."""
+    if isinstance(error, InputErrors):
+        return InputErrors([in_file(one, entries, options) for one in error.errors])
     found = PLACE.match(error.field)
     key = re.split(r"[.\[]", PLACE.sub("", error.field, count=1))[0]
     if options and key in options:

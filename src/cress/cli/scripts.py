@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING
 from cress.cli.common import read_text
 from cress.cli.job_options import directive_values, with_values
 from cress.cli.jobfile import JobInFile
+from cress.model.errors import InputError
 
 if TYPE_CHECKING:
     from cress.client import Client
@@ -22,7 +21,8 @@ def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> JobI
     Notes on directives that are passed over go to standard error.
     """
     from cress.cli.slurm.batch import after_singletons, directives
-    from cress.cli.slurm.common import FOLDER, surroundings
+    from cress.cli.slurm.common import surroundings
+    from cress.cli.slurm.install import installed
     from cress.slurm.jobs import batch_job, read_request
     from cress.slurm.script import MOST_BYTES, read_script
 
@@ -35,8 +35,14 @@ def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> JobI
         for value in directive_values(directive.words, file, directive.line)
     ]
     request = read_request(given)
-    around = surroundings(client, given)._replace(host=socket.gethostname(), commands=os.environ.get(FOLDER, ""))
+    around = surroundings(client, given)._replace(commands=installed())
     translated = batch_job(request, around, script.text, arguments, script_name=script.name, default_export="NONE")
+    if translated.layout.places > 1 and not around.commands:
+        raise InputError(
+            "a script on several nodes needs the commands of Slurm on each of them",
+            hint="cress slurm install DIR, with a DIR that all nodes share, then DIR/sbatch SCRIPT",
+            file=file,
+        )
     after_singletons(client, translated)
     for note in translated.notes:
         sys.stderr.write(f"cress submit: {note}\n")

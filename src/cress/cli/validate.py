@@ -77,16 +77,9 @@ def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
     from cress.client.inputs import Inputs
     from cress.model.jobfile.submit import parse_jobs
 
-    given: list[Mapping[str, object]] = []
-    missing: list[InputError] = []
     with Inputs() as inputs:
-        for place, entry in enumerate(entries):
-            try:
-                given.append(inputs.of_job(entry.mapping, base_of(entry), f"jobs[{place}]."))
-            except InputError as error:
-                missing.append(in_file(error, entries))
-    if missing:
-        return missing, ""
+        given = [inputs.of_job(entry.mapping, base_of(entry), f"jobs[{place}].") for place, entry in enumerate(entries)]
+        errors = list(inputs.mistakes)
     unchecked = ""
     try:
         try:
@@ -99,11 +92,10 @@ def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
         else:
             read_jobs(given, dimensions=_dimensions(entries), user="", of_cluster=False)
     except InputError as error:
-        errors = error.errors if isinstance(error, InputErrors) else [error]
-        files = files_of(entries)
-        found = [in_file(error, entries) for error in errors]
-        return sorted(found, key=lambda error: (files.get(error.file, 0), error.line)), ""
-    return [], unchecked
+        errors += error.errors if isinstance(error, InputErrors) else [error]
+    files = files_of(entries)
+    found = [in_file(error, entries) for error in errors]
+    return sorted(found, key=lambda error: (files.get(error.file, 0), error.line)), "" if found else unchecked
 
 
 def _dimensions(entries: Iterable[JobInFile]) -> Dimensions:

@@ -55,6 +55,7 @@ TABLE = (
     Verb("fetch", "Fetch files from the directories of a job's tasks.", "fetch:fetch"),
     Verb("exec", "Run a command in a running task.", "execution:execute"),
     Verb("resolve", "Show where the running tasks of a job are.", "resolve:resolve"),
+    Verb("render", "Write a file that follows the places of jobs.", "render:render"),
     Verb("cancel", "Cancel jobs.", "cancel:cancel"),
     Verb("hold", "Hold jobs: start no tasks of them until they are released.", "hold:hold", "HOLD"),
     Verb("release", "Release held jobs, so that they may start.", "hold:release", "RELEASE"),

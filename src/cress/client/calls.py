@@ -45,6 +45,7 @@ from cress.protocol.cluster_views import (
     NodeSettingsPage,
     NodesPage,
     NodeView,
+    PastUsePage,
     PlacesChange,
     PlacesPage,
     RevisionView,
@@ -90,6 +91,7 @@ from cress.protocol.queries import (
     LogsQuery,
     MovesQuery,
     NodesQuery,
+    PastUseQuery,
     PlacesQuery,
     PlacesStreamQuery,
     Query,
@@ -368,6 +370,11 @@ def licences() -> PreparedCall[LicencesPage]:
 def usage(query: UsageQuery) -> PreparedCall[UsagePage]:
     """Read the usage of groups."""
     return call_of(cluster_calls.USAGE, query=query)
+
+
+def past_use(span: str = "hour", group: str = "") -> PreparedCall[PastUsePage]:
+    """Read the use of the cluster and its groups over the past ``hour``, ``day`` or ``week``, or that of one group."""
+    return call_of(cluster_calls.PAST_USE, query=PastUseQuery(span=span, group=group))
 
 
 def efficiency(

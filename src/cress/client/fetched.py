@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import secrets
@@ -116,8 +117,10 @@ def target_of(to: Path, path: str) -> Path:
 def make_link(to: Path, file: TaskFile) -> FetchedFile:
     """Make a link as the task has it, unless it leads out of what is fetched."""
     place = target_of(to, file.path)
-    target = os.path.normpath(os.path.join(os.path.dirname(file.path), file.link))  # noqa: PTH118, PTH120
-    if file.link.startswith("/") or target.split("/")[0] == "..":
+    # Upwards only from its own folder: after a name, which may be a link too, ``..`` may lead anywhere.
+    words = [word for word in file.link.split("/") if word not in ("", ".")]
+    upwards = len(list(itertools.takewhile(lambda word: word == "..", words)))
+    if file.link.startswith("/") or upwards > file.path.count("/") or ".." in words[upwards:]:
         return FetchedFile(file.path, place, 0, skipped=f"it is a link that leads out, to {file.link}")
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.is_dir() and not place.is_symlink():

@@ -18,7 +18,7 @@ from typing import IO, NamedTuple, Self
 
 from cress.client.ignored import IgnoreRules
 from cress.model.archives import archive_in
-from cress.model.errors import InputError
+from cress.model.errors import InputError, InputErrors
 from cress.model.jobfile.files import is_address
 from cress.model.uploads import SCHEME
 
@@ -28,6 +28,8 @@ MOST_IN_FOLDER = 100_000
 CHUNK = 1 << 20
 # A file with the patterns of what a folder does not bring; the first that exists is used.
 IGNORE_FILES = (".cressignore", ".gitignore")
+# The digest of what cannot be read.
+_NO_DIGEST = "0" * 64
 _CHANGED = "it was changed while it was read"
 _FILES, _WORKDIR, _IMAGE = "files", "workdir", "image"
 
@@ -74,11 +76,13 @@ class Input(NamedTuple):
 class Inputs:
     """The inputs of one submit: ``jobs`` name them by their content. Close it when they are sent.
 
-    ``base`` is the folder of relative paths; ``places`` are the fields of the jobs in errors.
+    ``mistakes`` are those of all jobs, each with its field, in the order of the jobs. A path with a mistake has the
+    address of no upload, so that the rest of its job can be checked.
     """
 
     def __init__(self) -> None:
         self.found: dict[str, Input] = {}
+        self.mistakes: list[InputError] = []
         self._archives: tempfile.TemporaryDirectory[str] | None = None
         self._known: dict[tuple[Path, bool], Input] = {}
 
@@ -92,7 +96,10 @@ class Inputs:
             self._archives.cleanup()
 
     def of_job(self, mapping: Mapping[str, object], base: Path, place: str = "") -> dict[str, object]:
-        """Return the job with addresses of uploads in place of paths. Raises InputError with the field."""
+        """Return the job with addresses of uploads in place of paths.
+
+        ``base`` is the folder of its relative paths, ``place`` begins its fields in ``mistakes``.
+        """
         made: dict[str, object] = {}
         for key, value in mapping.items():
             match _plain(key):
@@ -111,12 +118,15 @@ class Inputs:
                     made[key] = value
         return made
 
+    def check(self) -> None:
+        """Raise the mistakes that were found, all together."""
+        if self.mistakes:
+            raise self.mistakes[0] if len(self.mistakes) == 1 else InputErrors(self.mistakes)
+
     def _workdir(self, value: object, base: Path, field: str) -> object:
         if not isinstance(value, str) or value.startswith(SCHEME):
             return value  # the center reports what is no text
-        path = _here(base, value)
-        found = self._input(path, value, field, is_workdir=True)
-        return SCHEME + found.digest
+        return SCHEME + self._digest(_here(base, value), value, field, is_workdir=True)
 
     def _image(self, value: object, base: Path, field: str) -> object:
         if isinstance(value, Mapping):
@@ -127,8 +137,7 @@ class Inputs:
         prefix, rest = archive_in(value) if isinstance(value, str) else ("", "")
         if not (prefix and _is_local(rest)):
             return value
-        found = self._input(_here(base, rest), rest, field)
-        return f"{prefix}{SCHEME}{found.digest}"
+        return f"{prefix}{SCHEME}{self._digest(_here(base, rest), rest, field)}"
 
     def _files(self, value: object, base: Path, field: str) -> object:
         if isinstance(value, str):
@@ -158,37 +167,41 @@ class Inputs:
         if not _is_local(source):
             return entry
         assert isinstance(source, str)
-        if "$" in source:
-            raise InputError(
-                f"{source}: files from where you stand have no variables in their path",
-                hint="their folder; the task finds its own file in it by CRESS_TASK_INDEX",
-                field=field_of_source,
-            )
         path = _here(base, source)
-        found = self._input(path, source, field_of_source)
         made = {key: value for key, value in entry.items() if _plain(key) != "source"}
-        made["source"] = SCHEME + found.digest
+        if "$" in source:
+            what = f"{source}: files from where you stand have no variables in their path"
+            hint = "their folder; the task finds its own file in it by CRESS_TASK_INDEX"
+            self.mistakes.append(InputError(what, hint=hint, field=field_of_source))
+            made["source"] = SCHEME + _NO_DIGEST
+        else:
+            made["source"] = SCHEME + self._digest(path, source, field_of_source)
         target = str(made.get(keys.get("path", "path"), "")) or _target_of(source, path)
         if path.is_dir():
             made["unpack"] = True
         elif target.endswith("/") and "unpack" not in keys:
             target += path.name
         made[keys.get("path", "path")] = target
-        if not path.is_dir() and "mode" not in keys and path.stat().st_mode & stat.S_IXUSR:
+        if path.is_file() and "mode" not in keys and path.stat().st_mode & stat.S_IXUSR:
             made["mode"] = "755"
         return made
 
-    def _input(self, path: Path, name: str, field: str, *, is_workdir: bool = False) -> Input:
+    def _digest(self, path: Path, name: str, field: str, *, is_workdir: bool = False) -> str:
+        """Return the digest of an input; one that cannot be read is a mistake, and has a digest that no input has."""
         known = self._known.get((path, is_workdir))
         if known is not None:
-            return known
+            return known.digest
         try:
             found = self._read(path, name, field, is_workdir=is_workdir)
         except OSError as error:
-            raise _unusable(error, path, name, field) from None
+            self.mistakes.append(_unusable(error, path, name, field))
+            return _NO_DIGEST
+        except InputError as error:
+            self.mistakes.append(error)
+            return _NO_DIGEST
         self._known[path, is_workdir] = found
         self.found.setdefault(found.digest, found)
-        return found
+        return found.digest
 
     def _read(self, path: Path, name: str, field: str, *, is_workdir: bool) -> Input:
         mode = path.stat().st_mode

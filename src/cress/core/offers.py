@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from cress.core.books import Books
+from cress.core.charging import charge_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.gates.gates import Gates
-from cress.core.gates.rights import takers_for
-from cress.core.groups.guarantees import too_dear_for, too_dear_on
+from cress.core.gates.rights import is_beyond_quota, takers_for
+from cress.core.groups.guarantees import dearest_charge, may_be_dear, too_dear_for, too_dear_on
+from cress.core.groups.lenders import Taker
 from cress.core.groups.running_limits import head_of, within
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
@@ -162,23 +164,43 @@ class Offers:
             return False
         if current.to_come and not by_kind and self._evictions.taken_back_later(job, current):
             return self._defer(job, current)
-        if job.shape.size == 1:
-            dear, is_deferred = self._closed_to(job, current, by_kind)
-            if self._starter.start_one(job, now, due=due, but=dear):
-                return True
-            if is_deferred:
-                return self._defer(job, current)
-            group.verdict = Verdict.RESERVED
-            if dear is not None:
-                # It may start there in a later round, so nothing is remembered, and it delays nobody meanwhile.
-                group.verdict = Verdict.OWED
-                current.too_dear.append(job)
-                return False
-        else:
-            if self._starter.start_gang(job, now, due=due):
-                return True
-            group.verdict = Verdict.NO_ROOM_TOGETHER
-        group.tried.start.note(situation)
+        if self._match_one(job, current, due=due) if job.shape.size == 1 else self._match_gang(job, current, due=due):
+            return True
+        if group.verdict is not Verdict.OWED:
+            group.tried.start.note(situation)
+        return False
+
+    def _match_one(self, job: JobEntry, current: Pass, *, due: bool) -> bool:
+        dear, is_deferred = self._closed_to(job, current, job.group.kinds is not None)
+        if self._starter.start_one(job, current.now, due=due, but=dear):
+            return True
+        if is_deferred:
+            return self._defer(job, current)
+        job.group.verdict = Verdict.RESERVED
+        return dear is not None and self._refuse_as_dear(job, current)
+
+    def _match_gang(self, job: JobEntry, current: Pass, *, due: bool) -> bool:
+        job.group.verdict = Verdict.NO_ROOM_TOGETHER
+        if not (self._is_restricted(job.group, current) and may_be_dear(job, self._cluster)):
+            return self._starter.start_gang(job, current.now, due=due)
+        rights = _RightsOf(self._books, self._evictions, job, current)
+        if self._starter.start_gang_within(job, current.now, rights.allow, due=due):
+            return True
+        if rights.deferred:
+            return self._defer(job, current)
+        return rights.refused and self._refuse_as_dear(job, current)
+
+    def _is_restricted(self, group: GroupState, current: Pass) -> bool:
+        """Return True if a start beyond the quota of a group may be refused in this round."""
+        return group.held_to is not Rights.ANY or bool(current.owed)
+
+    def _refuse_as_dear(self, job: JobEntry, current: Pass) -> bool:
+        """Note that a unit has room only on nodes where it is too dear for its group now; return False.
+
+        It may start there in a later round, so nothing is remembered, and it delays nobody meanwhile.
+        """
+        job.group.verdict = Verdict.OWED
+        current.too_dear.append(job)
         return False
 
     def _too_dear_on(self, job: JobEntry, current: Pass) -> Bools | None:
@@ -187,18 +209,17 @@ class Offers:
         The group is held to its rights, or a blocked unit of another group could take the room back.
         """
         rights = job.group.held_to
-        if rights is Rights.ANY and not current.owed:
+        if not self._is_restricted(job.group, current):
             return None
         beyond_quota = too_dear_on(job, self._cluster)
         if beyond_quota is None or rights is Rights.QUOTA:
             return beyond_quota
-        if self._evictions.taken_back_by(job, current, dear=True) is not None:
+        charge = dearest_charge(job, self._cluster)
+        if self._evictions.taken_back_by(job, current, charge=charge) is not None:
             return beyond_quota
         if rights is Rights.ANY:
             return None
-        takers = takers_for(self._books, job)
-        if rights is Rights.OWN:
-            takers = [taker for taker in takers if taker.group is job.group]
+        takers = _takers_in(self._books, job, rights)
         for_takers = too_dear_for(takers, job, self._cluster) if takers else beyond_quota
         return None if for_takers is None else beyond_quota & for_takers
 
@@ -308,15 +329,13 @@ class Offers:
             [job for job in group.policy.looked_at(self._gates.passed_over) if self._is_planned(job, current)],
             beside_others=beside_others,
         )
-        if unit is not None and current.owed and self._evictions.taken_back_by(unit.job, current) is not None:
-            group.offered = unit.job
-            group.verdict = Verdict.OWED
-            return False
-        if unit is not None and current.to_come and self._evictions.taken_back_later(unit.job, current):
-            group.offered = unit.job
-            group.verdict = Verdict.OWED
-            current.deferred.append(unit.job)
-            return False
+        if unit is not None and self._is_restricted(group, current):
+            rights = _RightsOf(self._books, self._evictions, unit.job, current)
+            if not rights.allow(charge_of(self._cluster, unit.job, unit.nodes)):
+                group.offered = unit.job
+                group.verdict = Verdict.OWED
+                current.deferred += [unit.job] * rights.deferred
+                return False
         if unit is not None and self._rejoining and unit.job.still_running():
             if unit.job.moving:
                 unit = None
@@ -340,6 +359,41 @@ class Offers:
         if current.refuses(job):
             return False
         return self._gates.guarantees.find(job) is None or self._fit.has_free(job.shape)
+
+
+class _RightsOf:
+    """The rights of a unit in this round, asked for each choice of nodes: its charge depends on them.
+
+    ``refused``: it was refused somewhere; ``deferred``: only until a unit that comes later has started.
+    """
+
+    def __init__(self, books: Books, evictions: Evictions, job: JobEntry, current: Pass) -> None:
+        self._books = books
+        self._evictions = evictions
+        self._job = job
+        self._current = current
+        self.refused = self.deferred = False
+
+    def allow(self, charge: tuple[int, ...]) -> bool:
+        """Return True if the unit may start with this charge, and no unit of another group takes it back then."""
+        job, current, rights = self._job, self._current, self._job.group.held_to
+        if not is_beyond_quota(job.group, charge):
+            return True
+        self.refused = True
+        if rights is Rights.QUOTA or self._evictions.taken_back_by(job, current, charge=charge) is not None:
+            return False
+        if rights is not Rights.ANY and not any(
+            taker.may_take(charge) for taker in _takers_in(self._books, job, rights)
+        ):
+            return False
+        self.deferred = bool(current.to_come) and self._evictions.taken_back_later(job, current, Growth(charge))
+        return not self.deferred
+
+
+def _takers_in(books: Books, job: JobEntry, rights: Rights) -> list[Taker]:
+    """Return the groups that may take room for a unit in a round: with ``Rights.OWN`` only its own."""
+    takers = takers_for(books, job)
+    return [taker for taker in takers if taker.group is job.group] if rights is Rights.OWN else takers
 
 
 def _free(group: GroupState, first: JobEntry, current: Pass) -> Iterator[JobEntry]:

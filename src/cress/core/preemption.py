@@ -17,6 +17,7 @@ import numpy.typing as npt
 from cress.core.advance.covering import covering
 from cress.core.books import Books
 from cress.core.charging import charge_of
+from cress.core.eviction import Eviction
 from cress.core.groups.guarantees import charge_of_tasks, too_dear_for
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
 from cress.core.job_times import takes_back, urgency_of
@@ -59,7 +60,6 @@ from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.kinds import spare_by_kind
 from cress.core.urgent_cost import WITHOUT_DEADLINE, cost_of, worthwhile
 from cress.core.victims_by_kind import Growth, groups_that_yield_kinds, keep_to_kinds, yields_kinds
-from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy, SchedPolicy
 from cress.model.job import JobType
 from cress.model.times import NEVER
@@ -68,28 +68,6 @@ from cress.model.times import NEVER
 _ANY = 2**61
 # Urgency 1.
 _WHOLE = 1_000_000
-
-
-class Eviction:
-    """The cheapest set of victims, in the order in which they were taken, and the nodes of the unit.
-
-    ``leased`` are the parts that leases of the unit's workload contribute. ``takers`` are the groups that take the
-    room.
-    """
-
-    __slots__ = ("attempts", "leased", "nodes", "takers")
-
-    def __init__(
-        self,
-        attempts: list[Attempt],
-        nodes: list[tuple[int, int]],
-        leased: tuple[LeasePart, ...] = (),
-        takers: tuple[Taker, ...] = (),
-    ) -> None:
-        self.attempts = attempts
-        self.nodes = nodes
-        self.leased = leased
-        self.takers = takers
 
 
 def find_eviction(
@@ -318,8 +296,11 @@ class _VictimSearch:
         # By slot: tasks that might miss a deadline if they began again. Only a search by urgency asks.
         self.loses: Bools = np.zeros(0, np.bool_)
         self.job = job
-        # The nodes on which the groups that yield would not yield to the unit, as it is charged too much there.
-        self.dear = None if own else too_dear_for([each.taker for each in yielding], job, cluster)
+        # The nodes on which the groups that yield would not yield to the unit, as it is charged too much there. A gang
+        # may have some of its tasks there.
+        dear = None if own else too_dear_for([each.taker for each in yielding], job, cluster)
+        self.dear: Bools | None = None
+        self.closed_in_turn = [None, dear] if dear is not None and job.shape.size > 1 else [dear]
         self.cluster = cluster
         self.fit = core.fit
         self.relations = core.relations
@@ -404,7 +385,8 @@ class _VictimSearch:
         """Return ``stay``, with ``spares_new`` also the tasks that are in the grace of their start."""
         if not spares_new:
             return stay
-        starts = self.table[:, R_START]
+        # The table may have rows for slots that nothing has held yet.
+        starts = self.table[: len(self.holders), R_START]
         longest = max(group.options.grace for group in core.groups)
         recent = np.flatnonzero((starts > core.now - longest) & (starts >= self.job.submitted)).tolist()
         holders = ((slot, self.holders[slot]) for slot in recent)
@@ -574,11 +556,21 @@ class _VictimSearch:
         return unit_of
 
     def plan(self, *, beyond: bool) -> Eviction | None:
-        """Return the victims of the unit; for a gang with rules for domains, those in the domains that cost the fewest
-        tasks.
+        """Return the victims of the unit, on nodes where the groups for which others yield may take it.
 
         ``beyond``: a group above its quota may lose a victim that takes it below. A group within quota × B may do so
         if it then still has more of its quota than the unit's group.
+        """
+        for dear in self.closed_in_turn:
+            self.dear = dear
+            found = self._plan_in_domains(beyond=beyond)
+            if found is not None and (self.job.shape.size == 1 or found.is_allowed(self.cluster, self.job)):
+                return found
+        return None
+
+    def _plan_in_domains(self, *, beyond: bool) -> Eviction | None:
+        """Return the victims of the unit; for a gang with rules for domains, those in the domains that cost the fewest
+        tasks.
         """
         levels, best = self.levels, None
         for among, room in self._choices():

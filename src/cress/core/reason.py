@@ -15,7 +15,7 @@ from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.gates.advance import reserved_ahead
 from cress.core.gates.gates import Gates
 from cress.core.gates.room import bound_of_gang, closed_nodes, later_start, missing_names, no_room
-from cress.core.groups.guarantees import too_dear_on
+from cress.core.groups.guarantees import dearest_charge, may_be_dear, too_dear_on
 from cress.core.groups.running_limits import head_of, that_may_start
 from cress.core.jobs import JobEntry
 from cress.core.making_room.evictions import Evictions
@@ -144,8 +144,9 @@ class Reasons:
         """Return the veto of a unit that has room which another group would take back at once."""
         last = self._cycle.last
         owed = self._evictions.taken_back_by(job, last)
-        if owed is None and last.owed and too_dear_on(job, self._books.cluster) is not None:
-            owed = self._evictions.taken_back_by(job, last, dear=True)
+        cluster = self._books.cluster
+        if owed is None and last.owed and (may_be_dear(job, cluster) or too_dear_on(job, cluster) is not None):
+            owed = self._evictions.taken_back_by(job, last, charge=dearest_charge(job, cluster))
         if owed is None or not self._books.fit.has_free(job.shape):
             return None
         return _veto(job, Verdict.OWED, owed)

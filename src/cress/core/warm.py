@@ -24,6 +24,7 @@ from cress.core.kernels import (
     runs,
     shape_blocks,
     timeline,
+    unrolled,
     urgency,
     victims,
 )
@@ -61,6 +62,7 @@ KERNELS = Kernels(
     runs,
     shape_blocks,
     timeline,
+    unrolled,
     urgency,
     victims,
     machine,

@@ -69,7 +69,7 @@ class AgentProgram:
         )
         self.helper = HelperProcess(str(self.directory / "attempts"))
         self.checks = Checks(self.directory / "checks", self.helper)
-        self.sampler = Sampler(settings.resource, settings.load_every, settings.load_half_life)
+        self.sampler = Sampler(settings.resource, settings.load_every, settings.load_half_life, folder=self.directory)
         self.facts = NodeFacts(settings, self._say)
         self.centers = Centers(
             settings.center_url.split(","),
@@ -258,7 +258,7 @@ class AgentProgram:
             load = self.sampler.load
             if reporter.is_due(load, time.monotonic()):
                 assert load is not None
-                await self._tell(Load(load=load))
+                await self._tell(Load(load=load, full=self.sampler.full))
             await self.sampler.fresh()
 
     async def _tell_checks(self) -> None:

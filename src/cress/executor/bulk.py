@@ -16,8 +16,10 @@ from cress.executor.exec.helper_process import HelperProcess
 from cress.protocol.messages import (
     Bulk,
     BulkOrder,
+    FileList,
     FromAgent,
     ListFiles,
+    LogData,
     ReadFile,
     ReadLog,
     decode_from_center,
@@ -66,6 +68,15 @@ class BulkService:
         await self._execs.close()
 
     async def _read(self, order: ReadLog | ListFiles | ReadFile) -> None:
+        try:
+            await self._answer(order)
+        except (ValueError, RecursionError) as error:
+            # What a task leaves must not be a question without an answer: the center would wait for it.
+            why = f"the files cannot be read: {error}"
+            files = isinstance(order, ListFiles)
+            await self._send(FileList(id=order.id, error=why) if files else LogData(id=order.id, over=True, error=why))
+
+    async def _answer(self, order: ReadLog | ListFiles | ReadFile) -> None:
         match order:
             case ReadLog():
                 await self._send(await logs.read(self._folder, order, self._agent.live.__contains__))

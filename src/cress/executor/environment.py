@@ -45,6 +45,7 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
     found = {
         b"CRESS_TASK_INDEX": b"%d" % what.run.index_of(what.task),
         b"CRESS_ATTEMPT": b"%d" % what.attempt,
+        b"CRESS_RESTARTS": b"%d" % context.restarts,
         b"CRESS_DIRECTORY": what.folder,
         b"CRESS_OUTPUT": what.folder + b"/" + VALUES_FILE,
     }

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from cress.executor.processes import is_alive
+from cress.executor.spread_folders import spread
 
 # Seconds to wait for the lock of a process that is ending.
 PATIENCE = 5.0
@@ -33,7 +35,7 @@ FILES = (
     "versions.new",
     "journal.new",
 )
-FOLDERS = ("attempts", "checks", "containers", "copies", "work")
+FOLDERS = ("attempts", "checks", "containers", "copies", "images", "inputs", "work")
 
 
 class FolderInUseError(Exception):
@@ -100,6 +102,7 @@ class SupervisorFolder:
         self._lock.take()
         self.attempts.mkdir(mode=0o755, exist_ok=True)
         self.attempts.chmod(_mode())
+        spread(self.attempts)
         return self
 
     def __exit__(
@@ -122,6 +125,14 @@ def in_the_way(path: Path) -> str:
     if path.name in FOLDERS:
         return "" if path.is_dir() or not os.path.lexists(path) else f"{path} is not a folder, as it should be"
     return f"{path} is a folder, not the file that belongs there" if path.is_dir() and not path.is_symlink() else ""
+
+
+def remove(path: Path) -> None:
+    """Remove whatever lies at a path, if anything does. Raise OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def clear_way(folder: Path) -> list[str]:

@@ -2,7 +2,8 @@
 
 Everything is in ``DIR/images``, which only the executor's account may enter. ``ID/rootfs`` is the root file system of
 an image, ``ID/image.json`` says how its program starts. A stage holds ``ID/lock`` as long as it runs, so that an image
-in use is not removed.
+in use is not removed. ``ID/readers`` has a file for each user to whom the registry has given the image, or one for
+everybody: a digest alone opens nothing.
 """
 
 from __future__ import annotations
@@ -14,18 +15,22 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
 from cress.executor.addresses import Failed
+from cress.executor.folder import named, remove
+from cress.executor.runtimes import linux
 from cress.model.allowed_sources import AllowedSources, parse_address
 from cress.model.archives import archive_in
 from cress.network.connection_guard import ConnectionGuard, RefusedError
@@ -38,6 +43,8 @@ TOOLS = ("skopeo", "umoci")
 PATIENCE, TAG_KEPT, KEPT = 3_000.0, 60.0, 7 * 86_400.0
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _DOCKER = "docker.io"
+# The file in ``ID/readers`` of an image that needs no credentials; the others are named by the digest of a user's name.
+_EVERYBODY = "everybody"
 POLICY = Path("/etc/containers/policy.json")
 
 
@@ -63,16 +70,16 @@ class Images:
     """The images of one executor, in its directory ``home``; ``sources`` say which registries jobs may use."""
 
     def __init__(self, home: Path, sources: AllowedSources) -> None:
-        self._folder = home / FOLDER
+        self._folder = home.resolve() / FOLDER
         self._sources = sources
         # Held until this process ends.
         self._locks: list[int] = []
 
-    def use(self, name: str, archive: int = -1, credentials: bytes = b"") -> UnpackedImage:
+    def use(self, name: str, archive: int = -1, credentials: bytes = b"", user: str = "") -> UnpackedImage:
         """Return an image, pulled and unpacked if the node lacks it; it stays while this process lives. Raise Failed.
 
         ``archive`` is an open descriptor of the file that the name of an archive means. ``credentials`` are
-        ``USER:PASSWORD``, or the content of a ``config.json`` of Docker.
+        ``USER:PASSWORD``, or the content of a ``config.json`` of Docker. ``user`` is the one whose job it is.
         """
         missing = [tool for tool in TOOLS if shutil.which(tool) is None]
         if missing:
@@ -81,23 +88,25 @@ class Images:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             kind, rest = archive_in(name)
             if kind:
-                key, source = _digest_of(archive), f"{kind}/proc/self/fd/{archive}"
+                # Never the name of an image of a registry: whoever has an archive need not have that image.
+                place = self._folder / f"archive-{_digest_of(archive)}"
+                self._hold(place, partial(self._copy_archive, kind, archive))
             else:
                 reference = full_name(rest)
                 self._check_registry(reference)
-                key, source = "", reference
-            with _auth_file(credentials, source) as options:
-                if not kind:
-                    digest = self._digest(source, options)
-                    key, source = digest.removeprefix("sha256:"), f"docker://{_without_tag(source)}@{digest}"
-                place = self._folder / key
-                self._hold(place, source, options)
+                with _auth_file(credentials, reference) as options:
+                    digest, answered = self._digest(reference, options)
+                    source = f"docker://{_without_tag(reference)}@{digest}"
+                    place = self._folder / digest.removeprefix("sha256:")
+                    answered |= self._hold(place, partial(self._copy_image, source, options))
+                    self._admit(place, source, options, user, answered=answered)
             os.utime(place)
             self._remove_old()
             return _described(place)
         except OSError as error:
-            node = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            raise Failed("no room is left on the disk of this node" if node else f"{error}", node=node) from None
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            why = "no room is left on the disk of this node" if full else named(error, self._folder)
+            raise Failed(why, node=True) from None
 
     def release(self) -> None:
         """Give up the images; they may be removed from now on."""
@@ -121,29 +130,53 @@ class Images:
             except RefusedError as error:
                 raise Failed(f"the registry {host}: {error}") from None
 
-    def _digest(self, reference: str, options: list[str]) -> str:
-        """Return the digest of an image; that of a tag is asked for, unless it was a moment ago."""
+    def _digest(self, reference: str, options: list[str]) -> tuple[str, bool]:
+        """Return the digest of an image, and whether the registry gave it with these credentials now.
+
+        The digest of a tag is asked for, unless it was a moment ago.
+        """
         known = _DIGEST.search(reference)
         if known is not None:
-            return known[0]
+            return known[0], False
         tag = self._folder / f"tag-{hashlib.sha256(reference.encode()).hexdigest()}"
         with contextlib.suppress(OSError):
             if time.time() - tag.stat().st_mtime < TAG_KEPT and not options:
-                return tag.read_text()
-        verify = _verify(reference, "--tls-verify=false")
-        ask = [*_skopeo(), "inspect", *options, *verify, "--format", "{{.Digest}}", f"docker://{reference}"]
-        told = _run(ask, f"the image {reference}", self._folder).strip()
+                return tag.read_text(), False
+        told = self._ask(reference, options)
         if not _DIGEST.fullmatch(told):
             raise Failed(f"the registry gave no digest of {reference}: {told[:200]}")
         if not options:
             new = tag.with_suffix(f".{os.getpid()}")
             new.write_text(told)
+            if tag.is_dir():
+                remove(tag)
             new.rename(tag)
-        return told
+        return told, True
 
-    def _hold(self, place: Path, source: str, options: list[str]) -> None:
-        """Hold an image, and make it first if it is missing."""
+    def _ask(self, reference: str, options: list[str]) -> str:
+        """Return what the registry says about an image. Raise Failed, also for credentials that may not have it."""
+        verify = _verify(reference, "--tls-verify=false")
+        ask = [*_skopeo(), "inspect", *options, *verify, "--format", "{{.Digest}}", f"docker://{reference}"]
+        return _run(ask, f"the image {reference}", self._folder).strip()
+
+    def _admit(self, place: Path, source: str, options: list[str], user: str, *, answered: bool) -> None:
+        """Let a user have an image that this node has, if the registry gives it to them, now or earlier. Raise Failed.
+
+        What it gives without credentials is everybody's, also while the registry is away.
+        """
+        readers = place / "readers"
+        own = readers / hashlib.sha256(user.encode()).hexdigest()
+        if not answered:
+            if own.exists() or (readers / _EVERYBODY).exists():
+                return
+            self._ask(source.removeprefix("docker://"), options)
+        readers.mkdir(exist_ok=True)
+        (own if options else readers / _EVERYBODY).touch()
+
+    def _hold(self, place: Path, copy: Callable[[Path], None]) -> bool:
+        """Hold an image; if it is missing, make it first of what ``copy`` puts into a folder. Return whether it did."""
         while True:
+            self._set_aside(place)
             place.mkdir(mode=0o700, exist_ok=True)
             fd = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             # Attempts that start together pull an image once.
@@ -152,33 +185,64 @@ class Images:
             if not _is_same(place / "lock", fd):
                 os.close(fd)  # removed in the meantime, since it was not used for long
                 continue
-            if not (place / "image.json").exists():
+            made = not (place / "image.json").exists()
+            if made:
                 if whole:
                     os.close(fd)
                     continue
                 try:
-                    self._make(place, source, options)
+                    self._make(place, copy)
                 except BaseException:
                     os.close(fd)
                     raise
             fcntl.flock(fd, fcntl.LOCK_SH)
             self._locks.append(fd)
-            return
+            return made
 
-    def _make(self, place: Path, source: str, options: list[str]) -> None:
-        """Pull an image and unpack it into ``place/rootfs``."""
-        for old in ("rootfs", "new"):
-            shutil.rmtree(place / old, ignore_errors=True)
+    def _set_aside(self, place: Path) -> None:
+        """Set aside what cannot be used in the place of an image, so that it is made again; its users go on."""
+        if not _is_damaged(place):
+            return
+        with contextlib.suppress(FileNotFoundError):  # another attempt has done it
+            place.rename(self._folder / f"damaged-{place.name}-{secrets.token_hex(4)}")
+
+    def _copy_image(self, source: str, options: list[str], new: Path) -> None:
+        """Copy an image of a registry into the layout ``new/oci``."""
+        verify = _verify(source, "--src-tls-verify=false")
+        copy = [*_skopeo(), "copy", "--quiet", *options, *verify, source, f"oci:{new}/oci:image"]
+        _run(copy, f"the image {source.removeprefix('docker://')}", new)
+
+    def _copy_archive(self, kind: str, archive: int, new: Path) -> None:
+        """Copy the image in an archive into the layout ``new/oci``."""
+        path = Path(os.path.realpath(f"/proc/self/fd/{archive}"))
+        if not path.is_relative_to(self._folder.parent):
+            # Its owner may change it, or put a link in its place, while skopeo reads it as root. Others would get the
+            # result for an archive of their own.
+            path = new / "archive"
+            with os.fdopen(os.dup(archive), "rb") as given, path.open("x+b") as file:
+                given.seek(0)
+                while data := _part_of(given):
+                    file.write(data)
+                file.flush()
+                if _digest_of(file.fileno()) != new.parent.name.removeprefix("archive-"):
+                    raise Failed("it was changed while it was read")
+        _run([*_skopeo(), "copy", "--quiet", f"{kind}{path}", f"oci:{new}/oci:image"], "the image", new)
+        (new / "archive").unlink(missing_ok=True)
+
+    def _make(self, place: Path, copy: Callable[[Path], None]) -> None:
+        """Unpack an image into ``place/rootfs``."""
+        for old in ("rootfs", "new", "readers", "image.json.new"):
+            remove(place / old)
         new = place / "new"
         new.mkdir()
-        layout = f"oci:{new}/oci:image"
-        copy = [*_skopeo(), "copy", "--quiet", *options, *_verify(source, "--src-tls-verify=false"), source, layout]
-        _run(copy, f"the image {source.removeprefix('docker://')}", new)
+        copy(new)
         config = _config_of(new / "oci")
         _run(["umoci", "unpack", "--image", f"{new}/oci:image", f"{new}/bundle"], "the image", new)
         (new / "bundle/rootfs").rename(place / "rootfs")
         (place / "image.json.new").write_bytes(msgspec.json.encode(config))
         shutil.rmtree(new, ignore_errors=True)
+        # After a loss of power an image is whole, or made again.
+        linux.sync_file_system(str(place))
         (place / "image.json.new").rename(place / "image.json")
 
     def _remove_old(self) -> None:
@@ -190,6 +254,9 @@ class Images:
                     continue
                 if not place.is_dir():
                     place.unlink()
+                    continue
+                if (place / "lock").is_dir():
+                    shutil.rmtree(place, ignore_errors=True)
                     continue
                 fd = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 try:
@@ -228,8 +295,6 @@ def _skopeo() -> list[str]:
 
 def _verify(source: str, option: str) -> list[str]:
     """Return ``option`` for a registry on this machine, which may have no certificate."""
-    if source.startswith(("oci-archive:", "docker-archive:")):
-        return []
     host = _place_of(source.removeprefix("docker://"))[0]
     address = parse_address(host)
     return [option] if host == "localhost" or (address is not None and address.is_loopback) else []
@@ -284,9 +349,20 @@ def _last(words: str) -> str:
 
 
 def _digest_of(fd: int) -> str:
+    found = hashlib.sha256()
     with os.fdopen(os.dup(fd), "rb") as file:
         file.seek(0)
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while data := _part_of(file):
+            found.update(data)
+    return found.hexdigest()
+
+
+def _part_of(file: IO[bytes]) -> bytes:
+    """Return the next part of an archive, which may be in a file system of the user's own making. Raise Failed."""
+    try:
+        return file.read(1 << 20)
+    except OSError as error:
+        raise Failed(f"it cannot be read: {error.strerror}") from None
 
 
 def _config_of(layout: Path) -> ImageConfig:
@@ -312,6 +388,21 @@ def _described(place: Path) -> UnpackedImage:
         environment=tuple((name, value) for name, _, value in pairs if name),
         directory=config.directory,
     )
+
+
+def _is_damaged(place: Path) -> bool:
+    """Return whether something lies in the place of an image that is no image, and none that is being made."""
+    if not os.path.lexists(place):
+        return False
+    if not place.is_dir() or place.is_symlink() or (place / "lock").is_dir() or (place / "readers").is_file():
+        return True
+    try:
+        _described(place)
+    except FileNotFoundError:
+        return False
+    except (OSError, msgspec.MsgspecError):
+        return True
+    return not (place / "rootfs").is_dir()
 
 
 def _is_same(path: Path, fd: int) -> bool:

@@ -14,6 +14,7 @@ import http.client
 import os
 import random
 import ssl
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cress.executor.addresses import Failed
+from cress.executor.folder import remove
 from cress.model.start_material import CenterAccess
 
 FOLDER = "inputs"
@@ -55,13 +57,16 @@ def open_inputs(digests: Iterable[str], home: Path, access: CenterAccess | None)
 def _open(folder: Path, digest: str, access: CenterAccess | None) -> int:
     path = folder / digest
     while True:
+        part = folder / f"{digest}.part"
+        for place in (path, part):
+            if os.path.lexists(place) and not stat.S_ISREG(place.lstat().st_mode):
+                remove(place)  # what somebody has put in the place of a file; it is fetched again
         with contextlib.suppress(FileNotFoundError):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             os.utime(fd)
             return fd
         if access is None:
             raise Failed("the center has sent no access to uploads; its release may be older than that of this node")
-        part = folder / f"{digest}.part"
         fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             # Attempts that start together fetch a file once. Another one may have finished or removed it meanwhile.

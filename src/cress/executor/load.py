@@ -179,6 +179,18 @@ def disks(machine: CounterFiles, devices: Iterable[Device]) -> list[Path]:
     return []
 
 
+def used_part(folder: Path | None) -> int:
+    """Return the used part of a folder's disk in thousandths, of what users may use of it; 0 if it cannot be told."""
+    if folder is None:
+        return 0
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return 0
+    used = room.f_blocks - room.f_bfree
+    return round(WHOLE * used / max(1, used + room.f_bavail))
+
+
 class Sampler:
     """Samples the machine while the agent runs; ``load`` is the latest, None before the second sample."""
 
@@ -188,8 +200,13 @@ class Sampler:
         every: float = LOAD_EVERY,
         half_life: float = LOAD_HALF_LIFE,
         machine: CounterFiles | None = None,
+        folder: Path | None = None,
     ) -> None:
+        """``folder``: the one whose disk must not fill up."""
         self.machine = machine or CounterFiles(offered_network(resource))
+        self.folder = folder
+        # The used part of the disk of the folder in thousandths; 0 if it cannot be told.
+        self.full = 0
         self.devices: tuple[Device, ...] = ()
         self.load: Load | None = None
         self._every, self._half_life = every, half_life
@@ -227,6 +244,7 @@ class Sampler:
             self._smooth = smoothed(self._smooth, sample, now - self._last.at, self._half_life)
             self.load = load_of(self._smooth)
         self._last = counted
+        self.full = used_part(self.folder)
 
     def _look(self, now: float) -> None:
         self._looked = now

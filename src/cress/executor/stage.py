@@ -134,7 +134,7 @@ class Stage:
                 archive = open_inputs((digest_in(rest),), home, self._center)[digest_in(rest)]
             elif kind:
                 archive = self._open_archive(rest)
-            found = Images(home, self.orders.sources).use(image.name, archive, self._credentials)
+            found = Images(home, self.orders.sources).use(image.name, archive, self._credentials, self.run.user)
             if not (self.run.command or found.command):
                 raise Failed("it names no program, so the job needs a command")  # noqa: TRY301
         except Failed as error:

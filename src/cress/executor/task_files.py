@@ -1,7 +1,8 @@
-"""Files in the directories of attempts, for their submitters: listed and read as the account of the task.
+r"""Files in the directories of attempts, for their submitters: listed and read as the account of the task.
 
 The folder of an attempt belongs to its task, which may replace everything in it at any moment. So each part of a path
 is opened from the folder before it, no link is followed, and all of it happens with the rights of the task's account.
+A name need not be UTF-8, but messages are: it is shown, and taken, with ``\xff`` for each byte that is not.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ from cress.protocol.messages import FileList, ListFiles, LogData, ReadFile
 WORK = "work"
 # Most bytes in one answer.
 MOST = 1 << 20
+# Most levels of folders, each with an open descriptor; most entries of one folder; most bytes of a path. A program can
+# make more, which would occupy the agent, or which no message holds.
+MOST_LEVELS, MOST_ENTRIES, MOST_PATH = 100, 200_000, 4_096
+# Most bytes in a message; some file systems have larger files, which are holes.
+MOST_SIZE = 1 << 62
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -157,7 +163,7 @@ def _groups_of(uid: int, gid: int) -> list[int]:
 def _words(path: str) -> list[str]:
     """Return the parts of a relative path. Raise _Refused for one that leads elsewhere."""
     words = [word for word in path.split("/") if word not in ("", ".")]
-    if path.startswith("/") or ".." in words:
+    if path.startswith("/") or ".." in words or "\0" in path:
         raise _Refused(f"{path} is not a path in the directory of the task")
     return words
 
@@ -168,7 +174,7 @@ def _opened(root: int, words: list[str], flags: int) -> Iterator[int]:
     fd = os.dup(root)
     try:
         for place, word in enumerate(words):
-            following = os.open(word, flags if place == len(words) - 1 else _FOLDER, dir_fd=fd)
+            following = _open_shown(word, flags if place == len(words) - 1 else _FOLDER, fd)
             os.close(fd)
             fd = following
         yield fd
@@ -182,20 +188,19 @@ def _files(root: int, path: list[str], after: list[str], brought: int) -> Iterat
         yield from _below(root, [], after, brought)
         return
     with _opened(root, path[:-1], _FOLDER) as parent:
-        status = os.stat(path[-1], dir_fd=parent, follow_symlinks=False)
+        name = _name_shown_as(path[-1], parent)
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
             if path > after:
-                yield from _entry(parent, path, status, brought)
+                yield from _entry(parent, name, path, status, brought)
             return
     with _opened(root, path, _FOLDER) as folder:
         yield from _below(folder, path, after, brought)
 
 
 def _below(folder: int, words: list[str], after: list[str], brought: int) -> Iterator[TaskFile]:
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries)
-    for name in names:
-        place = [*words, name]
+    for word, name in _names_in(folder, words):
+        place = [*words, word]
         # All below a folder comes after the folder itself, and before its next neighbour.
         if place < after[: len(place)]:
             continue
@@ -203,7 +208,7 @@ def _below(folder: int, words: list[str], after: list[str], brought: int) -> Ite
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
                 if place > after:
-                    yield from _entry(folder, place, status, brought)
+                    yield from _entry(folder, name, place, status, brought)
                 continue
             inner = os.open(name, _FOLDER, dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -218,14 +223,50 @@ def _below(folder: int, words: list[str], after: list[str], brought: int) -> Ite
             os.close(inner)
 
 
-def _entry(folder: int, words: list[str], status: os.stat_result, brought: int) -> Iterator[TaskFile]:
+def _names_in(folder: int, words: list[str]) -> list[tuple[str, str]]:
+    """Return the entries of a folder in order, each as it is shown and as the kernel knows it. Raise _Refused."""
+    names: list[tuple[str, str]] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            names.append((_shown(entry.name), entry.name))
+            if len(names) > MOST_ENTRIES:
+                where = "/".join(words)[:200] or "the directory"
+                raise _Refused(f"{where} has more than {MOST_ENTRIES:,} entries; pack them into one file")
+    if names and len(words) >= MOST_LEVELS:
+        raise _Refused(f"{'/'.join(words[:3])[:200]} has folders below it on more than {MOST_LEVELS} levels; pack them")
+    return sorted(names)
+
+
+def _entry(folder: int, name: str, words: list[str], status: os.stat_result, brought: int) -> Iterator[TaskFile]:
     if status.st_ctime_ns <= brought:
         return
     path, mode = "/".join(words), stat.S_IMODE(status.st_mode)
+    link = _shown(os.readlink(name, dir_fd=folder)) if stat.S_ISLNK(status.st_mode) else ""
+    if max(len(path.encode()), len(link.encode())) > MOST_PATH:
+        what = f"the path {path[:200]}, or where it leads, has more than {MOST_PATH:,} bytes"
+        raise _Refused(f"{what}; pack what is below it into one file")
     if stat.S_ISLNK(status.st_mode):
-        yield TaskFile(path, 0, mode, status.st_mtime, os.readlink(words[-1], dir_fd=folder))
+        yield TaskFile(path, 0, mode, status.st_mtime, link)
     elif stat.S_ISREG(status.st_mode):
-        yield TaskFile(path, status.st_size, mode, status.st_mtime)
+        yield TaskFile(path, min(status.st_size, MOST_SIZE), mode, status.st_mtime)
+
+
+def _shown(name: str) -> str:
+    r"""Return a name in UTF-8, with ``\xff`` for each byte that is not."""
+    return name if name.isascii() else os.fsencode(name).decode(errors="backslashreplace")
+
+
+def _name_shown_as(word: str, folder: int) -> str:
+    """Return the name of the entry of a folder that is shown as ``word``: this name itself, if there is one."""
+    if "\\x" not in word:
+        return word
+    with os.scandir(folder) as entries:
+        found = {entry.name for entry in entries if _shown(entry.name) == word}
+    return word if word in found else min(found, default=word)
+
+
+def _open_shown(word: str, flags: int, folder: int) -> int:
+    return os.open(_name_shown_as(word, folder), flags, dir_fd=folder)
 
 
 def _why(error: Exception) -> str:

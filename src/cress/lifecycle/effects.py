@@ -20,7 +20,7 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     """Start this attempt on its node. Sent again when the node rejoins without knowing the attempt.
 
     ``ports`` are its numbers, in the order of the job's ports. ``hosts``, for a gang: the places of its tasks, in their
-    order. ``devices`` are its devices on the node.
+    order. ``devices`` are its devices on the node. ``restarts`` is the number of times that the task ran before.
     """
 
     attempt: int
@@ -30,6 +30,7 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     ports: tuple[int, ...] = ()
     hosts: tuple[Host, ...] = ()
     devices: tuple[Allocated, ...] = ()
+    restarts: int = 0
 
 
 class Halt(msgspec.Struct, frozen=True, gc=False):

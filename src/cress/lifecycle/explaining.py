@@ -88,9 +88,12 @@ def explained_node(context: Context, name: str) -> NodeExplanation:
 
 
 def waiting_job(context: Context, job: LiveJob | Family) -> int | None:
-    """Return the number of a job with a waiting task: the job itself, or the first such member of a family."""
-    numbers = [job.job.id] if isinstance(job, LiveJob) else [live.job.id for live in members.of(context, job)]
-    return next((number for number in numbers if context.core.veto(number) is not None), None)
+    """Return the number of a job with a waiting task: the job itself, or the first such member of a family.
+
+    A step of a dag that waits for other steps comes last: these are why it waits.
+    """
+    jobs = [job] if isinstance(job, LiveJob) else sorted(members.of(context, job), key=lambda live: bool(live.unmet))
+    return next((live.job.id for live in jobs if context.core.veto(live.job.id) is not None), None)
 
 
 def estimates(context: Context) -> dict[int, RunEstimate]:

@@ -42,12 +42,14 @@ class _Input(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=
 class Restarted(_Input, frozen=True):
     """A center took over, as epoch ``epoch``; no executor is connected to it yet.
 
-    ``options`` hold from now on, and the cluster is in the time zone ``zone``; empty: both stay.
+    ``options`` hold from now on, and the cluster is in the time zone ``zone``; empty: both stay. The center went on
+    from a snapshot after record ``loaded``, with what the scheduler foresaw then; -1: unknown, as in older records.
     """
 
     epoch: int
     options: Options | None = None
     zone: str = ""
+    loaded: int = -1
 
 
 class Submit(_Input, frozen=True):

@@ -127,6 +127,8 @@ def option_for(word: str, verb: str, options: Collection[str]) -> str:
     option = _AS_OPTION.get(meaning, f"--{meaning.replace('_', '-')}")
     if option in options:
         return _EXAMPLES.get(option, option)
+    if verb == "run" and key_for(plain).isidentifier():
+        return f"--set {key_for(plain)}=VALUE"
     if verb in ("submit", "apply", "run") and key_for(plain):
         return f"`{key_for(plain)}` in the job file" if "`" not in key_for(plain) else key_for(plain)
     return ""

@@ -1,4 +1,4 @@
-"""Things outside of the cluster for which jobs wait: files, addresses, pages (design note 0078)."""
+"""Things for which jobs wait: files, addresses and pages outside of the cluster (design note 0078), and times."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from cress.model.errors import InputError
 from cress.model.times import SECOND
 
 # The kinds of things, which are keys of job files as well.
-PATH, URL, ADDRESS = "path", "url", "address"
-KINDS = (PATH, URL, ADDRESS)
+PATH, URL, ADDRESS, TIME = "path", "url", "address", "time"
+KINDS = (PATH, URL, ADDRESS, TIME)
 # µs between two looks, by default and at least; most things for one job.
 EVERY, SOONEST, MOST = 10 * SECOND, SECOND, 16
 LONGEST = 2_000
-HINT = "{path: /data/in.csv}, {url: https://…} or {address: HOST:PORT}, each with timeout and every"
+HINT = "{path: /data/in.csv}, {url: https://…} or {address: HOST:PORT}, each with timeout and every; or {time: 2h}"
 
 _URL = re.compile(r"https?://(?P<user>[^/@\s]*@)?[^/\s@]+(/\S*)?", re.IGNORECASE)
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
 
 
 class WaitFor(msgspec.Struct, frozen=True, array_like=True):
-    """One thing: its kind, its name, µs between two looks, and µs after which the job fails (``None``: never)."""
+    """One thing: its kind, its name, µs between two looks, and µs after which the job fails (``None``: never).
+
+    The name of a time is written as a deadline: a length from the beginning of the wait on, or a moment.
+    """
 
     kind: str
     name: str

@@ -14,6 +14,7 @@ from cress.lifecycle.attempts.end_reasons import without_rule
 from cress.lifecycle.facts import Configured
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import (
+    Awaited,
     Cancel,
     ChangeJobs,
     Drain,
@@ -226,6 +227,9 @@ class Chronicle:
             case Drain():
                 text = f"it is drained{_by(input_.by)}{f': {input_.reason}' if input_.reason else ''}"
                 yield Entry(at=at, kind="drain", node=input_.name, text=text)
+            case Awaited():
+                text = f"{input_.what} is there" if not input_.problem else f"{input_.what}: {input_.problem}"
+                yield self._job(at, "awaited", input_.job, text)
             case Requeue():
                 for number in input_.jobs:
                     text = f"its running tasks are stopped{_by(input_.by)} and wait again"
@@ -240,7 +244,10 @@ class Chronicle:
         job = fact.job
         self.jobs[job.id] = _KnownJob(job.name, job.group or DEFAULT_GROUP, job.family)
         tasks = "1 task" if job.tasks == 1 else f"{job.tasks} tasks{', all at once' if job.gang else ''}"
-        held = ", held" if job.hold else f", after job {fact.behind}" if fact.behind is not None else ""
+        # A job that waits for something outside of the cluster comes after itself.
+        behind = fact.behind if fact.behind != job.id else None
+        held = ", held" if job.hold else f", after job {behind}" if behind is not None else ""
+        held += f", waiting for {' and '.join(map(str, job.wait_for))}" if job.wait_for else ""
         yield self._job(
             at, "submitted", job.id, f"submitted{_by(job.user)} to group {job.group or DEFAULT_GROUP}: {tasks}{held}"
         )

@@ -24,6 +24,9 @@ from cress.past.event_file import EventFile
 from cress.past.recorded_log import Gap, RecordedLog
 from cress.past.state_lines import state_lines
 
+# A record with this input has its name.
+_RESTARTED = Restarted.__name__.encode()
+
 # Called with the number of the record that was decided last, and its wall clock (µs).
 Tell = Callable[[int, int], None]
 
@@ -57,13 +60,13 @@ class Replayed:
 
 
 class Stored:
-    """The state that the store had at each moment: that of a file, and the facts of its records since then.
+    """The state that the store had at each moment: that of a snapshot, and the facts of the records since then.
 
-    What the scheduler only foresees is not in it, so a center that reads it again goes on without that.
+    The scheduler foresees what was foreseen at the snapshot: what it foresaw since then is not in the records.
     """
 
-    def __init__(self, file: EventFile) -> None:
-        self._file = file
+    def __init__(self, snapshot: bytes) -> None:
+        self._snapshot = snapshot
         self._follower: Follower | None = None
         self._behind: list[bytes] = []
 
@@ -75,7 +78,7 @@ class Stored:
         """Return a machine that continues after the last record."""
         follower = self._follower
         if follower is None:
-            follower = self._follower = Follower.restore(self._file.header.state)
+            follower = self._follower = Follower.restore(self._snapshot)
         for data in self._behind:
             follower.apply(decode_record(data))
         self._behind.clear()
@@ -104,6 +107,13 @@ def records_of(file: EventFile) -> Iterator[tuple[int, bytes, Record]]:
             raise InputError(what, hint="replay it with that release", file=str(file.path)) from None
 
 
+def _snapshots(file: EventFile) -> frozenset[int]:
+    """Return the numbers of the records after which a snapshot was stored from which a center of this file went on."""
+    marked = ((number, data) for number, data in file.raw() if _RESTARTED in data)
+    found = (inputs_of(decode_without_facts(data)) for _, data in marked)
+    return frozenset(one.loaded for inputs in found for one in inputs if isinstance(one, Restarted))
+
+
 class RecordedSteps:
     """RecordedSteps a machine through a log as the center did: with its restarts, and over the gaps between files."""
 
@@ -124,7 +134,8 @@ class RecordedSteps:
                     self.gaps.append(Gap(last, file.header.before + 1, file.path))
                 self.machine = restored(file)
             self.files.append(file)
-            self.stored, last = Stored(file), file.header.before
+            self.stored, last = Stored(file.header.state), file.header.before
+            snapshots = _snapshots(file)
             for number, data, record in records_of(file):
                 if self._until is not None and record.utc >= self._until:
                     return
@@ -133,6 +144,8 @@ class RecordedSteps:
                     self.machine = self.stored.machine()
                 yield number, data, record
                 self.stored.add(data)
+                if number in snapshots:
+                    self.stored = Stored(self.machine.export())
                 last = number
 
 

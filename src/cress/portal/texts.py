@@ -71,6 +71,15 @@ def amounts(resources: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {amount}" for name, amount in resources.items())
 
 
+def size(count: float) -> str:
+    """Return a number of bytes in its largest unit: ``512 B``, ``1.5 KiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.1f}".removesuffix(".0") + f" {unit}"
+        count /= 1024
+    return f"{count:,.1f}".removesuffix(".0") + " TiB"
+
+
 def segment(text: str) -> str:
     """Return a text as one segment of a path."""
     return quote(text, safe="")
@@ -99,6 +108,7 @@ FILTERS = {
     "moment": moment,
     "count": count,
     "amounts": amounts,
+    "bytes": size,
     "segment": segment,
     "command": shlex.join,
 }

@@ -18,24 +18,22 @@ from cress.client.aio.http import AsyncHttp
 from cress.client.calls import PreparedCall
 from cress.client.errors import ClientError, Unauthorized
 from cress.protocol.access_views import CallerView
-from cress.protocol.cluster_views import EventView, LoadView, StateView
+from cress.protocol.cluster_views import EventView, LoadView
 
 # Seconds for which an answer of the center is shown again, by default.
 FRESH = 1.0
 # An answer is kept for so many times the time that it took, but for no longer than so many seconds.
-TIMES, LONGEST = 30.0, 20.0
+TIMES, LONGEST = 60.0, 20.0
 # Seconds for which a page waits for an answer that it can do without.
 MOMENT = 0.06
 # Most answers that are kept for one viewer, and most events.
 MOST_KEPT, MOST_EVENTS = 200, 500
 # The first part of the keys of answers that are large: events do not make them old, only time does.
 LARGE = "large"
-# Seconds between two tries to reach a center that is away, and between two samples of the state.
-RETRY, SAMPLE = 1.0, 5.0
-# Samples that are kept: half an hour.
-MOST_SAMPLES = 360
-# Nodes whose loads are kept.
-MOST_NODES = 200
+# Seconds between two tries to reach a center that is away.
+RETRY = 1.0
+# Nodes whose loads are kept, and samples of each.
+MOST_NODES, MOST_SAMPLES = 200, 360
 
 _T = TypeVar("_T")
 
@@ -93,9 +91,6 @@ class Viewer:
     def __init__(self, client: AsyncHttp) -> None:
         self.client = client
         self.events: deque[EventView] = deque(maxlen=MOST_EVENTS)
-        self.samples: deque[StateView] = deque(maxlen=MOST_SAMPLES)
-        # The use of each group as a part of its quota, with its time.
-        self.group_samples: deque[tuple[float, dict[str, float]]] = deque(maxlen=MOST_SAMPLES)
         # Measured loads of nodes whose pages were open, each with its time, by the name of the node.
         self.loads: dict[str, deque[tuple[float, LoadView]]] = {}
         # Why the center cannot be reached; empty while it can.
@@ -168,7 +163,7 @@ class Viewer:
         feed = PageFeed(wanted)
         self._feeds.add(feed)
         if not self._tasks:
-            self._tasks = {asyncio.create_task(self._follow()), asyncio.create_task(self._sample())}
+            self._tasks = {asyncio.create_task(self._follow())}
         try:
             yield feed
         finally:
@@ -226,19 +221,6 @@ class Viewer:
                     self.away = str(error)
                     self._tell(None)
             await asyncio.sleep(RETRY)
-
-    async def _sample(self) -> None:
-        """Keep samples of the state for the curves, while a page is open."""
-        while True:
-            try:
-                state = await self.ask(calls.state())
-                if not self.samples or state.now > self.samples[-1].now:
-                    self.samples.append(state)
-                    groups = (await self.ask(calls.groups())).groups
-                    self.group_samples.append((state.now, {group.name: group.ratio for group in groups}))
-            except ClientError:
-                pass  # the feed tells that the center is away
-            await asyncio.sleep(SAMPLE)
 
     def _tell(self, event: EventView | None) -> None:
         for feed in self._feeds:

@@ -51,7 +51,8 @@ class DeviceView(View, frozen=True):
 class LoadView(View, frozen=True):
     """The measured load of a node, smoothed: shares of its capacity, from 0 to 1, and ``free_memory`` in bytes.
 
-    ``disk`` is the share of time in which its disks were busy, ``network`` that of the bytes sent.
+    ``disk`` is the share of time in which its disks were busy, ``network`` that of the bytes sent. ``full`` is the used
+    part of the disk with the executor's directory, 0 if it is not known.
     """
 
     cpu: float
@@ -59,6 +60,7 @@ class LoadView(View, frozen=True):
     network: float
     disk: float
     free_memory: int
+    full: float = 0.0
 
 
 class MatchView(View, frozen=True):
@@ -394,6 +396,21 @@ class UsagePage(View, frozen=True):
     usage: tuple[UsageView, ...]
     span: float
     next: float | None = None
+
+
+class PastUsePage(View, frozen=True):
+    """The use of the cluster and its groups over a span of time, as means of points of ``step`` seconds.
+
+    The first point begins at ``begin``; a point is ``None`` where nothing is known. ``use`` is the used part of the
+    capacity by dimension, ``groups`` the use of each group divided by its quota, ``tasks`` the numbers of ``running``
+    and ``waiting`` tasks.
+    """
+
+    begin: float
+    step: float
+    use: dict[str, tuple[float | None, ...]] = {}
+    groups: dict[str, tuple[float | None, ...]] = {}
+    tasks: dict[str, tuple[float | None, ...]] = {}
 
 
 class EfficiencyView(View, frozen=True):

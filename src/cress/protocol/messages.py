@@ -145,9 +145,13 @@ class Ports(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    """The measured load of the node, smoothed; sent when it has changed noticeably."""
+    """The measured load of the node, smoothed; sent when it has changed noticeably.
+
+    ``full`` is the used part of the disk with the executor's directory, in thousandths (0: unknown).
+    """
 
     load: Measured
+    full: Small = 0
 
 
 class Data(Struct, frozen=True):
@@ -318,6 +322,7 @@ class Launches(Struct, frozen=True):
     """Start these attempts; ``runs`` has the runs of their jobs, ``gangs`` the hosts of gangs.
 
     ``address`` and ``rack`` are those of the node, as the center knows them. ``witness`` is as in ``Welcome``.
+    ``restarts`` are attempts of tasks that ran before, with the number of times.
     """
 
     epoch: Epoch
@@ -327,6 +332,7 @@ class Launches(Struct, frozen=True):
     address: str = ""
     rack: str = ""
     witness: Signed = b""
+    restarts: tuple[tuple[Count, Count], ...] = ()
 
 
 class Stop(msgspec.Struct, frozen=True, array_like=True):

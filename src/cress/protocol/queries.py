@@ -164,6 +164,13 @@ class UsageQuery(Query, frozen=True):
     by: str = "hour"
 
 
+class PastUseQuery(Query, frozen=True):
+    """The use over the past ``hour``, ``day`` or ``week``; of one group only, if it is named."""
+
+    span: str = "hour"
+    group: str = ""
+
+
 class EfficiencyQuery(Query, frozen=True):
     """Work of the jobs that ended in a span of time, by ``name``, ``user``, ``group`` or ``label:NAME``; times as in
     ``UsageQuery``.

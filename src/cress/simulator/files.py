@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import IO
 
 from cress.model.errors import InputError
 
+# The errors of a file that is not there, may not be read, or is not what its suffix ``.gz`` says.
+UNREADABLE = (OSError, EOFError, zlib.error)
 # The files of one run.
 RESULTS = ("summary.json", "jobs.csv", "dags.csv", "attempts.csv")
 

@@ -13,6 +13,7 @@ from cress.model.errors import InputError, InputErrors
 from cress.slurm.arrays import Array, parse_array
 from cress.slurm.command_line import Given, notes, refused
 from cress.slurm.dependencies import Dependency, parse_dependency
+from cress.slurm.moments import read_begin
 from cress.slurm.nodelist import expanded
 from cress.slurm.sites import Meaning, Site
 from cress.slurm.task_head import HEAD
@@ -29,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class Surroundings(NamedTuple):
-    """The place of a submission: directory, host, variables, folder of the commands, names of groups."""
+    """The place of a submission: directory, host, variables, folder of the commands, names of groups, and its time."""
 
     directory: str
     host: str = ""
@@ -37,6 +38,7 @@ class Surroundings(NamedTuple):
     commands: str = ""
     groups: Collection[str] = ()
     site: Site = Site()
+    now: float = 0.0
 
 
 class Layout(NamedTuple):
@@ -118,11 +120,6 @@ def _gres(text: str) -> dict[str, tuple[int, str]]:
     return found
 
 
-def _begin(text: str) -> None:
-    if text.strip().lower() != "now":
-        raise InputError(f"a start at {text!r} is not supported", hint="`type: cron` in a job file starts at a moment")
-
-
 def _warn(text: str) -> str:
     found = re.fullmatch(r"(?:[BR]{1,2}:)?(?:SIG)?([A-Z]+\d?|\d{1,2})(?:@(\d{1,5}))?", text.strip(), re.IGNORECASE)
     if found is None:
@@ -152,7 +149,7 @@ _CHECKS: dict[str, Callable[[str], object]] = {
     "gpus-per-node": _gpus,
     "gpus-per-task": _gpus,
     "gres": _gres,
-    "begin": _begin,
+    "begin": lambda text: read_begin(text, 0.0),
     "signal": _warn,
     "nice": _nice,
     "nodelist": expanded,
@@ -309,6 +306,7 @@ def allocation(
         "time_limit": _limit(request),
         "deadline": request.text("deadline").replace("T", " "),
         "hold": "hold" in request.values,
+        "wait_for": _begin(request, around),
         "after": {str(id): wait.condition for wait in request.dependencies for id in wait.ids},
         "directory": directory if directory.startswith("/") else f"{around.directory}/{directory}",
         "environment": environment(request, around, default_export) | _variables(request, layout, around, title),
@@ -319,6 +317,11 @@ def allocation(
         job["job_failure"] = False
     singleton = any(dependency.singleton for dependency in request.dependencies)
     return Translated(job, notes, layout, singleton)
+
+
+def _begin(request: SlurmRequest, around: Surroundings) -> dict[str, str]:
+    at = read_begin(request.text("begin"), around.now) if request.text("begin") else ""
+    return {"time": at} if at else {}
 
 
 def _limit(request: SlurmRequest) -> str:

@@ -105,6 +105,16 @@ def _array(value: str) -> list[str]:
     return [f"--array={value}"]
 
 
+def _begin(value: str) -> str:
+    """Return ``[[[[CC]YY]MM]DD]hhmm[.SS]`` as a time of sbatch; what is left out is that of today."""
+    found = re.fullmatch(r"(\d{2})?(\d{2})(\d{2})(\d{2})(\d{4})(?:\.\d{2})?|(\d{2})(\d{2})(?:\.\d{2})?", value)
+    if found is None:
+        raise InputError(f"{value!r} is not a time", hint="YYYYMMDDhhmm or hhmm", field="-a")
+    if found[6]:
+        return f"{found[6]}:{found[7]}"
+    return f"{found[1] or '20'}{found[2]}-{found[3]}-{found[4]}T{found[5][:2]}:{found[5][2:]}"
+
+
 def _mail(_value: str) -> list[str]:
     return ["--mail-type=NONE"]
 
@@ -134,10 +144,10 @@ _TABLE: dict[str, tuple[Callable[[str], list[str]] | None, bool, str]] = {
     "m": (_mail, True, "passed over: `cress events --follow` reports the end"),
     "M": (_mail, True, "passed over: `cress events --follow` reports the end"),
     "k": (_nothing, True, "passed over: output goes to its file as it is written"),
-    "S": (None, True, "refused: the first line of the script names the interpreter"),
+    "S": (_nothing, True, "the interpreter of a script whose first line names none; else it must be the same"),
     "I": (None, False, "refused: `salloc`"),
     "X": (None, False, "refused: windows are not passed on"),
-    "a": (None, True, "refused: a job of type `cron` starts at a moment"),
+    "a": (lambda value: [f"--begin={_begin(value)}"], True, "`--begin`"),
     "u": (None, True, "refused: `run_as:` of a job file names the account"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cress.model.errors import InputError
@@ -11,6 +12,12 @@ from cress.model.errors import InputError
 WORDS = ("SBATCH", "PBS", "CRESS")
 # Most bytes of a script: it travels in the arguments of the command.
 MOST_BYTES = 700_000
+
+
+# Most bytes of a head that is looked at before the whole script is read.
+MOST_HEAD = 10_000
+# Comments, and a directive.
+_DIRECTED = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*?#(SBATCH|PBS|CRESS)\s")
 
 
 class Directive(NamedTuple):
@@ -34,17 +41,19 @@ class Script(NamedTuple):
         return {directive.kind for directive in self.directives}
 
 
-def is_script(text: str) -> bool:
-    """Return whether a text is a script: it begins with ``#!``."""
-    return text.startswith("#!")
+def begins_script(text: str) -> bool:
+    """Return whether a text begins as a script: with ``#!``, or with comments and a directive."""
+    return text.startswith("#!") or _DIRECTED.match(text) is not None
 
 
 def read_script(text: str, file: str) -> Script:
     """Return a script. Directives stand before the first line that is neither empty nor a comment.
 
-    Raises InputError with the line.
+    A script for PBS whose first line names no interpreter gets that of ``-S``, by default bash. Raises InputError with
+    the line.
     """
-    if not is_script(text):
+    head = _DIRECTED.match(text)
+    if not text.startswith("#!") and not (head and head[1] == "PBS"):
         raise InputError(
             "is not a batch script: its first line names no interpreter", hint="#!/bin/sh", file=file, line=1
         )
@@ -66,7 +75,21 @@ def read_script(text: str, file: str) -> Script:
         words = _words(match[2], file, number)
         if words:
             found.append(Directive(match[1], tuple(words), number))
-    return Script(file.rpartition("/")[2], text, tuple(found))
+    return Script(file.rpartition("/")[2], _with_interpreter(text, found, file), tuple(found))
+
+
+def _with_interpreter(text: str, directives: Sequence[Directive], file: str) -> str:
+    """Return a script with the interpreter of ``#PBS -S``, which may not differ from that of its first line."""
+    first = text.partition("\n")[0]
+    shell = "/bin/bash"
+    for directive in directives:
+        for word, following in zip(directive.words, (*directive.words[1:], ""), strict=True):
+            if directive.kind == "PBS" and word.startswith("-S"):
+                shell = word[2:] or following
+                if text.startswith("#!") and shell.rpartition("/")[2] not in re.split(r"[\s/]+", first.strip()):
+                    what = f"-S names another interpreter than the first line, {first}"
+                    raise InputError(what, hint="the same in both lines", file=file, line=directive.line)
+    return text if text.startswith("#!") else f"#!{shell}\n{text}"
 
 
 def _words(text: str, file: str, line: int) -> list[str]:

@@ -47,6 +47,7 @@ export SLURM_NODEID=0 SLURM_GTIDS=0 SLURM_JOB_UID="$(id -u)" SLURM_JOB_GID="$(id
 export SLURM_JOB_USER="$(id -un)" SLURM_JOB_START_TIME="$(date +%s)" PBS_O_WORKDIR="${SLURM_SUBMIT_DIR-}"
 [ -z "$limit" ] || export SLURM_JOB_END_TIME=$((SLURM_JOB_START_TIME + limit))
 [ -z "$warn" ] || export SLURM_CRESS_WARN="$warn"
+[ "${CRESS_RESTARTS:-0}" -eq 0 ] || export SLURM_RESTART_COUNT="$CRESS_RESTARTS"
 [ -z "${CUDA_VISIBLE_DEVICES-}" ] || export SLURM_JOB_GPUS="$CUDA_VISIBLE_DEVICES"
 [ -z "${SLURM_CRESS_BIN-}" ] || command -v srun >/dev/null 2>&1 || PATH=$PATH:$SLURM_CRESS_BIN
 fill() {
@@ -119,8 +120,29 @@ while [ "$pieces" -gt 0 ]; do
   pieces=$((pieces - 1))
 done
 chmod 700 "$script"
+read -r first <"$script"
+case "$first ${SLURM_CRESS_BIN:+commands}" in '#!'*bash*' -'*l*commands)
+  # The profile of a login shell sets PATH anew; the commands are added after it.
+  export SLURM_CRESS_BASH_ENV="${BASH_ENV-}" BASH_ENV="$CRESS_DIRECTORY/slurm_profile"
+  cat >"$BASH_ENV" <<'PROFILE'
+case :$PATH: in *:"$SLURM_CRESS_BIN":*) ;; *) PATH=$PATH:$SLURM_CRESS_BIN ;; esac
+if [ -n "${SLURM_CRESS_BASH_ENV-}" ]; then BASH_ENV=$SLURM_CRESS_BASH_ENV && . "$BASH_ENV"; else unset BASH_ENV; fi
+PROFILE
+  ;;
+esac
+if grep -q '^#PBS' "$script"; then
+  export PBS_JOBNAME="${SLURM_JOB_NAME-}" PBS_O_HOST="${SLURM_SUBMIT_HOST-}" PBS_QUEUE="${SLURM_JOB_PARTITION-}"
+  export PBS_NODEFILE="$CRESS_DIRECTORY/nodes" NCPUS="$cpus" PBS_NUM_NODES="$places" PBS_NUM_PPN="$slots"
+  export PBS_NP="$ntasks" PBS_O_HOME="$HOME" PBS_O_LOGNAME="$SLURM_JOB_USER"
+  names=$CRESS_NODE
+  [ "$places" -le 1 ] || names=$("$SLURM_CRESS_BIN/scontrol" show hostnames "$hosts")
+  for name in $names; do
+    count=0
+    while [ $((count += 1)) -le "$slots" ]; do echo "$name"; done
+  done >"$PBS_NODEFILE"
+fi
 if [ "$places" -le 1 ]; then
-  unset job own task left element part first step last count url token hosts rest filled width letter
+  unset job own task left element part first step last count names name url token hosts rest filled width letter
   exec "$script" "$@"
 fi
 trap : TERM INT HUP USR1 USR2

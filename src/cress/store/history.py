@@ -188,11 +188,12 @@ class History:
             with self._adding, self._engine.begin() as connection:
                 mark = self._add(connection, jobs, attempts, weights, met)
             if self._engine.dialect.name == "sqlite":
-                # Data in the main file survives the loss of the write-ahead file.
+                # Data in the main file survives the loss of the write-ahead file. A statement whose rows are not read
+                # goes on, and the next transaction of its connection cannot be committed.
                 with self._engine.connect() as connection:
-                    connection.exec_driver_sql("PRAGMA busy_timeout=200")
-                    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-                    connection.exec_driver_sql("PRAGMA busy_timeout=10000")
+                    connection.exec_driver_sql("PRAGMA busy_timeout=200").all()
+                    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").all()
+                    connection.exec_driver_sql("PRAGMA busy_timeout=10000").all()
         return mark
 
     def _add(

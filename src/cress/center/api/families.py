@@ -26,7 +26,7 @@ from cress.center.views.jobs import job_view, run_of
 from cress.lifecycle.families import families
 from cress.lifecycle.families.moments import next_after
 from cress.lifecycle.inputs import Scale, Submit, Trigger
-from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.family_rows import CronState, Family
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Cron, Dag
 from cress.model.job import LEASE, Job, JobType
@@ -38,11 +38,13 @@ from cress.model.jobfile.submit import parse_jobs
 from cress.model.jobfile.values import most_tasks
 from cress.model.records import JobRecord, JobState
 from cress.model.resources import Dimensions
+from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.model.units import one_of, parse_count
 from cress.protocol.bodies import ResumeBody, ScaleBody, TriggerBody
 from cress.protocol.calls import job_calls
 from cress.protocol.job_views import AppliedJobs, Submitted, SubmittedPage
+from cress.shell.center.runs import TIMES, times_of_run
 
 # Most bytes of a corrected dag.
 MOST_DAG = 4 * 2**20
@@ -215,4 +217,19 @@ async def _left_of(committer: Committer, found: object, user: str, body: ResumeB
         raise NotAccepted(
             f"job {number} has no unfinished steps that could start", hint="every step that could start has succeeded"
         )
+    if times := _times_of(committer, found, run):
+        return [_with_variables(spec, times) for spec in left]
     return left
+
+
+def _times_of(committer: Committer, found: JobRecord, run: Run) -> tuple[tuple[str, str], ...]:
+    """Return the variables with the moment of an ended run of a cron job, or of what was resumed of one."""
+    cron = committer.machine.families.get(found.family)
+    if cron is not None and isinstance(cron.state, CronState) and found.index in cron.state.moments:
+        return tuple(times_of_run(*cron.state.moments[found.index]))
+    return tuple(pair for pair in run.environment if pair[0] in TIMES)
+
+
+def _with_variables(spec: JobSpec, variables: tuple[tuple[str, str], ...]) -> JobSpec:
+    run = msgspec.structs.replace(spec.run, environment=(*spec.run.environment, *variables))
+    return msgspec.structs.replace(spec, run=run)

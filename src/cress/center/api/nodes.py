@@ -17,7 +17,7 @@ from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import state_of
 from cress.center.process.turns import chunks, in_turns
-from cress.center.views.jobs import is_up, match_views, node_view, resources, used_of, whole_node_view
+from cress.center.views.jobs import is_up, match_views, node_view, resources, whole_node_view
 from cress.core.diagnostics.match_report import remarks_on
 from cress.lifecycle.inputs import Drain, NodeDead
 from cress.lifecycle.tables.rows import LiveNode
@@ -122,10 +122,14 @@ async def state(request: Request) -> Response:
     committer = committer_of(request)
     machine = committer.machine
     dimensions = machine.core.dimensions
-    up = [node for node in machine.nodes.values() if is_up(committer, node)]
-    nothing = (0,) * len(dimensions)
-    capacity = tuple(map(sum, zip(nothing, *(node.node.capacity for node in up), strict=True)))
-    used = tuple(map(sum, zip(nothing, *(used_of(committer, node) for node in up), strict=True)))
+    capacity = used = (0,) * len(dimensions)
+    up, cluster = 0, machine.core.cluster
+    async for part in in_turns(chunks(list(machine.nodes.values()))):
+        there = [node.node for node in part if is_up(committer, node)]
+        up += len(there)
+        known = [cluster.index[node.name] for node in there if node.name in cluster.index]
+        capacity = tuple(map(sum, zip(capacity, *(node.capacity for node in there), strict=True)))
+        used = tuple(map(sum, zip(used, cluster.used_on(known), strict=True)))
     # A service, database, cron job or dag counts as one job, regardless of its members.
     waiting = running = single = 0
     async for part in in_turns(chunks(list(machine.jobs.values()))):
@@ -143,7 +147,7 @@ async def state(request: Request) -> Response:
             started=committer.started / SECOND,
             now=committer.clock.utc() / SECOND,
             nodes=len(machine.nodes),
-            nodes_up=len(up),
+            nodes_up=up,
             jobs_waiting=single - running,
             jobs_running=running,
             tasks_waiting=waiting,

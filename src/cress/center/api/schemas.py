@@ -10,7 +10,7 @@ import msgspec
 
 import cress
 from cress.center.api.routes import CallRoute
-from cress.protocol.bodies import JobsBody, LoginBody, TokenBody
+from cress.protocol.bodies import LoginBody, TokenBody
 from cress.protocol.calls import CALLS
 from cress.protocol.calls.row import CallRow
 from cress.protocol.queries import Query
@@ -100,6 +100,13 @@ def _parameters(query: type[Query] | None) -> Iterator[dict[str, Any]]:
         yield {"name": field.encode_name, "in": "query", "required": False, "schema": schema}
 
 
+def _names_jobs(body: type | None) -> bool:
+    """Return whether a body has the ids of jobs, which may not exist."""
+    return body is not None and any(
+        field.name == "jobs" and field.type == list[int] for field in msgspec.structs.fields(body)
+    )
+
+
 def _describe(row: CallRow[Any], operation: dict[str, Any], by_kind: dict[type, dict[str, Any]]) -> None:
     method, path = row.method.lower(), row.path
     # Links of docs/api.md have no targets here.
@@ -129,7 +136,7 @@ def _describe(row: CallRow[Any], operation: dict[str, Any], by_kind: dict[type, 
         operation["security"] = []
         del errors["401"]
         errors["404"] = "this center has none"
-    names = "{" in path or row.body in (JobsBody, TokenBody, LoginBody) or path == "/v1/rebalance"
+    names = "{" in path or row.body in (TokenBody, LoginBody) or _names_jobs(row.body) or path == "/v1/rebalance"
     if names and not path.startswith("/v1/names/"):
         errors["404"] = "there is nothing of that name"
     if operation.get("parameters") or row.body is not None:

@@ -20,8 +20,10 @@ from cress.model.errors import InputError
 from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.protocol.calls import cluster_calls
-from cress.protocol.cluster_views import EfficiencyPage, UsagePage, UsageView
-from cress.protocol.queries import EfficiencyQuery, UsageQuery
+from cress.protocol.cluster_views import EfficiencyPage, PastUsePage, UsagePage, UsageView
+from cress.protocol.queries import EfficiencyQuery, PastUseQuery, UsageQuery
+from cress.shell.center.past_use import GROUP, TASKS, USE
+from cress.shell.center.past_use import SPANS as PAST_SPANS
 from cress.store.base import JobFilter
 from cress.store.usage import Usage, Used, Weight, add_usage
 
@@ -67,6 +69,27 @@ async def usage(request: Request) -> Response:
         for start, name in sorted(total)
     )
     return reply(UsagePage(usage=tuple(views), span=float(span), next=float(page) if page < last else None))
+
+
+@router.answers(cluster_calls.PAST_USE)
+async def past_use(request: Request) -> Response:
+    """Return the use of the cluster and its groups over the past hour, day or week."""
+    query, committer = query_of(request, PastUseQuery), committer_of(request)
+    if query.span not in PAST_SPANS:
+        raise InputError(f"{query.span[:40]!r} is not a span", hint=one_of(query.span, PAST_SPANS), field="span")
+    now = committer.clock.utc() / SECOND
+    found: dict[str, dict[str, tuple[float | None, ...]]] = {USE: {}, GROUP: {}, TASKS: {}}
+    async for (kind, name), points in in_turns(committer.past_use.curves(query.span, now)):
+        if not query.group or (kind == GROUP and name == query.group):
+            found[kind][name] = tuple(points)
+    page = PastUsePage(
+        begin=committer.past_use.begin(query.span, now),
+        step=float(PAST_SPANS[query.span].step),
+        use=found[USE],
+        groups=found[GROUP],
+        tasks=found[TASKS],
+    )
+    return reply(page)
 
 
 @router.answers(cluster_calls.EFFICIENCY)

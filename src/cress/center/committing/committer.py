@@ -61,6 +61,7 @@ from cress.shell.center.effects import (
     Warn,
 )
 from cress.shell.center.log_entries import unpack
+from cress.shell.center.past_use import PastUse
 from cress.shell.center.session import Sessions
 from cress.store.base import Batch, Changed, Checkpoint, Damaged, Fenced, StateSnapshot, Store, StoreError
 
@@ -119,6 +120,7 @@ class Committer:
         self.expected_starts = ExpectedStarts()
         self.watchdog = Watchdog()
         self.counters = Counters()
+        self.past_use = PastUse()
         self.spans: Spans | None = None
         self._times = 0.0, 0.0  # seconds of the last step and of its commit
         self.turns = LongRequests()

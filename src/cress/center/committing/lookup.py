@@ -20,7 +20,7 @@ from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.family import Dag
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job, JobType
-from cress.model.records import AttemptRecord, JobRecord, JobState, states_meant
+from cress.model.records import OVER_WORDS, AttemptRecord, JobRecord, JobState, states_meant
 from cress.store.base import JobFilter, StoreError
 
 # Most tasks that one call examines when it filters by state; ``next`` of a short page says that there is more.
@@ -92,12 +92,7 @@ class FoundJobs(msgspec.Struct):
 async def find_jobs(committer: Committer, filters: JobFilter, *, limit: int, before: int | None) -> FoundJobs:
     """Return the jobs that pass the filters, newest first, at most ``limit``."""
     live: list[AnyJob] = []
-    # Copies, since other requests have their turn in between.
-    kinds: tuple[list[AnyJob], ...] = (
-        list(reversed(committer.machine.jobs.values())),
-        list(reversed(committer.machine.families.values())),
-    )
-    for kind in kinds:
+    for kind in _candidates(committer, filters.state):
         most = len(live) + limit
         async for part in in_turns(chunks(kind, SCANNED)):
             live += (job for job in part if _passes(committer, job, filters, before))
@@ -116,6 +111,23 @@ async def find_jobs(committer: Committer, filters: JobFilter, *, limit: int, bef
     found = {id_of(job): job for job in reversed(live)}
     page = [found[number] for number in sorted(found, reverse=True)[:limit]]
     return FoundJobs([await _still(committer, job) for job in page], problem)
+
+
+def _candidates(committer: Committer, state: str) -> tuple[list[AnyJob], ...]:
+    """Return jobs and families that may be in a state (empty: in any), newest first; all others are not.
+
+    They are copies, since other requests have their turn meanwhile. Most jobs of a large cluster wait, so the few that
+    run are found by their attempts.
+    """
+    machine = committer.machine
+    if state and states_meant(state) <= OVER_WORDS:
+        return ()
+    if state == JobState.RUNNING.value:
+        running = sorted({attempt.job for attempt in machine.attempts.values()}, reverse=True)
+        jobs: list[AnyJob] = [machine.jobs[number] for number in running if number in machine.jobs]
+    else:
+        jobs = list(reversed(machine.jobs.values()))
+    return jobs, list(reversed(machine.families.values()))
 
 
 async def _still(committer: Committer, job: AnyJob) -> AnyJob:

@@ -51,6 +51,7 @@ def load_machine(store: Store, settings: CenterSettings, clock: Clock) -> Opened
         events=state.events,
         records=state.records,
         number=saved.number,
+        loaded=saved.number - len(saved.records),
         epoch=saved.epoch,
         cluster=saved.cluster,
         snapshot_size=len(saved.snapshot or b""),
@@ -79,7 +80,7 @@ def begin_epoch(store: Store, opened: Opened, settings: CenterSettings, clock: C
     opened.lineage = lineage.begin(opened.epoch, opened.number)
     now, utc = clock.now(), clock.utc()
     changed = None if options == opened.machine.core.options else options
-    restarted = Restarted(epoch=opened.epoch, options=changed, zone=settings.zone)
+    restarted = Restarted(epoch=opened.epoch, options=changed, zone=settings.zone, loaded=opened.loaded)
     inputs: tuple[Input, ...] = (restarted,)
     if not set(settings.dimensions.custom) <= set(opened.machine.core.dimensions.custom):
         inputs = (restarted, Declare(dimensions=settings.dimensions.custom))

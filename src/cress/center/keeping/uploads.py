@@ -12,14 +12,14 @@ import contextlib
 import hashlib
 import os
 import re
-import threading
+import stat
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote, unquote
 from weakref import WeakValueDictionary
 
+from cress.center.keeping.upload_room import CountedFile, UploadLimits, UploadRoom
 from cress.center.settings import CenterSettings
 from cress.model.errors import InputError, NotAccepted
 from cress.model.resources import Measure
@@ -36,19 +36,20 @@ _PART = re.compile(r"([0-9a-f]{64})\.([0-9]{1,19})\.part")
 _CHUNK = 1 << 20
 
 
-class UploadLimits(NamedTuple):
-    """The most bytes of one file, of the files of one user, and of all files; the seconds after the last use."""
-
-    file: int
-    user: int
-    total: int
-    kept: float
-
-
 def upload_limits(settings: CenterSettings) -> UploadLimits:
     """Return the limits in the settings of a center."""
     kept = settings.keep_uploads / SECOND
     return UploadLimits(settings.upload_file_most, settings.upload_user_most, settings.upload_most, kept)
+
+
+def unshared(folder: Path | None) -> str:
+    """Return what follows if several centers were given no folder for uploads, empty if they were."""
+    if folder is not None:
+        return ""
+    return (
+        "files that submitters upload are kept on this machine alone: a center that takes over lacks them, and tasks "
+        "that need them fail (--uploads DIR names a folder that all centers see)"
+    )
 
 
 class Uploads:
@@ -62,8 +63,7 @@ class Uploads:
         self.limits = limits
         # One part of a file of a user at a time; a lock lives as long as a part waits for it.
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        # One file at a time takes room.
-        self._room = threading.Lock()
+        self._room = UploadRoom(limits, self._counted)
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
@@ -92,11 +92,10 @@ class Uploads:
         if not part.exists():
             if not data and size:
                 return UploadView(digest=digest, size=size, received=0)
-            with self._room:
-                self._check_room(user, digest, size)
-                for folder in (self.folder, self.folder / USERS, own):
-                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                part.touch(mode=0o600)
+            self._room.take(user, size, in_total=not (self.folder / CONTENT / digest).exists())
+            for folder in (self.folder, self.folder / USERS, own):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part.touch(mode=0o600)
         if offset == received:
             if received + len(data) > size:
                 raise InputError(f"more than the {size} bytes that were announced", field="data")
@@ -114,6 +113,7 @@ class Uploads:
             os.fsync(file.fileno())
         if digest != place.name:
             part.unlink()
+            self._room.recount()
             raise InputError(
                 f"the content has the SHA-256 {digest}, not the one that was announced",
                 hint="the file was changed while it was read; send it again",
@@ -135,22 +135,12 @@ class Uploads:
             _sync(folder)
         return self._view(place)
 
-    def _check_room(self, user: str, digest: str, size: int) -> None:
-        """Raise NotAccepted if there is no room for another file."""
-        announced = sum(_size_of(path) for path in self._files_of(user))
-        if announced + size > self.limits.user:
-            hint = f"at most {_bytes(self.limits.user)} (--upload-user-most); files go when no job uses them"
-            what = f"{user} has uploads of {_bytes(announced)}, and this one has {_bytes(size)}"
-            raise NotAccepted(what, hint=hint)
-        if (self.folder / CONTENT / digest).exists():
-            return
-        total = sum(path.stat().st_size for path in _paths(self.folder / CONTENT))
-        total += sum(
-            _size_of(path) for name in self._users() for path in self._files_of(name) if _PART.fullmatch(path.name)
-        )
-        if total + size > self.limits.total:
-            hint = f"at most {_bytes(self.limits.total)} (--upload-most); files go when no job uses them"
-            raise NotAccepted(f"the uploads of this center have {_bytes(total)} already", hint=hint)
+    def _counted(self) -> Iterator[CountedFile]:
+        for path in _paths(self.folder / CONTENT):
+            yield CountedFile("", _size_of(path), in_total=True)
+        for name in self._users():
+            for path in self._files_of(name):
+                yield CountedFile(name, _size_of(path), in_total=_PART.fullmatch(path.name) is not None)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -165,7 +155,7 @@ class Uploads:
     def path_of(self, digest: str, user: str = "") -> Path | None:
         """Return the path of a complete file, with ``user`` only of this user's; ``None`` if there is none."""
         path = (self._of_user(user) if user else self.folder / CONTENT) / digest
-        return path if is_digest(digest) and path.is_file() else None
+        return path if is_digest(digest) and path.exists() and _is_file(path) else None
 
     def of(self, user: str) -> list[UploadView]:
         """Return the complete uploads of a user, latest use first."""
@@ -201,16 +191,18 @@ class Uploads:
             shared = self.folder / CONTENT / digest
             if _used(shared) > last:
                 continue
-            for name in self._users():
-                (self._of_user(name) / digest).unlink(missing_ok=True)
-            shared.unlink(missing_ok=True)
-            count += 1
+            with contextlib.suppress(IsADirectoryError, PermissionError):  # in the place of a file: see check_uploads
+                for name in self._users():
+                    (self._of_user(name) / digest).unlink(missing_ok=True)
+                shared.unlink(missing_ok=True)
+                count += 1
         for name in self._users():
             for path in self._files_of(name):
                 if _PART.fullmatch(path.name) and _used(path) <= time.time() - PART_KEPT:
                     path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self._of_user(name).rmdir()
+        self._room.recount()
         return count
 
     # --- places -------------------------------------------------------------------------------------------------------
@@ -238,11 +230,19 @@ def check_uploads(folder: Path) -> tuple[list[str], list[str]]:
         if not is_digest(path.name):
             others.append(f"{FOLDER}/{CONTENT}/{path.name}")
             continue
+        if not _is_file(path):
+            problems.append(f"{path} is not a file, as it should be; move it away: its jobs must be submitted again")
+            continue
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != path.name:
             problems.append(f"{path} is damaged: its SHA-256 is {found}; remove it, its jobs must be submitted again")
     for user in _paths(folder / USERS):
+        problems += [
+            f"{path} is not a file, as it should be; move it away: its jobs must be submitted again"
+            for path in _paths(user)
+            if is_digest(path.name) and not _is_file(path)
+        ]
         others += [
             f"{FOLDER}/{USERS}/{user.name}/{path.name}"
             for path in _paths(user)
@@ -259,6 +259,11 @@ def _bytes(size: int) -> str:
 def _paths(folder: Path) -> Iterator[Path]:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         yield from sorted(folder.iterdir())
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether a path is a file itself, not a link to one: nobody makes links in the folder of uploads."""
+    return stat.S_ISREG(path.lstat().st_mode)
 
 
 def _size_of(path: Path) -> int:

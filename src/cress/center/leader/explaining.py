@@ -30,7 +30,8 @@ from cress.model.explanation import ExpectedStart, Explanation, GroupExplanation
 
 # Seconds that the runs forward for one expected start may take, and those that nobody minds to wait for.
 PATIENCE, AT_ONCE = 1.0, 0.5
-# Between two forks this many times the time passes that the last one held the center up.
+# Between two forks this many times the processor time passes that the last one took from the center. By the clock a
+# fork takes many times as long where other programs compete for the processors, and so would the pause.
 PAUSE = 10
 # Seconds after the last question until the fork ends: while it lives, the center copies each page that it writes.
 KEPT = 5.0
@@ -67,7 +68,7 @@ class Explainer:
         self._committer = committer
         self._turn = asyncio.Lock()
         self._fork: KeptFork | None = None
-        # The state that the fork has, the moment it was made, and how long that held the center up (seconds).
+        # The state that the fork has, the moment it was made, and the processor time that it took (seconds).
         self._state: tuple[int, ...] = ()
         self.made = self._cost = 0.0
         self._end: asyncio.TimerHandle | None = None
@@ -123,14 +124,14 @@ class Explainer:
         self.close()
         await asyncio.sleep(max(0.0, self.made + PAUSE * self._cost - time.monotonic()))
         machine = self._committer.machine
-        begin = time.monotonic()
+        begin = time.thread_time()
         try:
             self._fork = KeptFork(ForkAnswers(machine, self._committer.loop.is_aside).answer)
         except OSError as error:
             _log.warning("no explanation can be made: %s", error.strerror)
             raise NotAccepted(f"the center cannot explain now: {error.strerror}", hint="try again later") from None
         self.made = time.monotonic()
-        self._cost = self.made - begin
+        self._cost = time.thread_time() - begin
         self._state = self._present()
         return self._fork
 
@@ -162,8 +163,8 @@ class ForkAnswers:
         """``follows``: the center stands by."""
         self._machine = machine
         self._follows = follows
-        # Runs forward are made once for all waiting jobs.
-        self._foretold: bytes = b""
+        # The state is that of one moment: many who ask the same, as about one array of jobs, get one answer.
+        self._known: dict[bytes, bytes] = {}
 
     def answer(self, question: bytes) -> bytes:
         """Return the answer to an encoded question, encoded."""
@@ -171,8 +172,10 @@ class ForkAnswers:
             # A standby takes over the facts of the leader. What waits, and why, only a pass finds out.
             self._machine.core.decide(self._machine.core.now)
             self._follows = False
-        asked = _decode_question(question)
-        return ANSWERS[asked.kind](self, asked)
+        if question not in self._known:
+            asked = _decode_question(question)
+            self._known[question] = ANSWERS[asked.kind](self, asked)
+        return self._known[question]
 
     def _job(self, asked: ForkQuestion) -> bytes:
         return _encode(explained(self._machine, asked.number, Forks(self._machine)))
@@ -190,12 +193,10 @@ class ForkAnswers:
         return Fork(lambda: _encode(best_nodes(self._machine.core, asked.number))).result()
 
     def _starts(self, _: ForkQuestion) -> bytes:
-        if not self._foretold:
-            until = time.monotonic() + PATIENCE
-            works = [Fork(partial(self._run_forward, by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
-            by_means, by_limits = (_decode_starts(work.result()) for work in works)
-            self._foretold = _encode(StartsOfOneMoment(self._machine.utc, by_means, by_limits))
-        return self._foretold
+        until = time.monotonic() + PATIENCE
+        works = [Fork(partial(self._run_forward, by, until)) for by in (EndsBy.MEAN, EndsBy.LIMIT)]
+        by_means, by_limits = (_decode_starts(work.result()) for work in works)
+        return _encode(StartsOfOneMoment(self._machine.utc, by_means, by_limits))
 
     def _run_forward(self, by: EndsBy, until: float) -> bytes:
         return _encode(foretold(self._machine, by, lambda: time.monotonic() < until))

@@ -18,7 +18,8 @@ class SenderSettings(msgspec.Struct, frozen=True):
 class Delivery(msgspec.Struct, frozen=True):
     """A occasion for one address: ``body`` is its JSON, ``subject`` and ``text`` are the mail.
 
-    ``event`` is the number of the event that it tells of; 0: it tells of none.
+    ``event`` is the number of the event that it tells of; 0: it tells of none. ``owner`` is the user or group whose
+    address it is, ``job`` and ``group`` those that it tells about.
     """
 
     id: str
@@ -27,6 +28,9 @@ class Delivery(msgspec.Struct, frozen=True):
     subject: str = ""
     text: str = ""
     event: int = 0
+    owner: str = ""
+    job: int = 0
+    group: str = ""
 
 
 class DeliveryResult(msgspec.Struct, frozen=True):

@@ -67,6 +67,8 @@ def delivery(id: str, to: str, occasion: Occasion, event: EventView, cluster: st
         f"[{cluster or 'cress'}] {named} {said}",
         "\n".join((*lines, "", f"cress job {event.job}", "")),
         event.number,
+        job=event.job or 0,
+        group=event.group,
     )
 
 

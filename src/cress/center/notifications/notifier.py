@@ -83,7 +83,7 @@ class Notifier:
         self._started: OrderedDict[int, None] = OrderedDict()
         self._expected: dict[int, float] = {}  # the expected start that was last told, by job
         self._watched: OrderedDict[int, None] = OrderedDict()
-        self._complained: dict[str, float] = {}
+        self._complained: dict[tuple[str, str], float] = {}
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -138,10 +138,10 @@ class Notifier:
             return
         event = self._complete(event)
         failed = event.kind == "job.ended" and event.state not in _NO_FAILURE
-        for place, entry in enumerate(entries):
+        for place, (owner, entry) in enumerate(entries):
             for occasion in reversed(occasions):
                 if occasion in entry.on and (failed or occasion is not Occasion.FAILED):
-                    self._tell(f"{event.number}.{place}", entry, occasion, event)
+                    self._tell(f"{event.number}.{place}", owner, entry, occasion, event)
                     break
 
     def _starts(self, event: EventView) -> bool:
@@ -155,15 +155,16 @@ class Notifier:
             self._started.popitem(last=False)
         return True
 
-    async def _entries(self, event: EventView) -> tuple[Notify, ...]:
-        """Return the addresses of the job of an event, and of its group."""
+    async def _entries(self, event: EventView) -> list[tuple[str, Notify]]:
+        """Return the addresses of the job of an event, and of its group, each with the user or group that named it."""
         committer = self._committer
         run = committer.run(event.job or 0)
         if run is None and event.kind == "job.ended":
             record = await committer.history.job(event.job or 0)
             run = None if record is None else record.run
         group = committer.machine.core.groups.by_name.get(event.group)
-        return (run.notify if run is not None else ()) + (group.spec.notify if group is not None else ())
+        of_user = [] if run is None else [(run.user, entry) for entry in run.notify]
+        return of_user + ([] if group is None else [(f"group {event.group}", entry) for entry in group.spec.notify])
 
     def _complete(self, event: EventView) -> EventView:
         """Return an event of a task with the name and the user of its job."""
@@ -173,11 +174,12 @@ class Notifier:
         return msgspec.structs.replace(event, name=event.name or run.name, user=event.user or run.user)
 
     def _tell(
-        self, id: str, entry: Notify, occasion: Occasion, event: EventView, expected: float | None = None
+        self, id: str, owner: str, entry: Notify, occasion: Occasion, event: EventView, expected: float | None = None
     ) -> None:
         committer = self._committer
         outbox = self._mail if entry.mailbox else self._urls
         made = delivery(id, entry.to, occasion, event, committer.settings.cluster, expected)
+        made = msgspec.structs.replace(made, owner=owner)
         if outbox is None:
             self._complain(made, "this center has no mail server (--notify-smtp)")
         elif not outbox.put(made):
@@ -192,15 +194,16 @@ class Notifier:
     def _complain(self, sent: Delivery, problem: str) -> None:
         self._committer.counters.notifications["failed"] += 1
         host = Notify(sent.to, ()).host
-        now = time.monotonic()
-        if now - self._complained.get(host, -PAUSE) < PAUSE:
+        now, what = time.monotonic(), (sent.owner, host)
+        if now - self._complained.get(what, -PAUSE) < PAUSE:
             return
         if len(self._complained) > MOST_WATCHED:
             self._complained.clear()
-        self._complained[host] = now
+        self._complained[what] = now
         _log.warning("a notification for %s was given up: %s", host, problem)
         text = f"{host} was not told about {sent.subject}: {problem}"
-        self._committer.tell(EventView(kind="notification.failed", text=text))
+        # Whoever does not see the job does not learn of its addresses either.
+        self._committer.tell(EventView(kind="notification.failed", job=sent.job or None, group=sent.group, text=text))
 
     def _watch(self, number: int) -> None:
         run = self._committer.run(number)
@@ -244,4 +247,4 @@ class Notifier:
         event = EventView(at=now / SECOND, job=number, group=run.group, name=run.name, user=run.user)
         for place, entry in enumerate(run.notify):
             if Occasion.START_CHANGED in entry.on:
-                self._tell(f"{number}.{likely:.0f}.{place}", entry, Occasion.START_CHANGED, event, likely)
+                self._tell(f"{number}.{likely:.0f}.{place}", run.user, entry, Occasion.START_CHANGED, event, likely)

@@ -12,13 +12,13 @@ import smtplib
 import socket
 import ssl
 import time
-from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from weakref import WeakValueDictionary
 
 import httpx
 
@@ -39,8 +39,8 @@ OPTION = "(--notify-host)"
 # Seconds that one try may take, and before each further one.
 PATIENCE = 10.0
 PAUSES = (1.0, 5.0, 30.0, 120.0, 480.0)
-# Deliveries in progress, and those to the same host.
-AT_ONCE, AT_ONE_HOST = 16, 2
+# Deliveries in progress, those of one user or group, and theirs to one host.
+AT_ONCE, AT_ONE_OWNER, AT_ONE_HOST = 16, 4, 2
 SIGNATURE = "Cress-Signature"
 
 _BUSY = frozenset({408, 425, 429})  # answers of servers that pass (RFC 9110 §15, RFC 6585)
@@ -166,7 +166,9 @@ class Sender:
         self._send, self._told = send, told
         self._pauses, self._patience = pauses, patience
         self._all = asyncio.Semaphore(AT_ONCE)
-        self._hosts: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONE_HOST))
+        # They live as long as a delivery uses them: users choose the names of hosts.
+        self._hosts: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
+        self._owners: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, delivery: Delivery) -> None:
@@ -176,12 +178,13 @@ class Sender:
         task.add_done_callback(self._tasks.discard)
 
     async def _deliver(self, delivery: Delivery) -> None:
-        host = self._hosts[urlsplit(delivery.to).netloc]
+        host = self._hosts.setdefault((delivery.owner, urlsplit(delivery.to).netloc), asyncio.Semaphore(AT_ONE_HOST))
+        owner = self._owners.setdefault(delivery.owner, asyncio.Semaphore(AT_ONE_OWNER))
         problem = ""
         for pause in (*self._pauses, None):
             try:
-                # A host that hangs holds its own places only.
-                async with host, self._all:
+                # A host that hangs holds its own places only, and many such hosts those of who named them.
+                async with host, owner, self._all:
                     await asyncio.wait_for(self._send(delivery), self._patience)
                 problem = ""
                 break

@@ -18,6 +18,8 @@ from cress.center.process.forks import PR_SET_PDEATHSIG
 
 # Seconds after which a fork that does not answer is given up.
 PATIENCE = 60.0
+# The name of a thread that waits for the end of a fork.
+ENDING = "fork that ends"
 _STDERR = 2
 # The length of a message comes before it; this one says that there is no answer.
 _WIDTH = 4
@@ -72,7 +74,7 @@ class KeptFork:
         # It may be in the middle of an answer that nobody waits for.
         os.kill(self._pid, signal.SIGKILL)
         # To return the memory of a large state takes the kernel a while, for which nobody should wait.
-        threading.Thread(target=os.waitpid, args=(self._pid, 0), daemon=True).start()
+        threading.Thread(target=os.waitpid, args=(self._pid, 0), name=ENDING, daemon=True).start()
 
 
 def _serve(connection: socket.socket, answer: Callable[[bytes], bytes]) -> None:

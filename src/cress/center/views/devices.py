@@ -29,8 +29,8 @@ def held_then(devices: Iterable[str]) -> tuple[HeldDevice, ...]:
     return held(map(read_back, devices))
 
 
-def load_view(load: Load | None) -> LoadView | None:
-    """Return the view of a measured load; None if it is not measured."""
+def load_view(load: Load | None, full: int = 0) -> LoadView | None:
+    """Return the view of a measured load; None if it is not measured. ``full``: of the disk, in thousandths."""
     if load is None:
         return None
     return LoadView(
@@ -39,6 +39,7 @@ def load_view(load: Load | None) -> LoadView | None:
         network=load.network / WHOLE,
         disk=load.disk / WHOLE,
         free_memory=load.free_memory,
+        full=full / WHOLE,
     )
 
 

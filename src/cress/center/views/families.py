@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from cress.center.access.redaction import redacted
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
 from cress.center.keeping.history_reader import HistoryJob
@@ -87,11 +88,18 @@ def reason_of(committer: Committer, family: Family) -> Told:
 
 
 def _first_reason(committer: Committer, family: Family) -> Told:
-    """Return the waiting reason of the first waiting member."""
-    if isinstance(family.job.plan, (Cron, Dag)):
+    """Return the waiting reason of the first waiting member; of a dag, of the first step that waits for no other."""
+    if isinstance(family.job.plan, Cron):
         return Told()
-    reasons = (reason_of_job(committer, member) for member in members_of(committer, family) if not member.ending)
-    return next((reason for reason in reasons if reason.text), Told())
+    found = (
+        (member, reason_of_job(committer, member))
+        for member in members_of(committer, family)
+        if not (member.ending or member.unmet)
+    )
+    member, why = next(((member, reason) for member, reason in found if reason.text), (None, Told()))
+    if member is None or not isinstance(family.job.plan, Dag):
+        return why
+    return Told(why.kind, f"step {member.job.name.removeprefix(f'{family.job.name}.')}: {why.text}")
 
 
 def reason_of_job(committer: Committer, job: LiveJob) -> Told:
@@ -120,7 +128,7 @@ def service_view(committer: Committer, family: Family) -> ServiceView | None:
         version=family.version,
         updated=updated,
         updating=updated < len(members),
-        waits=why,
+        waits=redacted(why),
         returned=isinstance(kept, ReplicaState) and bool(kept.failed),
         returned_because=family.reason if isinstance(kept, ReplicaState) and kept.failed else "",
         returned_version=(kept.failed_version or None) if isinstance(kept, ReplicaState) else None,
@@ -210,11 +218,15 @@ def _step(
     needless: frozenset[int],
 ) -> StepView:
     name = spec_of(job).name.removeprefix(prefix)
-    reason = _reason(job) if isinstance(job, JobRecord) else committer.machine.reason(job.job.id, committer.clock.now())
+    reason = _reason(job) if isinstance(job, JobRecord) else reason_of_job(committer, job).text
     if job.index in needless:
         reason = f"not needed: {reason}" if reason else "not needed"
     return StepView(
-        name=name, id=id_of(job), state=state_of(committer, job).value, after=after.get(name, {}), reason=reason
+        name=name,
+        id=id_of(job),
+        state=state_of(committer, job).value,
+        after=after.get(name, {}),
+        reason=redacted(reason),
     )
 
 

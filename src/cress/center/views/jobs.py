@@ -454,8 +454,9 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
     used = used_of(committer, node)
     state, why = node_state(committer, node, running)
     settings, reported = set_here(node, dimensions)
+    name, sessions = node.node.name, committer.sessions
     return NodeView(
-        name=node.node.name,
+        name=name,
         state=state,
         rack=node.node.rack,
         reason=redacted(why),
@@ -465,7 +466,7 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
         address=node.node.address,
         attributes=dict(node.node.attributes),
         # The last measurement, since the machine is told of noticeable changes only.
-        load=load_view(committer.sessions.loads.get(node.node.name, node.load)),
+        load=load_view(sessions.loads.get(name, node.load), sessions.full.get(name, 0)),
         judged=node.node.judged,
         accepts=node.node.accepts,
         repels=node.node.repels,

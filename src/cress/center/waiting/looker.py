@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import httpx
 
@@ -19,8 +20,8 @@ from cress.model.waits import PATH, URL
 from cress.network.connection_guard import ConnectionGuard, refusal_in
 
 OPTION = "(--wait-host)"
-# Seconds for one look; looks at the same time.
-PATIENCE, AT_ONCE = 10.0, 32
+# Seconds for one look; looks at the same time, and those of one user: hosts that hang hold up nobody else.
+PATIENCE, AT_ONCE, AT_ONE_USER = 10.0, 32, 8
 
 
 class Looker:
@@ -30,11 +31,13 @@ class Looker:
         self._folders = folders
         self._client = client
         self._places = asyncio.Semaphore(AT_ONCE)
+        self._users: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def look(self, order: LookOrder) -> LookResult:
         """Look for one thing."""
+        own = self._users.setdefault(order.user, asyncio.Semaphore(AT_ONE_USER))
         try:
-            async with self._places, asyncio.timeout(PATIENCE):
+            async with own, self._places, asyncio.timeout(PATIENCE):
                 if order.kind == PATH:
                     return await asyncio.to_thread(self._file, order)
                 if order.kind == URL:

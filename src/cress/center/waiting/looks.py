@@ -13,11 +13,12 @@ class LookerSettings(msgspec.Struct, frozen=True):
 
 
 class LookOrder(msgspec.Struct, frozen=True):
-    """The order to look for a thing once; ``kind`` and ``name`` as in ``WaitFor``."""
+    """The order to look for a thing once; ``kind`` and ``name`` as in ``WaitFor``, ``user``: whose turn it is."""
 
     id: int
     kind: str
     name: str
+    user: str = ""
 
 
 class LookResult(msgspec.Struct, frozen=True):

@@ -4,21 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Collection
+from typing import NamedTuple
 
 from cress.center.committing.committer import Committer, NotStored
 from cress.center.process.line_process import converse
+from cress.center.process.turns import in_turns
 from cress.center.waiting.looks import LookerSettings, LookOrder, decode_result, encode
 from cress.lifecycle.inputs import Awaited
 from cress.model.errors import InputError
-from cress.model.waits import WaitFor
+from cress.model.waits import TIME, WaitFor
 
 LOOKER = "cress.center.waiting.looker"
 # Seconds between two looks at the waiting jobs, and before a process that ended is started again.
 STEP, PAUSE = 0.5, 5.0
-# Looks in progress; further ones have their turn later.
-MOST_OPEN = 256
+# Looks in progress, and those of one user; further ones have their turn later.
+MOST_OPEN, MOST_OF_USER = 256, 32
 
 _log = logging.getLogger("cress.center")
+
+
+class WantedThing(NamedTuple):
+    """The time between two looks for a thing (µs), and the users whose jobs wait for it."""
+
+    every: int
+    users: frozenset[str]
+
+
+class LooksInProgress:
+    """The looks in progress by number: the thing, and the user whose turn it is."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, tuple[tuple[str, str], str]] = {}
+        self._of_user: Counter[str] = Counter()
+        self._count = 0
+
+    def begin(self, key: tuple[str, str], users: Collection[str]) -> LookOrder | None:
+        """Begin a look for a thing, on account of the user with the fewest; ``None``: it has to wait for its turn."""
+        user = min(sorted(users), key=lambda name: self._of_user[name])
+        if len(self._open) >= MOST_OPEN or self._of_user[user] >= MOST_OF_USER:
+            return None
+        self._count += 1
+        self._open[self._count] = key, user
+        self._of_user[user] += 1
+        return LookOrder(self._count, *key, user)
+
+    def end(self, number: int) -> tuple[str, str] | None:
+        """End a look; return its thing."""
+        key, user = self._open.pop(number, (None, ""))
+        if key is not None:
+            self._of_user[user] -= 1
+            self._of_user += Counter()  # without those that have none
+        return key
+
+    def things(self) -> set[tuple[str, str]]:
+        """Return the things that are looked for at this moment."""
+        return {key for key, _ in self._open.values()}
 
 
 class Waiter:
@@ -29,63 +71,64 @@ class Waiter:
         settings = committer.settings
         self._settings = LookerSettings(settings.wait_hosts, settings.wait_folders)
         self._due: dict[tuple[str, str], int] = {}  # the time of the next look, on the center's clock
-        self._open: dict[int, tuple[str, str]] = {}
-        self._count = 0
+        self._open = LooksInProgress()
 
     async def run(self) -> None:
         """Work until cancelled; the process starts with the first job that waits for something."""
         while True:
             await asyncio.sleep(STEP)
-            if not self._committer.machine.awaiting:
+            if not await self._wanted():
                 continue
             try:
                 await converse(LOOKER, encode(self._settings), self._ask, self._take)
             except (OSError, ValueError) as error:
                 _log.warning("nothing is looked for, since the process for it cannot be used: %s", error)
-            self._open.clear()
+            self._open = LooksInProgress()
             await asyncio.sleep(PAUSE)
 
     async def _ask(self, pipe: asyncio.StreamWriter) -> None:
         while True:
             now = self._committer.clock.now()
-            wanted = self._wanted()
-            self._due = {key: due for key, due in self._due.items() if key in wanted}
-            under_way = set(self._open.values())
-            for key, every in wanted.items():
-                if key in under_way or self._due.get(key, 0) > now or len(self._open) >= MOST_OPEN:
-                    continue
-                self._count += 1
-                self._due[key] = now + every
-                self._open[self._count] = key
-                pipe.write(encode(LookOrder(self._count, *key)) + b"\n")
-                await pipe.drain()
+            wanted = await self._wanted()
+            self._due = {key: self._due.get(key, 0) for key in wanted}
+            under_way = self._open.things()
+            ready = [key for key, due in self._due.items() if due <= now and key not in under_way]
+            # What was due first has its turn first: a thing that is looked for often takes none from the others.
+            for key in sorted(ready, key=self._due.__getitem__):
+                order = self._open.begin(key, wanted[key].users)
+                if order is not None:
+                    self._due[key] = now + wanted[key].every
+                    pipe.write(encode(order) + b"\n")
+                    await pipe.drain()
             await asyncio.sleep(STEP)
 
-    def _wanted(self) -> dict[tuple[str, str], int]:
-        """Return the things that jobs wait for, with the time between two looks for each (µs)."""
+    async def _wanted(self) -> dict[tuple[str, str], WantedThing]:
+        """Return the things that jobs wait for."""
         machine = self._committer.machine
-        found: dict[tuple[str, str], int] = {}
-        for number in machine.awaiting:
+        found: dict[tuple[str, str], WantedThing] = {}
+        async for number in in_turns(list(machine.awaiting)):
             job = machine.jobs.get(number)
-            for thing in job.awaits if job is not None and not job.held else ():
-                key = thing.kind, thing.name
-                found[key] = min(thing.every, found.get(key, thing.every))
+            if job is None or job.held:
+                continue
+            for thing in job.awaits:
+                if thing.kind == TIME:
+                    continue  # the machine knows when it comes
+                key, user = (thing.kind, thing.name), job.job.user
+                known = found.get(key, WantedThing(thing.every, frozenset((user,))))
+                found[key] = WantedThing(min(thing.every, known.every), known.users | {user})
         return found
 
     async def _take(self, line: bytes) -> None:
         result = decode_result(line)
-        key = self._open.pop(result.id, None)
+        key = self._open.end(result.id)
         if key is None or not (result.found or result.problem):
             return
         machine = self._committer.machine
-        waiting = [
-            (number, thing)
-            for number in machine.awaiting
-            for thing in (machine.jobs[number].awaits if number in machine.jobs else ())
-            if (thing.kind, thing.name) == key
-        ]
-        for number, thing in waiting:
-            await self._tell(number, thing, result.problem)
+        async for number in in_turns(list(machine.awaiting)):
+            job = machine.jobs.get(number)
+            for thing in job.awaits if job is not None else ():
+                if (thing.kind, thing.name) == key:
+                    await self._tell(number, thing, result.problem)
 
     async def _tell(self, number: int, thing: WaitFor, problem: str) -> None:
         try:

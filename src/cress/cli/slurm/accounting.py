@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from cress.cli.slurm.common import center, user_of
 from cress.cli.slurm.queue import VALUE, option, states_named
-from cress.cli.slurm.rows import FIELDS, JobRow, field, named, read_moment, rows_of
+from cress.cli.slurm.rows import FIELDS, JobRow, field, named, rows_of
 from cress.cli.slurm.tables import TextColumn
 from cress.slurm.arrays import job_words, parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import job_name
+from cress.slurm.moments import read_moment
 
 if TYPE_CHECKING:
     from cress.client import Client, JobView
@@ -124,10 +125,11 @@ def _fit(column: TextColumn, text: str) -> str:
 
 
 def _rows(client: Client, values: dict[str, str], ids: list[str]) -> Iterable[JobRow]:
-    midnight = read_moment("today", "--starttime")
+    now = time.time()
+    midnight = read_moment("today", "--starttime", now)
     state = values.get("state", "")
-    since = read_moment(values["starttime"], "--starttime") if "starttime" in values else None if ids else midnight
-    until = read_moment(values["endtime"], "--endtime") if "endtime" in values else time.time() + 60
+    since = read_moment(values["starttime"], "--starttime", now) if "starttime" in values else None if ids else midnight
+    until = read_moment(values["endtime"], "--endtime", now) if "endtime" in values else now + 60
     states = states_named(state) if state else None
     names = {job_name(word) for word in values["name"].split(",")} if values.get("name") else set()
     users = {word for word in values.get("user", "").split(",") if word}

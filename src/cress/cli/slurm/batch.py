@@ -53,6 +53,8 @@ def sbatch(name: str, words: Sequence[str]) -> int:
             raise InputError("script arguments not permitted with --wrap option", hint="put them into the text")
         script, file, arguments = read_script(wrapped(wrap), "wrap"), "wrap", list[str]()
     else:
+        if rest[:1] == [":"]:
+            _nothing_left(rest)
         file, arguments = (rest[0], rest[1:]) if rest else ("-", [])
         script = read_script(_text(file), file if file != "-" else "standard input")
     everything = [*directives(script, file, pbs="ignore-pbs" not in on), *_from_variables(), *given]
@@ -133,6 +135,8 @@ def directives(script: Script, file: str, *, pbs: bool = True) -> list[Given]:
 
 
 def _nothing_left(rest: Sequence[str]) -> None:
+    if rest and rest[0] in ("hetjob", "packjob", ":"):
+        raise InputError("heterogeneous jobs are not supported", hint="`parts:` of a job file (docs/jobs.md)")
     if rest:
         raise InputError(f"{rest[0]!r} is not an option", hint="#SBATCH --NAME=VALUE")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,7 +100,13 @@ def surroundings(client: Client, given: Sequence[Given]) -> Surroundings:
     named = {"account", "partition", "qos"} & {one.option.name for one in given}
     groups = [group.name for group in client.groups().groups] if named else []
     return Surroundings(
-        str(Path.cwd()), socket.gethostname(), dict(os.environ), os.environ.get(FOLDER, ""), groups, site()
+        str(Path.cwd()),
+        socket.gethostname(),
+        dict(os.environ),
+        os.environ.get(FOLDER, ""),
+        groups,
+        site(),
+        time.time(),
     )
 
 

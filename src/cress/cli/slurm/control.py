@@ -11,6 +11,7 @@ from cress.cli.slurm.common import VERSION, center, say
 from cress.cli.slurm.nodes import SLURM_STATES, cpus_of, memory_of, partitions, state_of
 from cress.cli.slurm.queue import option
 from cress.cli.slurm.rows import FIELDS, JobRow, moment, named, rows_of
+from cress.cli.slurm.submitted_script import script_of
 from cress.model.errors import InputError
 from cress.model.units import closest
 from cress.slurm.arrays import job_words, parse_job
@@ -30,7 +31,6 @@ OPTIONS = (
     option("verbose", "v"),
     option("future", "F"),
     option("local"),
-    option("json"),
 )
 
 
@@ -97,7 +97,6 @@ def _jobs(client: Client, names: list[str]) -> list[list[str]]:
 
 def _job(row: JobRow) -> list[str]:
     job = row.job
-    after = ",".join(f"after{'notok' if kind == 'failed' else kind}:{id}" for id, kind in job.after.items())
     array = [f"ArrayJobId={job.id} ArrayTaskId={row.element}"] if row.element else []
     end = row.ended
     if end is None and row.started is not None and job.time_limit:
@@ -107,11 +106,11 @@ def _job(row: JobRow) -> list[str]:
             f"JobId={row.raw_id if row.element.isdigit() else job.id} {' '.join([*array, ''])}JobName="
             f"{FIELDS['jobname'](row)}"
         ),
-        f"UserId={job.user}{_uid(job.user)} GroupId={job.group} MCS_label=N/A",
+        f"UserId={job.user}({FIELDS['uid'](row) or '?'}) GroupId={job.group} MCS_label=N/A",
         f"Priority={job.priority} Nice=0 Account={FIELDS['account'](row)} QOS={FIELDS['qos'](row)}",
-        f"JobState={FIELDS['state'](row)} Reason={row.reason} Dependency={after or '(null)'}",
+        f"JobState={FIELDS['state'](row)} Reason={row.reason} Dependency={FIELDS['dependency'](row) or '(null)'}",
         (
-            f"Requeue={int(job.job_failure)} Restarts={max((len(task.attempts) for task in row.tasks), default=1) - 1} "
+            f"Requeue={int(job.job_failure)} Restarts={FIELDS['restarts'](row)} "
             f"BatchFlag=1 Reboot=0 ExitCode={FIELDS['exitcode'](row)}"
         ),
         f"RunTime={time_text(row.elapsed)} TimeLimit={FIELDS['timelimit'](row)} TimeMin=N/A",
@@ -129,20 +128,12 @@ def _job(row: JobRow) -> list[str]:
         ),
         f"TRES={FIELDS['reqtres'](row)}",
         f"Features={job.requirement or '(null)'}",
+        f"Command={FIELDS['command'](row)}",
         f"WorkDir={job.directory}",
+        *(f"{name}={path}" for name in ("StdErr", "StdIn", "StdOut") if (path := FIELDS[name.lower()](row))),
         *([f"Comment={row.variable('SLURM_JOB_COMMENT')}"] if row.variable("SLURM_JOB_COMMENT") else []),
         *([f"CressReason={job.reason}"] if job.reason else []),
     ]
-
-
-def _uid(user: str) -> str:
-    """Return the number of an account of this machine, empty for a user that has none."""
-    import pwd
-
-    try:
-        return f"({pwd.getpwnam(user).pw_uid})"
-    except KeyError:
-        return ""
 
 
 def _nodes(client: Client, names: list[str]) -> list[list[str]]:
@@ -332,11 +323,9 @@ def _write(words: Sequence[str], _one_line: bool) -> int:
         raise InputError("write what?", hint="scontrol write batch_script 12 -")
     one = parse_job(words[1])
     with center() as client:
-        command = client.job(one.id).command
-    if len(command) < 6 or command[3] != "slurm":
+        text = script_of(client.job(one.id))
+    if not text:
         raise InputError(f"job {one.id} has no batch script", hint="only jobs of sbatch have one")
-    settings = dict(word.partition("=")[::2] for word in command[4].split())
-    text = "".join(command[5 : 5 + int(settings.get("pieces", 0))])
     if len(words) > 2 and words[2] == "-":
         print(text, end="")
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -73,6 +74,14 @@ def install(
             (folder / SITE_FILE).write_text(SITE, encoding="utf-8")
         print(f"{', '.join(COMMANDS)} are in {folder}")
         print(f"Use them:  export PATH={shlex.quote(str(folder))}:$PATH")
+
+
+def installed() -> str:
+    """Return the folder of the commands: that of the command that runs, else the one on ``PATH``; empty without one."""
+    if os.environ.get(FOLDER):
+        return os.environ[FOLDER]
+    found = shutil.which("sbatch")
+    return str(Path(found).parent.resolve()) if found and not _is_foreign(Path(found)) else ""
 
 
 def _is_foreign(path: Path) -> bool:

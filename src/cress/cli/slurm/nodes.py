@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from cress.cli.slurm.common import center, site
+from cress.cli.slurm.common import VERSION, center, site
 from cress.cli.slurm.queue import VALUE, option
-from cress.cli.slurm.tables import printed, widths
+from cress.cli.slurm.tables import columns_of_names, printed, widths
+from cress.model.errors import InputError
+from cress.model.units import closest
 from cress.slurm.command_line import parse
 from cress.slurm.nodelist import compressed, expanded
 
@@ -103,6 +105,8 @@ def _cpus(line: Line) -> str:
 
 LETTERS: dict[str, Callable[[Line], str]] = {
     "a": lambda _line: "up",
+    "B": lambda _line: "UNLIMITED",
+    "b": lambda _line: "(null)",
     "A": lambda line: f"{_counted(line, 'mixed', 'allocated')}/{_counted(line, 'idle')}",
     "C": _cpus,
     "c": lambda line: f"{min((cpus_of(node)[0] for node in line.nodes), default=0):g}",
@@ -116,19 +120,26 @@ LETTERS: dict[str, Callable[[Line], str]] = {
     "G": lambda line: f"gpu:{line.nodes[0].capacity['gpu']}" if line.nodes and "gpu" in line.nodes[0].capacity else
     "(null)",
     "g": lambda _line: "all",
+    "H": lambda _line: "Unknown",
     "h": lambda _line: "YES",
+    "I": lambda _line: "1",
+    "L": lambda _line: "n/a",
     "l": lambda _line: "infinite",
+    "M": lambda _line: "REQUEUE",
     "m": lambda line: str(min((memory_of(node)[0] >> 20 for node in line.nodes), default=0)),
     "N": lambda line: compressed(node.name for node in line.nodes),
     "n": lambda line: ",".join(node.name for node in line.nodes),
     "O": lambda _line: "N/A",
     "o": lambda line: ",".join(node.address or node.name for node in line.nodes),
     "P": lambda line: line.partition,
+    "p": lambda _line: "1",
     "R": lambda line: line.partition.rstrip("*"),
     "r": lambda _line: "no",
     "s": lambda _line: "1-infinite",
     "T": lambda line: line.state,
     "t": lambda line: SHORT.get(line.state, line.state),
+    "u": lambda _line: "Unknown",
+    "v": lambda _line: VERSION.removeprefix("slurm "),
     "w": lambda _line: "1",
     "X": lambda _line: "1",
     "Y": lambda _line: "1",
@@ -136,12 +147,33 @@ LETTERS: dict[str, Callable[[Line], str]] = {
     "z": lambda line: f"1:{min((int(cpus_of(node)[0]) for node in line.nodes), default=0)}:1",
 }  # fmt: skip
 HEADS = {
-    "a": "AVAIL", "A": "NODES(A/I)", "C": "CPUS(A/I/O/T)", "c": "CPUS", "D": "NODES", "d": "TMP_DISK", "E": "REASON",
-    "e": "FREE_MEM", "F": "NODES(A/I/O/T)", "f": "AVAIL_FEATURES", "G": "GRES", "g": "GROUPS", "h": "OVERSUBS",
-    "l": "TIMELIMIT", "m": "MEMORY", "N": "NODELIST", "n": "HOSTNAMES", "O": "CPU_LOAD", "o": "NODE_ADDR",
-    "P": "PARTITION", "R": "PARTITION", "r": "ROOT", "s": "JOB_SIZE", "T": "STATE", "t": "STATE", "w": "WEIGHT",
-    "X": "SOCKETS", "Y": "CORES", "Z": "THREADS", "z": "S:C:T",
+    "a": "AVAIL", "A": "NODES(A/I)", "B": "MAX_CPUS_PER_NODE", "b": "ACTIVE_FEATURES", "C": "CPUS(A/I/O/T)",
+    "c": "CPUS", "D": "NODES", "d": "TMP_DISK", "E": "REASON", "e": "FREE_MEM", "F": "NODES(A/I/O/T)",
+    "f": "AVAIL_FEATURES", "G": "GRES", "g": "GROUPS", "h": "OVERSUBS", "H": "TIMESTAMP", "I": "PRIO_JOB_FACTOR",
+    "L": "DEFAULTTIME", "l": "TIMELIMIT", "M": "PREEMPT_MODE", "m": "MEMORY", "N": "NODELIST", "n": "HOSTNAMES",
+    "O": "CPU_LOAD", "o": "NODE_ADDR", "P": "PARTITION", "p": "PRIO_TIER", "R": "PARTITION", "u": "USER",
+    "v": "VERSION", "r": "ROOT", "s": "JOB_SIZE", "T": "STATE", "t": "STATE", "w": "WEIGHT", "X": "SOCKETS",
+    "Y": "CORES", "Z": "THREADS", "z": "S:C:T",
 }  # fmt: skip
+# The fields of --Format, by the letters of --format.
+NAMES = {
+    "available": "a", "cores": "Y", "cpus": "c", "cpusload": "O", "cpusstate": "C", "defaulttime": "L", "disk": "d",
+    "features": "f", "features_act": "b", "freemem": "e", "gres": "G", "groups": "g", "maxcpuspernode": "B",
+    "memory": "m", "nodeaddr": "o", "nodeai": "A", "nodeaiot": "F", "nodehost": "n", "nodelist": "N", "nodes": "D",
+    "oversubscribe": "h", "partition": "P", "partitionname": "R", "preemptmode": "M", "priorityjobfactor": "I",
+    "prioritytier": "p", "reason": "E", "root": "r", "size": "s", "socketcorethread": "z", "sockets": "X",
+    "statecompact": "t", "statecomplete": "T", "statelong": "T", "threads": "Z", "time": "l", "timestamp": "H",
+    "user": "u", "userlong": "u", "version": "v", "weight": "w",
+}  # fmt: skip
+
+
+def _named(name: str) -> Callable[[Line], str]:
+    """Return the field of a name of --Format. Raises InputError."""
+    letter = NAMES.get(name.lower())
+    if letter is None:
+        near = closest(name.lower(), NAMES)
+        raise InputError(f"Invalid field requested: {name!r}", hint=f"did you mean {near}?" if near else "")
+    return LETTERS[letter]
 
 
 def sinfo(_name: str, words: Sequence[str]) -> int:
@@ -153,6 +185,10 @@ def sinfo(_name: str, words: Sequence[str]) -> int:
         LONG if long else USUAL
     )  # fmt: skip
     text = values.get("format") or os.environ.get("SINFO_FORMAT") or usual
+    columns = widths(text, LETTERS, HEADS)
+    if "Format" in values:
+        columns = columns_of_names(values["Format"], _named, width=20)
+        text = "".join(NAMES[word.partition(":")[0].strip().lower()] for word in values["Format"].split(",") if word)
     with center() as client:
         views, names = client.nodes(), partitions(client)
     if values.get("nodes"):
@@ -168,7 +204,7 @@ def sinfo(_name: str, words: Sequence[str]) -> int:
     for partition in names if shows_partition else names[:1]:
         lines += _lines(partition, views, single=single, whole="summarize" in values or "t" not in text.lower())
     lines = [line for line in lines if not states or {line.state, SHORT.get(line.state, "")} & states]
-    printed(widths(text, LETTERS, HEADS), lines, head="noheader" not in values)
+    printed(columns, lines, head="noheader" not in values)
     return 0
 
 

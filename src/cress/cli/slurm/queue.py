@@ -61,7 +61,6 @@ OPTIONS = (
     option("federation"),
     option("verbose", "v"),
 )
-_AFTER = {"ok": "ok", "any": "any", "failed": "notok"}
 LETTERS: dict[str, Callable[[JobRow], str]] = {
     "A": lambda row: str(row.raw_id),
     "a": FIELDS["account"],
@@ -69,7 +68,7 @@ LETTERS: dict[str, Callable[[JobRow], str]] = {
     "C": FIELDS["ncpus"],
     "c": FIELDS["ncpus"],
     "D": FIELDS["nnodes"],
-    "E": lambda row: ",".join(f"after{_AFTER[kind]}:{id}" for id, kind in row.job.after.items()) or "(null)",
+    "E": lambda row: FIELDS["dependency"](row) or "(null)",
     "e": lambda row: moment(row.ended, "N/A"),
     "F": FIELDS["arrayjobid"],
     "f": lambda row: row.job.requirement or "(null)",

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from cress.cli.slurm.common import center
 from cress.cli.slurm.queue import LETTERS, VALUE, option
-from cress.cli.slurm.rows import FIELDS, JobRow, named, read_moment, rows_of
+from cress.cli.slurm.rows import FIELDS, JobRow, named, rows_of
 from cress.cli.slurm.tables import printed, widths
 from cress.model.errors import InputError
 from cress.slurm.arrays import parse_job
 from cress.slurm.command_line import parse
+from cress.slurm.moments import read_moment
 from cress.slurm.values import memory_text, time_text
 
 DAY = 86400.0
@@ -115,9 +116,10 @@ def sreport(_name: str, words: Sequence[str]) -> int:
     if plain not in known:
         shown = "; ".join(" ".join(words) for words in known)
         raise InputError(f"unknown report {' '.join(rest) or '(none)'!r}", hint=f"{shown}; or `cress usage`")
-    midnight = read_moment("today", "start")
-    start = read_moment(pairs["start"], "start") if "start" in pairs else midnight - DAY
-    end = read_moment(pairs["end"], "end") if "end" in pairs else midnight if start < midnight else time.time()
+    now = time.time()
+    midnight = read_moment("today", "start", now)
+    start = read_moment(pairs["start"], "start", now) if "start" in pairs else midnight - DAY
+    end = read_moment(pairs["end"], "end", now) if "end" in pairs else midnight if start < midnight else now
     seconds: dict[str, float] = {}
     with center() as client:
         since: float | None = start

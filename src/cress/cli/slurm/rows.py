@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from cress.cli.slurm.submitted_script import path_of
 from cress.model.errors import InputError
 from cress.slurm.arrays import OWN_ID, JobName, compressed, parse_array
 from cress.slurm.nodelist import compressed as nodelist
@@ -133,6 +134,8 @@ class JobRow:
             return "JobHeldUser"
         if self.job.after:
             return "Dependency"
+        if self.job.reason.startswith("waiting for time"):
+            return "BeginTime"
         return "Priority" if "job" in self.job.reason[:40] and "ahead" in self.job.reason else "Resources"
 
 
@@ -195,33 +198,22 @@ def moment(at: float | None, without: str = "Unknown") -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at)) if at is not None else without
 
 
-def read_moment(text: str, name: str) -> float:
-    """Return the seconds since the epoch of a time of ``--starttime``. Raises InputError."""
-    word = text.strip().lower()
-    now = time.time()
-    midnight = time.mktime((*time.localtime(now)[:3], 0, 0, 0, 0, 0, -1))
-    if word in ("now", "today", "midnight", "tomorrow", "yesterday"):
-        return {"now": now, "tomorrow": midnight + 86400, "yesterday": midnight - 86400}.get(word, midnight)
-    sign = 1 if word.startswith("now+") else -1
-    if word.startswith(("now-", "now+")):
-        units = {"": 1, "second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
-        amount = word[4:].rstrip("s")
-        digits = amount.rstrip("abcdefghijklmnopqrstuvwxyz")
-        unit = amount[len(digits) :]
-        if digits.isdigit() and unit in units:
-            return now + sign * int(digits) * units[unit]
-    for form in ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%m/%d/%y-%H:%M:%S", "%m/%d/%y"):
-        try:
-            return time.mktime(time.strptime(text.strip(), form))
-        except ValueError:
-            continue
+def _account_number(user: str) -> str:
+    """Return the number of an account of this machine, empty for a user that has none."""
+    import pwd
+
     try:
-        clock = time.strptime(word, "%H:%M:%S" if word.count(":") == 2 else "%H:%M")
-        return midnight + clock.tm_hour * 3600 + clock.tm_min * 60 + clock.tm_sec
-    except ValueError:
-        raise InputError(
-            f"{text!r} is not a time", hint="such as 2026-12-01T08:00, 08:00 or now-2days", field=name
-        ) from None
+        return str(pwd.getpwnam(user).pw_uid)
+    except KeyError:
+        return ""
+
+
+def _file(row: JobRow, stream: str) -> str:
+    return path_of(row.job, stream, row.element, row.raw_id, row.nodes[0] if row.nodes else "")
+
+
+def _dependency(row: JobRow) -> str:
+    return ",".join(f"after{'notok' if kind == 'failed' else kind}:{id}" for id, kind in row.job.after.items())
 
 
 def _limit(row: JobRow) -> str:
@@ -269,8 +261,12 @@ FIELDS: dict[str, Callable[[JobRow], str]] = {
     "command": lambda row: row.job.name,
     "comment": lambda row: row.variable("SLURM_JOB_COMMENT"),
     "constraints": lambda row: row.job.requirement,
+    "batchhost": lambda row: row.nodes[0] if row.nodes else "",
+    "cpuspertask": lambda row: row.variable("SLURM_CPUS_PER_TASK") or "1",
     "cputime": lambda row: time_text(row.elapsed * row.cpus),
     "cputimeraw": lambda row: str(int(row.elapsed * row.cpus)),
+    "deadline": lambda row: moment(row.job.deadline.at if row.job.deadline else None, "N/A"),
+    "dependency": _dependency,
     "derivedexitcode": lambda row: "{}:{}".format(*row.code),
     "elapsed": lambda row: time_text(row.elapsed),
     "elapsedraw": lambda row: str(int(row.elapsed)),
@@ -282,10 +278,11 @@ FIELDS: dict[str, Callable[[JobRow], str]] = {
     "jobid": lambda row: row.id + (f".{row.step}" if row.step else ""),
     "jobidraw": lambda row: str(row.raw_id) + (f".{row.step}" if row.step else ""),
     "jobname": lambda row: row.step or row.variable("SLURM_JOB_NAME") or row.job.name,
+    "licenses": lambda row: ",".join(f"{name}:{count}" for name, count in row.job.licences.items()),
     "maxrss": lambda row: f"{row.memory >> 10}K" if row.memory and row.step else "",
     "maxrssnode": lambda row: row.nodes[0] if row.nodes else "",
-    "maxvmsize": lambda _row: "",
     "ncpus": lambda row: f"{row.cpus:g}",
+    "nice": lambda row: str(-row.job.priority),
     "nnodes": lambda row: str(row.count),
     "nodelist": lambda row: nodelist(row.nodes) or "None assigned",
     "ntasks": lambda row: row.variable("SLURM_NTASKS") or "1",
@@ -298,9 +295,14 @@ FIELDS: dict[str, Callable[[JobRow], str]] = {
     "reqmem": lambda row: str(row.job.resource.get("memory", "0")),
     "reqnodes": lambda row: str(row.count),
     "reqtres": _requested,
+    "reserved": lambda row: time_text((row.started or time.time()) - row.job.submitted),
+    "restarts": lambda row: str(max((len(task.attempts) for task in row.tasks), default=1) - 1),
     "start": lambda row: moment(row.started),
     "state": state_text,
     "statecompact": lambda row: STATES.get(row.state, ("?", ""))[0],
+    "stderr": lambda row: _file(row, "error"),
+    "stdin": lambda row: _file(row, "input"),
+    "stdout": lambda row: _file(row, "output"),
     "submit": lambda row: moment(row.job.submitted),
     "systemcpu": lambda _row: "00:00:00",
     "timelimit": _limit,
@@ -308,11 +310,24 @@ FIELDS: dict[str, Callable[[JobRow], str]] = {
     "timeleft": _left,
     "timeused": lambda row: short_time_text(row.elapsed),
     "totalcpu": lambda row: time_text(row.cpu_seconds),
-    "uid": lambda _row: "",
+    "uid": lambda row: _account_number(row.job.user),
     "user": lambda row: row.job.user,
     "usercpu": lambda row: time_text(row.cpu_seconds),
     "workdir": lambda row: row.job.directory,
 }
+# Fields of Slurm for which there is nothing here: they are empty, so that scripts which ask for many are served.
+FIELDS |= dict.fromkeys(
+    "admincomment associd avecpufreq avediskread avediskwrite avepages avevmsize blockid consumedenergy "
+    "consumedenergyraw container dbindex extra failednode flags layout maxdiskread maxdiskreadnode maxdiskreadtask "
+    "maxdiskwrite maxdiskwritenode maxdiskwritetask maxpages maxpagesnode maxpagestask maxrsstask maxvmsize "
+    "maxvmsizenode maxvmsizetask mcslabel mincpu mincpunode mincputask plannedcpu plannedcpuraw qosraw qosreq "
+    "reqcpufreq reqcpufreqgov reqcpufreqmax reqcpufreqmin reservation reservationid resvcpu resvcpuraw sluid "
+    "submitline suspended systemcomment tresusageinave tresusageinmax tresusageinmaxnode tresusageinmaxtask "
+    "tresusageinmin tresusageinminnode tresusageinmintask tresusageintot tresusageoutave tresusageoutmax "
+    "tresusageoutmaxnode tresusageoutmaxtask tresusageoutmin tresusageoutminnode tresusageoutmintask tresusageouttot "
+    "wckey wckeyid hetjobid hetjoboffset oversubscribe contiguous corespec network profile mintmpdisk".split(),
+    lambda _row: "",
+)
 ALIASES = {
     "name": "jobname",
     "username": "user",
@@ -328,6 +343,17 @@ ALIASES = {
     "jobarrayid": "jobid",
     "prioritylong": "priority",
     "feature": "constraints",
+    "tres-alloc": "alloctres",
+    "exit_code": "exitcode",
+    "derivedec": "derivedexitcode",
+    "eligibletime": "eligible",
+    "groupname": "group",
+    "groupid": "gid",
+    "numtasks": "ntasks",
+    "pendingtime": "planned",
+    "restartcnt": "restarts",
+    "userid": "uid",
+    "mincpus": "ncpus",
 }
 FIELDS["nodesorreason"] = lambda row: f"({row.reason})" if row.state == "waiting" else nodelist(row.nodes)
 

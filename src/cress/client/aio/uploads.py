@@ -42,6 +42,7 @@ async def with_uploads(
         for place, job in enumerate(jobs):
             base = bases[place] if bases else Path()
             made.append(await in_thread(inputs.of_job, job, base, f"jobs[{place}]."))
+        inputs.check()
         for found in inputs.found.values() if send else ():
             await _send(found, center)
     return made

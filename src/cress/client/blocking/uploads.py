@@ -43,6 +43,7 @@ def with_uploads(
         for place, job in enumerate(jobs):
             base = bases[place] if bases else Path()
             made.append(in_thread(inputs.of_job, job, base, f"jobs[{place}]."))
+        inputs.check()
         for found in inputs.found.values() if send else ():
             _send(found, center)
     return made

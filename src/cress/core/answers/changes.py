@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from cress.core.answers.fewest import most_that_fits
+from cress.core.answers.nearest import clause_effects
 from cress.core.answers.prospects import Prospects
 from cress.core.books import Books
 from cress.core.diagnostics.amounts import say_amount
@@ -84,6 +85,9 @@ def changes_for(core: Books, job: JobEntry, absent: Mapping[str, bool] = NOBODY)
     """
     prospects = Prospects(core, job)
     yield from _of_the_order(core, job)
+    if job.job.gang and job.attempts and not job.starts_in_part:
+        # It starts again as a whole when its running tasks have ended; nothing else starts a part of it.
+        return
     if prospects.may_change:
         yield from _of_amounts(core, job)
         yield from _of_clauses(core, job)
@@ -153,7 +157,9 @@ def _of_clauses(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     if job.job.parts or not job.job.requirement:
         return
     clauses = parse_requirement(job.job.requirement).clauses
-    for i, clause in enumerate(clauses):
+    alone = {effect.clause: effect.alone for effect in clause_effects(core, job)}
+    # Only some are tried: first those without which most nodes would be left.
+    for i, clause in sorted(enumerate(clauses), key=lambda one: -alone.get(brief(one[1]), 0)):
         rest = " && ".join(str(other) for n, other in enumerate(clauses) if n != i)
         yield _with(core, job, "clause", f"without {brief(clause)}", requirement=rest)
 
@@ -220,13 +226,14 @@ def _anew(
 def _of_groups(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     """Yield other groups that the user may use, and more quota for its own."""
     own, user = job.group, job.job.user
-    for group in core.groups:
-        if group is not own and not group.spec.closed and group.spec.admits(user):
-            yield _with(core, job, "group", f"in group {group.name}", group=group.name)
+    charge = charge_of_tasks(job, job.shape.size, core.cluster)[0]
+    others = [group for group in core.groups if group is not own and not group.spec.closed and group.spec.admits(user)]
+    # Only some are tried. A group whose quota has room for the unit is the likeliest to help.
+    for group in sorted(others, key=lambda group: group.used[0] + charge > group.quota[0]):
+        yield _with(core, job, "group", f"in group {group.name}", group=group.name)
     spec = next((spec for spec in core.groups.configured if spec.name == own.name), None)
     if spec is None or spec.quota.amounts or spec.windows:
         return
-    charge = charge_of_tasks(job, job.shape.size, core.cluster)[0]
     lacks = own.used[0] + charge - own.quota[0]
     if lacks > 0:
         quota = spec.quota.scalar + lacks

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 from cress.core.answers.changes import NOBODY, Counterfactual, changes_for
 from cress.core.answers.nearest import clause_effects, nearest_nodes
 from cress.core.scheduler import Scheduler
 from cress.model.explanation import Explanation, Remedy
+
+# The number of changes of one kind that are tried: each trial is a decision of the whole cluster.
+MOST_TRIED = 5
 
 
 def explain(
@@ -33,11 +37,15 @@ def explain(
     )
 
 
-def _that_help(changes: list[Counterfactual], helps: Callable[[Counterfactual], bool]) -> tuple[Remedy, ...]:
-    """Return the changes that let the unit start at once: of each kind the first ones."""
+def _that_help(changes: Iterable[Counterfactual], helps: Callable[[Counterfactual], bool]) -> tuple[Remedy, ...]:
+    """Return the changes that let the unit start at once: of each kind the first ones, among the first few."""
     found: dict[str, list[Remedy]] = {}
+    tried: Counter[str] = Counter()
     for change in changes:
         helped = found.setdefault(change.kind, [])
-        if len(helped) < change.most and helps(change):
+        if len(helped) == change.most or tried[change.kind] == MOST_TRIED:
+            continue
+        tried[change.kind] += 1
+        if helps(change):
             helped.append(Remedy(change.kind, change.text, dict(change.keys)))
     return tuple(remedy for helped in found.values() for remedy in helped)

@@ -25,7 +25,8 @@ MOST_MOMENTS = 20_000
 
 class Forecast(NamedTuple):
     """The start of a job in a run forward (µs): ``None`` if it did not start. ``because`` is the job whose end came
-    just before; ``behind`` other waiting jobs started before it, most of them of the group ``ahead``.
+    just before; ``behind`` other waiting jobs started before it, most of them of the group ``ahead``;
+    it is empty if there is no such group.
     """
 
     start: int | None
@@ -77,7 +78,7 @@ class Forward:
             for job in started:
                 if job in wanted:
                     wanted.remove(job)
-                    group = ahead.most_common(1)[0][0] if ahead else ""
+                    group = next((name for name, count in ahead.most_common(1) if 2 * count > ahead.total()), "")
                     found[job] = Forecast(core.now, because, ahead.total(), group)
                 ahead[core.jobs[job].group.name] += 1
 

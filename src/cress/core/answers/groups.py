@@ -64,8 +64,8 @@ def _bounds(core: Books, group: GroupState) -> Iterator[Finding]:
         if counter.most is not None and len(counter) >= counter.most:
             yield Finding(
                 "running_limit",
-                f"group {counter.group} runs {len(counter):,} of at most {counter.most:,} jobs (MaxRunningJobs): until "
-                "one of them ends",
+                f"group {counter.group} runs {len(counter):,} of at most {counter.most:,} "
+                f"job{'' if counter.most == 1 else 's'} (MaxRunningJobs): until one of them ends",
             )
         if counter.most_per_user is not None:
             at_most = sorted(user for user, count in counter.users.items() if count >= counter.most_per_user)
@@ -118,4 +118,5 @@ def _demand(
     of = f"{len(waiting):,}" if len(waiting) == len(asked) else f"the first {len(asked)} of {len(waiting):,}"
     for kind, count in kinds.most_common(MOST_REASONS):
         number = examples[kind].job.id
-        yield Finding(kind, f"{count} of {of} waiting jobs, such as job {number}: {reason(number)}")
+        which = f"{count} of {of} waiting jobs, such as job {number}" if len(waiting) > 1 else f"job {number} waits"
+        yield Finding(kind, f"{which}: {reason(number)}")

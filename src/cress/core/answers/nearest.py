@@ -50,7 +50,8 @@ def _excluded(core: Books, job: JobEntry) -> tuple[Ints, list[str], Bools]:
     """Return the present nodes, the texts of the clauses, and which nodes each excludes, ``[clauses, nodes]``."""
     places = np.flatnonzero(~np.array(core.cluster.lost, np.bool_))
     match = job.shape.match
-    predicates = [] if match is None else match.predicates
+    # What is equal for all nodes, as licences are, is no property of a node; it is the reason itself.
+    predicates = [] if match is None else [predicate for predicate in match.predicates if predicate.of_nodes]
     rows = [np.asarray(predicate.excludes(places), np.bool_) for predicate in predicates]
     return (
         places,

@@ -51,7 +51,8 @@ def _kept(core: Books, f: int) -> Iterator[Finding]:
                 f"stopping tasks make room here for job {claim.job.job.id}{f' until {until}' if until else ''}",
             )
     for kept in core.reservations.kept:
-        if kept.rows and any(place == f for place, _ in kept.nodes):
+        # Nodes that are drained are told below: when they will be empty is not known.
+        if kept.rows and not kept.lasting and any(place == f for place, _ in kept.nodes):
             start = time_of_day(core, kept.start)
             yield Finding(
                 "reserved", f"it is kept free for job {kept.job.job.id}{f', which starts at {start}' if start else ''}"
@@ -92,7 +93,8 @@ def _excluded(core: Books, job: JobEntry, f: int) -> str:
     """Return why a task of a job cannot run on the node now; empty if it can."""
     places = np.array([f])
     for predicate in [] if job.shape.match is None else job.shape.match.predicates:
-        if predicate.excludes(places)[0]:
+        # What is equal for all nodes, as licences are, is not told of one node.
+        if predicate.of_nodes and predicate.excludes(places)[0]:
             return f"may not run here: the node does not satisfy {predicate.text}"
     free = core.cluster.nodes[f, FREE : FREE + core.cluster.k_count]
     lacking = [

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from cress.core.books import Books
 from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import FREE
+from cress.core.placing.gangs import in_any_order
 from cress.model.resources import ResourceVector
 
 
@@ -21,6 +22,8 @@ class Prospects:
         self._job = job
         # Parts, companions and leases make room in ways that amounts do not show.
         self._simple = not (job.job.parts or job.companions or core.pool.leases)
+        # Of a unit with rules about all its tasks it is only known whether it fits as a whole.
+        self._counts = self._simple and in_any_order(job.shape)
         self._room = core.fit.copies_free(job.shape) if self._simple else 0
         group, policy = job.group, job.group.policy
         first = group.offered if group.visited == core.pass_number else None
@@ -67,7 +70,7 @@ class Prospects:
 
     def _with(self, copies: int) -> bool:
         """Return True if so many copies more could let the unit start."""
-        if not self._simple:
+        if not self._counts:
             return True
         size, room = self._job.shape.size, self._room + copies
         # A unit of the same shape that is first takes its part of the room.

@@ -44,6 +44,8 @@ def _sentence(veto: Veto) -> str:
         group=f"{veto.level}, in which group {veto.group} is," if veto.level else veto.group,
         bounded=veto.bounded,
         blocker=blocker,
+        # Of its own group, mostly, which is named before.
+        first=blocker.removesuffix(f" of group {veto.group}"),
         places=", ".join(veto.places),
         nodes=_nodes(veto.nodes),
         lacking=_lacking(veto) or "none lacks one dimension alone",
@@ -162,7 +164,7 @@ _SENTENCES = {
         "starting job {job} now would leave unusable resources on every node, and another waiting job fits better "
         "(balance_gate{latest})"
     ),
-    Verdict.BEHIND: "the policy of group {group} puts {blocker} first",
+    Verdict.BEHIND: "the policy of group {group} puts {first} first",
     Verdict.PLANNED: "job {job} is planned to start {later}; starting now would delay a job planned before job {job}",
     Verdict.DRAINING: "no running task is due to end in time; {kept_free} being kept free for job {job}",
     Verdict.LICENCE: "{licences}",

@@ -102,10 +102,10 @@ class RoomAt(UnitRoom):
         self._rows.clear()
         self._taken.clear()
 
-    def order(self, i: int) -> Ints:
-        """Return the nodes in the order in which kind ``i`` prefers them."""
+    def order(self, i: int) -> Ints | None:
+        """Return the nodes in the order in which kind ``i`` prefers them; ``None``: as they registered."""
         if self._prefer is None:
-            return super().order(i)
+            return None
         if i not in self._orders:
             self._orders[i] = self._prefer(self._shapes[i])
         return self._orders[i]

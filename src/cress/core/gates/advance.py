@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
 
 from cress.core.advance.gaps import NoGap, fits_in_no_gap, is_kept_off
 from cress.core.advance.telling import longest_now, reserved_from, say_shorter
@@ -16,8 +16,7 @@ from cress.core.placing.vetoes import Verdict, Veto
 class Gaps(Gate[NoGap]):
     """Every gap between the repetitions of advance reservations is too short."""
 
-    def __init__(self, core: Books) -> None:
-        self._core = core
+    verdict = Verdict.NO_GAP
 
     def opens(self) -> bool:
         return bool(self._core.advance_reservations)
@@ -25,31 +24,22 @@ class Gaps(Gate[NoGap]):
     def find(self, job: JobEntry) -> NoGap | None:
         return fits_in_no_gap(self._core, job)
 
-    def kind(self, found: NoGap) -> Verdict:
-        return Verdict.NO_GAP
-
-    def veto(self, job: JobEntry, found: NoGap) -> Veto:
+    def told(self, job: JobEntry, found: NoGap) -> dict[str, Any]:
         longest = longest_now(self._core, job)
         could = say_shorter(longest) if longest else "it needs a shorter time_limit"
-        return msgspec.structs.replace(
-            super().veto(job, found), places=found.names, details=(could,), gap=found.longest
-        )
+        return {"places": found.names, "details": (could,), "gap": found.longest}
 
 
 class ReservedNodes(Gate[bool]):
     """Advance reservations alone keep a unit off the nodes; it waits for their end, or for its own repetition."""
 
-    def __init__(self, core: Books) -> None:
-        self._core = core
+    verdict = Verdict.RESERVED_AHEAD
 
     def opens(self) -> bool:
         return bool(self._core.advance_reservations)
 
     def find(self, job: JobEntry) -> bool | None:
         return is_kept_off(self._core, job) or None
-
-    def kind(self, found: bool) -> Verdict:
-        return Verdict.RESERVED_AHEAD
 
     def veto(self, job: JobEntry, found: bool) -> Veto:
         return reserved_ahead(self._core, job) or no_room(self._core, job)

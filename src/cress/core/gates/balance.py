@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
 
 from cress.core.books import Books
 from cress.core.gates.gate import Gate
 from cress.core.gates.pending import Pending
 from cress.core.groups.running_limits import within
 from cress.core.jobs import JobEntry
-from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.placing.vetoes import Verdict
 
 
 class BalanceGate(Gate[int]):
@@ -19,8 +19,10 @@ class BalanceGate(Gate[int]):
     It holds a unit for at most ``gate_hold``.
     """
 
+    verdict = Verdict.GATE
+
     def __init__(self, core: Books, pending: Pending) -> None:
-        self._core = core
+        super().__init__(core)
         self._pending = pending
 
     def opens(self) -> bool:
@@ -54,13 +56,10 @@ class BalanceGate(Gate[int]):
         rows = {job.shape.row for group in core.groups for job in within(group, group.policy)}
         return rows | {claim.shape.row for claim in core.claims}
 
-    def kind(self, found: int) -> Verdict:
-        return Verdict.GATE
-
     def note(self, job: JobEntry, found: int) -> int:
         if job.foreseen.held_since is None:
             job.foreseen.held_since = self._core.now
         return found
 
-    def veto(self, job: JobEntry, found: int) -> Veto:
-        return msgspec.structs.replace(super().veto(job, found), until=found)
+    def told(self, job: JobEntry, found: int) -> dict[str, Any]:
+        return {"until": found}

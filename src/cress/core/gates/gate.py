@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.placing.vetoes import Verdict, Veto
 from cress.model.times import NEVER
@@ -15,11 +16,16 @@ Found = TypeVar("Found")
 class Gate(ABC, Generic[Found]):
     """One restriction. ``find`` returns its answer without changes, to the cycle and to the reason of a job alike."""
 
+    # The kind of its refusals.
+    verdict: Verdict
     # True if it depends on the owner of a unit or on the use of its group, so that similar units may get another
     # answer.
     of_owner = False
     # True if it refuses nothing while a single group waits.
     between_groups = False
+
+    def __init__(self, core: Books) -> None:
+        self._core = core
 
     def opens(self) -> bool:
         """Return True if it can refuse any unit in the pass that begins."""
@@ -36,9 +42,9 @@ class Gate(ABC, Generic[Found]):
         """
         return self.find(job)
 
-    @abstractmethod
     def kind(self, found: Found) -> Verdict:
         """Return the kind of a refusal."""
+        return self.verdict
 
     def note(self, job: JobEntry, found: Found) -> int:
         """Note a refusal in a pass; return the time (µs) at which it ends by itself."""
@@ -46,4 +52,8 @@ class Gate(ABC, Generic[Found]):
 
     def veto(self, job: JobEntry, found: Found) -> Veto:
         """Return a refusal as the reason why the job waits."""
-        return Veto(kind=self.kind(found), job=job.job.id, group=job.group.name)
+        return Veto(kind=self.kind(found), job=job.job.id, group=job.group.name, **self.told(job, found))
+
+    def told(self, job: JobEntry, found: Found) -> dict[str, Any]:
+        """Return the fields of the veto that tell more of a refusal."""
+        return {}

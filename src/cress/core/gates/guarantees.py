@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
 
 from cress.core.books import Books
 from cress.core.diagnostics.amounts import say_forbidden
@@ -10,7 +10,7 @@ from cress.core.gates.gate import Gate
 from cress.core.groups.guarantees import ForbiddenBy, Guarantees
 from cress.core.jobs import JobEntry
 from cress.core.placing.shape import Shape
-from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.placing.vetoes import Verdict
 
 _NOTHING = None, None
 
@@ -20,8 +20,10 @@ class OthersGuarantees(Gate[ForbiddenBy]):
     groups.
     """
 
+    verdict = Verdict.FORBIDDEN
+
     def __init__(self, core: Books) -> None:
-        self._core = core
+        super().__init__(core)
         # The demands for this pass, once needed; between decisions anything may change.
         self._in_pass = False
         self._of_pass: Guarantees | None = None
@@ -51,8 +53,5 @@ class OthersGuarantees(Gate[ForbiddenBy]):
             self._of_pass, self._asked, self._found = demands, (job, job.shape), found
         return found
 
-    def kind(self, found: ForbiddenBy) -> Verdict:
-        return Verdict.FORBIDDEN
-
-    def veto(self, job: JobEntry, found: ForbiddenBy) -> Veto:
-        return msgspec.structs.replace(super().veto(job, found), bounded=say_forbidden(self._core, job, found))
+    def told(self, job: JobEntry, found: ForbiddenBy) -> dict[str, Any]:
+        return {"bounded": say_forbidden(self._core, job, found)}

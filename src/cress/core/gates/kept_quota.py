@@ -22,11 +22,12 @@ class KeptQuota(Gate[JobEntry]):
     then and leave the due unit beyond the quota. Nothing is kept if services leave too little of the quota.
     """
 
+    verdict = Verdict.BEHIND
     of_owner = True
 
     def __init__(self, core: Books) -> None:
+        super().__init__(core)
         self.group: GroupState | None = None
-        self._core = core
         self._due: JobEntry | None = None
         # The excess of the due unit over the quota now, per measure.
         self._beyond: list[int] = []
@@ -64,9 +65,6 @@ class KeptQuota(Gate[JobEntry]):
             else:
                 self._open_until = end
         return self._due if end >= self._closed_from else None
-
-    def kind(self, found: JobEntry) -> Verdict:
-        return Verdict.BEHIND
 
     def _is_within_before(self, group: GroupState, time: int) -> bool:
         """Return True if the ends expected before ``time`` (µs) bring the due unit within the quota."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
 
 from cress.core.accounts import AtBound
-from cress.core.books import Books
 from cress.core.diagnostics.amounts import say_bound
 from cress.core.gates.gate import Gate
 from cress.core.gates.rights import fits_in_own
@@ -13,23 +12,21 @@ from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.limits import kept_for_others, over_max
 from cress.core.groups.running_limits import limit_reached
 from cress.core.jobs import JobEntry
-from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.placing.vetoes import Verdict
 from cress.model.times import NEVER
 
 
 class BoundGate(Gate[AtBound]):
     """An account at its bound keeps a unit from starting."""
 
-    def __init__(self, core: Books) -> None:
-        self._core = core
-
-    def veto(self, job: JobEntry, found: AtBound) -> Veto:
-        return msgspec.structs.replace(super().veto(job, found), at_bound=(found,))
+    def told(self, job: JobEntry, found: AtBound) -> dict[str, Any]:
+        return {"at_bound": (found,)}
 
 
 class RunningLimits(BoundGate):
     """MaxRunningJobs and MaxRunningJobsPerUser."""
 
+    verdict = Verdict.RUNNING_LIMIT
     of_owner = True
 
     def opens(self) -> bool:
@@ -38,15 +35,14 @@ class RunningLimits(BoundGate):
     def find(self, job: JobEntry) -> AtBound | None:
         return limit_reached(job)
 
-    def kind(self, found: AtBound) -> Verdict:
-        return Verdict.RUNNING_LIMIT
-
 
 class UserLimit(BoundGate):
     """The most that one user may use of a group with ``Capacity`` (``user_limit_factor``).
 
     A unit counts with its charge on the cheapest nodes; on others it may cost more.
     """
+
+    verdict = Verdict.USER_LIMIT
 
     def opens(self) -> bool:
         return self._core.groups.limits_users
@@ -56,9 +52,6 @@ class UserLimit(BoundGate):
         if not policy.limits_users:
             return None
         return policy.user_at_bound(job, charge_of_tasks(job, job.shape.size, self._core.cluster))
-
-    def kind(self, found: AtBound) -> Verdict:
-        return Verdict.USER_LIMIT
 
 
 class Bounds(BoundGate):
@@ -90,5 +83,5 @@ class Bounds(BoundGate):
             group.beyond = job, found.account
         return NEVER
 
-    def veto(self, job: JobEntry, found: AtBound) -> Veto:
-        return msgspec.structs.replace(super().veto(job, found), bounded=say_bound(self._core, job, found))
+    def told(self, job: JobEntry, found: AtBound) -> dict[str, Any]:
+        return {**super().told(job, found), "bounded": say_bound(self._core, job, found)}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
 
-from cress.core.books import Books
 from cress.core.gates.gate import Gate
 from cress.core.gates.room import busy, closed_nodes, no_room
 from cress.core.jobs import JobEntry
@@ -14,17 +13,13 @@ from cress.core.placing.vetoes import Verdict, Veto
 class Clauses(Gate[bool]):
     """A unit waits for another job, a port, a label or a licence; a later job may be the one that it waits for."""
 
-    def __init__(self, core: Books) -> None:
-        self._core = core
+    verdict = Verdict.UNSATISFIED
 
     def opens(self) -> bool:
         return bool(self._core.live)
 
     def find(self, job: JobEntry) -> bool | None:
         return True if job.shape.match is not None and not self._core.fit.within_reach(job.shape) else None
-
-    def kind(self, found: bool) -> Verdict:
-        return Verdict.UNSATISFIED
 
     def veto(self, job: JobEntry, found: bool) -> Veto:
         return no_room(self._core, job)
@@ -33,19 +28,16 @@ class Clauses(Gate[bool]):
 class ClosedNodes(Gate[bool]):
     """All nodes that could hold a unit are absent, cordoned or overloaded: it waits for a node, not for room."""
 
-    def __init__(self, core: Books) -> None:
-        self._core = core
+    verdict = Verdict.NO_NODE
 
     def find(self, job: JobEntry) -> bool | None:
         if job.shape.open_at == self._core.cluster.usable_changes:
             return None
         return self._core.fit.waits_for_node(job.shape) or None
 
-    def kind(self, found: bool) -> Verdict:
-        return Verdict.NO_NODE
-
     def veto(self, job: JobEntry, found: bool) -> Veto:
-        closed = closed_nodes(self._core, job)
-        if not closed:
-            return no_room(self._core, job)
-        return msgspec.structs.replace(super().veto(job, found), closed=closed, overloaded=busy(self._core, job))
+        veto = super().veto(job, found)
+        return veto if veto.closed else no_room(self._core, job)
+
+    def told(self, job: JobEntry, found: bool) -> dict[str, Any]:
+        return {"closed": closed_nodes(self._core, job), "overloaded": busy(self._core, job)}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import msgspec
+from typing import Any
 
 from cress.core.books import Books
 from cress.core.fragments.search import may_use, own_room
 from cress.core.gates.gate import Gate
-from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, too_dear_on
+from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, may_be_dear, too_dear_on
 from cress.core.groups.lenders import Taker, takers_of
 from cress.core.jobs import GroupState, JobEntry, Rights
-from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.placing.vetoes import Verdict
 from cress.core.tree.amounts import Amounts
 from cress.core.tree.kinds import is_guaranteed, within_on
 from cress.core.victims_by_kind import rights_of
@@ -73,7 +72,7 @@ def claims_wait(group: GroupState) -> bool:
 def stays_within_quota(core: Books, job: JobEntry) -> bool:
     """Return True if the next unit of a job keeps its group within its quota on every node on which it may start."""
     group = job.group
-    if not is_within_quota(core, job) or too_dear_on(job, core.cluster) is not None:
+    if not is_within_quota(core, job) or may_be_dear(job, core.cluster) or too_dear_on(job, core.cluster) is not None:
         return False
     if group.kinds is None or job.shape.size > 1:
         return True
@@ -110,11 +109,12 @@ class HeldToRights(Gate[Rights]):
     (``held_to``).
     """
 
+    verdict = Verdict.COOLING
     of_owner = True
     between_groups = True
 
     def __init__(self, core: Books, must_cool: Callable[[GroupState], bool]) -> None:
-        self._core = core
+        super().__init__(core)
         self._must_cool = must_cool
 
     def find(self, job: JobEntry) -> Rights | None:
@@ -130,14 +130,8 @@ class HeldToRights(Gate[Rights]):
         allowed = is_within_rights(self._core, job, rights) or fits_in_own(self._core, job)
         return None if allowed else rights
 
-    def kind(self, found: Rights) -> Verdict:
-        return Verdict.COOLING
-
     def note(self, job: JobEntry, found: Rights) -> int:
         return job.group.cools_until() if is_cooling(self._core, job.group) else NEVER
 
-    def veto(self, job: JobEntry, found: Rights) -> Veto:
-        group = job.group
-        return msgspec.structs.replace(
-            super().veto(job, found), until=group.cools_until(), preempted_for=group.kept.preempted_for
-        )
+    def told(self, job: JobEntry, found: Rights) -> dict[str, Any]:
+        return {"until": job.group.cools_until(), "preempted_for": job.group.kept.preempted_for}

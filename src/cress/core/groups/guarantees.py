@@ -13,7 +13,8 @@ from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.placing.constraints import Wants
-from cress.core.tables.arrays import Bools
+from cress.core.placing.shape import Shape
+from cress.core.tables.arrays import Bools, Ints
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, InnerGroup
 from cress.model.resources import ResourceVector
@@ -155,10 +156,16 @@ def place_in(other: Amounts, group: Amounts, i: int) -> int | None:
 
 
 def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
-    """Return the charge of ``tasks`` tasks on the cheapest nodes.
+    """Return the charge of ``tasks`` tasks on the cheapest nodes; those of a gang need room there at the same time.
 
     A kind of node is charged only if the clauses or the size of the job leave no other kind.
     """
+    by_cpu = job.group.options.accounting == "cpu"
+    together = tasks > 1 and job.shape.size > 1 and not job.job.parts and not job.group.vector
+    if together and not (by_cpu and job.cpu_charge):
+        share = core_share if by_cpu else dominant_share
+        rest = sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))[1:]
+        return (cluster.least_charge_of(tasks, job.job.request, share), *rest)
     if job.group.counts_cores and not job.job.parts:
         # The most frequent case, asked for each unit that is offered.
         stamp, least = job.shape.least_cores
@@ -190,28 +197,57 @@ def charge_where_it_fits(job: JobEntry, cluster: Cluster, *, claimed: bool = Fal
     return (*charge[:base], *more)
 
 
-def most_charge_of(job: JobEntry, cluster: Cluster) -> tuple[int, ...]:
-    """Return the charge of one task on the dearest node, in a group with one base measure."""
-    share = core_share if job.group.options.accounting == "cpu" else dominant_share
-    return (cluster.most_charge(job.job.request, share), *charge_of_tasks(job, 1, cluster)[1:])
+def dearest_charge(job: JobEntry, cluster: Cluster) -> tuple[int, ...]:
+    """Return the charge of the next unit of a job on the dearest nodes, with the least in kinds of nodes."""
+    base, tasks = job.group.base, job.shape.size
+    most = sum_of(job, tasks, lambda request, _: base_most(job, request, cluster))
+    return (*most[:base], *charge_of_tasks(job, tasks, cluster)[base:])
+
+
+def base_most(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tuple[int, ...]:
+    """Return the charge of a request on the dearest node that could hold it, in the base measures of the group."""
+    group = job.group
+    if group.vector:
+        return group.charge(request, (), None)
+    if group.options.accounting == "cpu":
+        return (job.cpu_charge[0] if job.cpu_charge else cluster.most_charge(request, core_share),)
+    return (cluster.most_charge(request, dominant_share),)
+
+
+def may_be_dear(job: JobEntry, cluster: Cluster) -> bool:
+    """Return True if the charge of a gang depends on its nodes, and would take its group above its quota on some."""
+    group = job.group
+    if group.vector or job.shape.size == 1:
+        return False
+    most = dearest_charge(job, cluster)
+    return not group.may_take(most, to_quota=True) and most != charge_of_tasks(job, job.shape.size, cluster)
+
+
+def cheapest_first(job: JobEntry, cluster: Cluster, shape: Shape, nodes: Ints) -> Ints:
+    """Return the ``nodes`` in the order of the charge of a task of this shape, equal ones in their order."""
+    group = job.group
+    least = {each: group.charge(shape.request, each, None)[0] for each in {spec.capacity for spec in cluster.specs}}
+    charges = np.array([least[cluster.specs[f].capacity] for f in nodes.tolist()], np.int64)
+    found: Ints = nodes[np.argsort(charges, kind="stable")]
+    return found
 
 
 def too_dear_on(job: JobEntry, cluster: Cluster, *, to_quota: bool = True) -> Bools | None:
-    """Return the nodes ``[n]`` on which the next task of a job costs more than on others and would take its group above
-    its quota (or quota × B).
+    """Return the nodes ``[n]`` on which the next unit of a job costs more than on others and would take its group above
+    its quota (or quota × B); a gang as if all its tasks were on nodes alike.
 
     What a task is charged depends on its node: it is a share of the node, or of its memory. ``None`` if this makes no
-    difference, for gangs, and for a quota of several dimensions.
+    difference, for gangs with parts, and for a quota of several dimensions.
     """
     return too_dear_for([Taker(job.group, to_quota)], job, cluster)
 
 
 def too_dear_for(takers: Sequence[Taker], job: JobEntry, cluster: Cluster) -> Bools | None:
-    """Return the nodes ``[n]`` on which the next task of a job costs more than on others and which none of ``takers``
+    """Return the nodes ``[n]`` on which the next unit of a job costs more than on others and which none of ``takers``
     may take for it; ``None`` as ``too_dear_on``.
     """
-    group = job.group
-    if group.vector or job.shape.size > 1 or job.companions:
+    group, tasks = job.group, job.shape.size
+    if group.vector or job.job.parts or (tasks == 1 and job.companions):
         return None
     by_cpu = group.options.accounting == "cpu"
     if by_cpu and job.cpu_charge:
@@ -223,7 +259,8 @@ def too_dear_for(takers: Sequence[Taker], job: JobEntry, cluster: Cluster) -> Bo
 
     def may_take(charge: int) -> bool:
         return any(
-            taker.group.vector or taker.group.may_take_of(0, charge, to_quota=taker.to_quota) for taker in takers
+            taker.group.vector or taker.group.may_take_of(0, charge * tasks, to_quota=taker.to_quota)
+            for taker in takers
         )
 
     if may_take(most):
@@ -260,10 +297,17 @@ def _asked_by_parts(job: JobEntry, wants: Wants) -> Iterable[tuple[ResourceVecto
 def _least_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster: Cluster) -> tuple[int, ...]:
     group = job.group
     if group.kinds is not None:
-        return group.charge(request, cluster.largest_capacity(), None) + group.kinds.least(request, wants)
-    if group.counts_cores:
+        return _base_least(job, request, cluster) + group.kinds.least(request, wants)
+    return _base_least(job, request, cluster)
+
+
+def _base_least(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tuple[int, ...]:
+    group = job.group
+    if group.options.accounting == "cpu" and not group.vector:
         return (_least_cores(job, request, cluster),)
-    return group.charge(request, cluster.largest_capacity(), None)
+    if group.vector:
+        return group.charge(request, cluster.largest_capacity(), None)
+    return (cluster.least_charge(request, dominant_share),)
 
 
 def _least_cores(job: JobEntry, request: ResourceVector, cluster: Cluster) -> int:

@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 
 from cress.core.accounts import AtBound
-from cress.core.charges import core_share, dominant_share
-from cress.core.groups.guarantees import capacity_in, charge_of_tasks, measure_of, place_in, sum_of
+from cress.core.groups.guarantees import base_most, capacity_in, charge_of_tasks, measure_of, place_in, sum_of
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.kernels.holding import NONE
@@ -34,19 +33,8 @@ def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants | N
 
 def _most_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster: Cluster) -> tuple[int, ...]:
     kinds = job.group.kinds
-    base = _base_most(job, request, cluster)
+    base = base_most(job, request, cluster)
     return base if kinds is None else base + kinds.most(request, wants)
-
-
-def _base_most(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tuple[int, ...]:
-    group = job.group
-    if group.vector:
-        return group.charge(request, (), None)
-    if group.options.accounting == "cpu":
-        one = job.cpu_charge[0] if job.cpu_charge else cluster.most_charge(request, core_share)
-    else:
-        one = cluster.most_charge(request, dominant_share)
-    return (one,)
 
 
 def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> AtBound | None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import chain, islice, takewhile
 
 from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
 from cress.core.charging import charge_ending_with, charge_of
+from cress.core.eviction import Eviction
 from cress.core.gates.rights import is_beyond_quota, is_within_quota, takers_for
-from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, most_charge_of, too_dear_for
+from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, too_dear_for
 from cress.core.groups.lenders import Taker, whose_groups_take
+from cress.core.groups.limits import kept_for_others
 from cress.core.job_times import urgency_of, urgent_at
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.passes import Pass
 from cress.core.preemption import (
-    Eviction,
     find_eviction,
     find_eviction_by_urgency,
     find_eviction_in_workload,
@@ -25,7 +27,7 @@ from cress.core.preemption import (
 )
 from cress.core.starting.claims import Claims
 from cress.core.tables.arrays import Bools
-from cress.core.tree.amounts import add_amounts
+from cress.core.tree.amounts import add_amounts, take_amounts
 from cress.core.victims_by_kind import Growth, kinds_with_room, not_entitled_on
 from cress.model.group import SchedPolicy
 from cress.model.times import SECOND
@@ -165,13 +167,29 @@ class Evictions:
 
     def _may_take(self, job: JobEntry, eviction: Eviction) -> bool:
         """Return True if the groups for which others yield may take the unit on these nodes, less its victims in its
-        own group.
+        own group, and no group then has less than it keeps for itself.
         """
-        charge = charge_of(self._cluster, job, eviction.nodes)
+        less = [0] * len(job.group.quota)
         for victim in eviction.attempts:
             if victim.job.group is job.group:
-                charge = tuple(map(int.__sub__, charge, charge_ending_with(self._pool, victim)))
-        return all(taker.may_take(charge) for taker in eviction.takers)
+                add_amounts(less, charge_ending_with(self._pool, victim))
+        return eviction.is_allowed(self._cluster, job, tuple(less)) and self._leaves_kept(job, eviction)
+
+    def _leaves_kept(self, job: JobEntry, eviction: Eviction) -> bool:
+        """Return True if the unit is within what groups lend once its victims have ended.
+
+        A victim may take its group below the capacity that it keeps for itself.
+        """
+        groups, tree = self._books.groups, self._books.groups.tree
+        if not tree.keeps:
+            return True
+        with ExitStack() as ended:
+            for victim in eviction.attempts:
+                group, less = victim.job.group, [-amount for amount in charge_ending_with(self._pool, victim)]
+                ended.callback(tree.hold, group)
+                ended.enter_context(_with_growth(group, less))
+                tree.hold(group)
+            return kept_for_others(groups, job, self._cluster) is None
 
     def _keeps_bounds(self, job: JobEntry, eviction: Eviction) -> bool:
         """Return True if every group of a unit keeps to its MaxQuota with the unit in place of its victims."""
@@ -193,20 +211,21 @@ class Evictions:
     # --- starts that would be taken back -----------------------------------------------------------------------
 
     def taken_back_by(
-        self, job: JobEntry, current: Pass, *, claimed: bool = False, dear: bool = False
+        self, job: JobEntry, current: Pass, *, claimed: bool = False, charge: tuple[int, ...] = ()
     ) -> JobEntry | None:
         """Return a blocked unit of this pass that would find victims once ``job`` has started above the quota of its
         group.
 
         Either this start or an older task would then be stopped at once. ``None`` if there is no such unit.
-        ``claimed``: the claims of the group already count the unit. ``dear``: on the nodes where it is charged most.
+        ``claimed``: the claims of the group already count the unit. ``charge``: that of a start above the quota; else
+        the least one counts.
         """
         cluster, group = self._books.cluster, job.group
         if not current.owed:
             return None
-        charge = most_charge_of(job, cluster) if dear else charge_where_it_fits(job, cluster, claimed=claimed)
-        if not (dear or (is_beyond_quota(group) if claimed else not is_within_quota(self._books, job))):
+        if not (charge or (is_beyond_quota(group) if claimed else not is_within_quota(self._books, job))):
             return None
+        charge = charge or charge_where_it_fits(job, cluster, claimed=claimed)
         owed = [other for other in current.owed if other.group is not group]
         outlives = _outlives(job)
         state = (cluster.stamp, cluster.loosened, group.name, charge, len(owed), outlives, claimed)
@@ -300,7 +319,7 @@ class Evictions:
             dear = too_dear_for(takers_for(books, owed), owed, self._cluster)
         elif nodes is not None:
             dear |= ~nodes
-        if dear is not None and not (books.fit.free_copies(owed.shape)[~dear] > 0).any():
+        if dear is not None and int(books.fit.free_copies(owed.shape)[~dear].sum()) < owed.shape.size:
             return False
         if not books.fit.has_free(owed.shape):
             return False
@@ -312,7 +331,8 @@ class Evictions:
         """
         if not self._has_room(owed, start.nodes):
             return False
-        return self._with_growth(group, start.charge, lambda: self._yields_to(owed, group, start))
+        with _with_growth(group, start.charge):
+            return self._yields_to(owed, group, start)
 
     def _yields_to(self, owed: JobEntry, group: GroupState, start: Growth) -> bool:
         books = self._books
@@ -328,7 +348,8 @@ class Evictions:
         The room of that use is still counted as free.
         """
         foreseen = later and self.in_others(owed, foreseen=True) is None
-        return self._with_growth(group, charge, lambda: self._finds_victims(owed, foreseen=foreseen))
+        with _with_growth(group, charge):
+            return self._finds_victims(owed, foreseen=foreseen)
 
     def _finds_victims(self, owed: JobEntry, *, foreseen: bool) -> bool:
         found = self.in_others(owed, foreseen=foreseen)
@@ -337,16 +358,18 @@ class Evictions:
             found = find_eviction_by_urgency(self._books, owed, beside)
         return found is not None
 
-    def _with_growth(self, group: GroupState, charge: tuple[int, ...], question: Callable[[], bool]) -> bool:
-        """Return the answer to a question as if the use of a group had grown by ``charge``."""
-        nodes = list(group.path())
+
+@contextmanager
+def _with_growth(group: GroupState, charge: Sequence[int]) -> Iterator[None]:
+    """Let the use of a group, and of those above it, be larger by ``charge`` meanwhile."""
+    nodes = list(group.path())
+    for node in nodes:
+        add_amounts(node.used, charge)
+    try:
+        yield
+    finally:
         for node in nodes:
-            add_amounts(node.used, charge)
-        try:
-            return question()
-        finally:
-            for node in nodes:
-                add_amounts(node.used, tuple(-amount for amount in charge))
+            take_amounts(node.used, charge)
 
 
 def _outlives(job: JobEntry) -> bool:

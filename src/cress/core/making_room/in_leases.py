@@ -6,6 +6,7 @@ from collections.abc import Container
 from itertools import islice
 
 from cress.core.books import Books
+from cress.core.eviction import Eviction
 from cress.core.fragments.reclaim import find_leaving, find_reclaim
 from cress.core.fragments.search import find_loan, given_back_from, may_use, returnable_for
 from cress.core.gates.rights import takers_for
@@ -14,7 +15,6 @@ from cress.core.jobs import Attempt, JobEntry
 from cress.core.making_room.own_parts import OwnParts
 from cress.core.passes import Decided, Pass
 from cress.core.placing.vetoes import Verdict
-from cress.core.preemption import Eviction
 from cress.core.starting.claims import Claims
 from cress.core.starting.starts import TaskStarts
 from cress.model.times import NEVER

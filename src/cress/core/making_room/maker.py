@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cress.core.books import Books
+from cress.core.eviction import Eviction
 from cress.core.gates.rights import claims_wait, takers_for
 from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
@@ -10,7 +11,7 @@ from cress.core.making_room.evictions import Evictions
 from cress.core.making_room.in_leases import InLeases
 from cress.core.passes import Decided, Pass
 from cress.core.placing.vetoes import Verdict
-from cress.core.preemption import Eviction, leave_to
+from cress.core.preemption import leave_to
 from cress.core.starting.claims import Claims
 from cress.model.decisions import WouldPreempt
 from cress.model.times import NEVER, SECOND

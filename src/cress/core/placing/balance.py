@@ -8,7 +8,7 @@ from collections.abc import Container
 
 import numpy as np
 
-from cress.core.kernels.balance import MEASURE, PLACE, PLACE_MANY
+from cress.core.kernels.balance import measure, place, place_many
 from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, SPREAD, current_weights, precedence
 from cress.core.kernels.holding import FITTING
 from cress.core.placing.fit import Fit
@@ -42,9 +42,6 @@ class Balance:
         self.choice: Choice | None = None
         # The reasons for the choices of the last ``place_many``.
         self.choices: list[Choice | None] = []
-        self._place = PLACE[cluster.width]
-        self._place_many = PLACE_MANY[cluster.width]
-        self._measure = MEASURE[cluster.width]
         n = len(cluster.dims)
         given = dict(options.initial_weights)
         unknown = sorted(set(given) - set(cluster.balanced))
@@ -98,7 +95,7 @@ class Balance:
             closed = self.fit.set_aside(shape, closed)
         if self.by_fragments:
             return self._place_by_fragments(shape, slot, end, closed)
-        f, self.cursor = self._place(
+        f, self.cursor = place(
             shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count,
             closed, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
             self._parts, self._use_utilisation, self.threshold, self.order, self.cursor,
@@ -112,7 +109,7 @@ class Balance:
             return self._place_many_by_fragments(shape, slots, end)
         self.choices = [None] * len(slots)
         chosen = np.zeros(len(slots), np.int64)
-        self.cursor = self._place_many(
+        self.cursor = place_many(
             shape.row, np.array(slots, np.int64), chosen, end, cluster.nodes, cluster.leases, cluster.lack,
             cluster.rows, cluster.row_count, cluster.none_closed, cluster.columns, cluster.then, cluster.node_count,
             cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation, self.threshold, self.order,
@@ -130,7 +127,7 @@ class Balance:
     def _place_by_fragments(self, shape: Shape, slot: int, end: int, closed: Closed) -> int:
         cluster = self.cluster
         fitted = self.fit.fitting(shape)
-        self._measure(
+        measure(
             shape.row, cluster.rows, cluster.columns, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
             self._parts, self._use_utilisation, self.fragmentation.squares(),
         )  # fmt: skip

@@ -52,13 +52,16 @@ class GangRoom:
         self.copies[f] -= 1
         self.left[self.of[f]] -= 1
 
-    def first(self, size: int) -> list[tuple[int, int]] | None:
-        """Return nodes for ``size`` copies, filled in order; ``None`` if the room is too small."""
+    def first(self, size: int, nodes: Ints | None = None) -> list[tuple[int, int]] | None:
+        """Return nodes for ``size`` copies, filled in the order of ``nodes``, by default that of their registration;
+        ``None`` if the room is too small.
+        """
         if self.total < size:
             return None
         places: list[tuple[int, int]] = []
         left = self.left.copy()
-        for f in np.flatnonzero(self.copies).tolist():
+        open_to = np.flatnonzero(self.copies) if nodes is None else nodes[self.copies[nodes] > 0]
+        for f in open_to.tolist():
             r = int(self.of[f])
             count = min(int(self.copies[f]), int(left[r]), size)
             if count > 0:

@@ -14,12 +14,9 @@ from cress.language.tree import In, Name
 from cress.language.trouble import Misplaced, trouble
 from cress.model.errors import MAX_ERRORS, InputError, InputErrors
 from cress.model.job import Job, JobPart
-from cress.model.jobfile.clauses import ClauseText
+from cress.model.jobfile.clauses import CONTAINER, MADE_BY_KEYS, ClauseText
 from cress.model.jobfile.job import JobSpec, below
 from cress.model.resources import Dimensions
-
-# The clause of jobs with ``runtime: container``, in its canonical spelling.
-CONTAINER = "Container = True"
 
 
 def constrained(specs: Sequence[JobSpec], dimensions: Dimensions | None = None) -> list[Job]:
@@ -139,4 +136,11 @@ def key_for(clauses: Sequence[Clause]) -> str:
             return "data_locality" if isinstance(subject, Name) and subject.key == DATA_LOCALITY else "nodes"
         if clause.kind in KINDS and KINDS[clause.kind].key:
             return KINDS[clause.kind].key
-    return "requirement"
+    keys = [MADE_BY_KEYS[str(clause)][0] for clause in clauses if str(clause) in MADE_BY_KEYS]
+    return keys[-1] if keys and len(keys) == len(clauses) else "requirement"
+
+
+def needs_of(clauses: Sequence[Clause]) -> str:
+    """Return what nodes need to satisfy the clauses that a key made; empty if none is among these."""
+    needs = [MADE_BY_KEYS[str(clause)][1] for clause in clauses if str(clause) in MADE_BY_KEYS]
+    return needs[-1] if needs else ""

@@ -60,9 +60,9 @@ class UnitRoom(ABC):
     def clear(self) -> None:
         """Give back all places."""
 
-    def order(self, i: int) -> Ints:
-        """Return the nodes in the order in which kind ``i`` prefers them."""
-        return np.arange(len(self.copies(i)))
+    def order(self, i: int) -> Ints | None:
+        """Return the nodes in the order in which kind ``i`` prefers them; ``None``: as they registered."""
+        return None
 
     def holds(self, ways: Sequence[Places]) -> bool:
         """Return True if the places found, by kind, hold all tasks; there may be conditions besides amounts."""
@@ -148,17 +148,22 @@ def has_places(room: UnitRoom, ways: Sequence[Places]) -> bool:
 
 def places_in(room: UnitRoom) -> list[Places] | None:
     """Return places by kind for a unit; ``None`` if no solution was found. No place stays taken."""
+    return next(ways_in(room), None)
+
+
+def ways_in(room: UnitRoom) -> Iterator[list[Places]]:
+    """Yield places by kind for a unit, best choice of domains first. No place stays taken."""
     if len(room.kinds) == 1:
-        one = next(ruled_rooms(room.rules, room.kinds[0].size, room.copies(0)), None)
-        found = None if one is None else one.first(room.kinds[0].size)
-        return None if found is None else [found]
+        size, nodes = room.kinds[0].size, room.order(0)
+        rooms = ruled_rooms(room.rules, size, room.copies(0))
+        yield from ([places] for one in rooms if (places := one.first(size, nodes)) is not None)
+        return
     alone = [room.copies(i) for i in range(len(room.kinds))]
     for among in islice(choices(room.rules, room.sizes, alone), MOST_DOMAINS):
         for ways in _tries(room, among):
             room.clear()
             if ways is not None and room.holds(ways):
-                return ways
-    return None
+                yield ways
 
 
 def rooms_in(room: UnitRoom) -> Iterator[list[GangRoom]]:
@@ -247,7 +252,7 @@ def _one_way(
             copies = np.minimum(copies, np.maximum(kind.caps[: len(copies)] - placed, 0))
         if int(copies.sum()) < kind.size:
             return None
-        found[i] = _fill(_nodes(room, i, others), copies, kind.size)
+        found[i] = _fill(_nodes(room, i, len(copies), others), copies, kind.size)
         for f, count in found[i]:
             placed[f] += count
         if number < len(order) - 1:
@@ -255,8 +260,9 @@ def _one_way(
     return found
 
 
-def _nodes(room: UnitRoom, i: int, others: list[Ints] | None) -> Ints:
-    nodes = room.order(i)
+def _nodes(room: UnitRoom, i: int, count: int, others: list[Ints] | None) -> Ints:
+    preferred = room.order(i)
+    nodes = np.arange(count) if preferred is None else preferred
     return nodes if others is None else nodes[np.argsort(others[i][nodes], kind="stable")]
 
 
@@ -299,7 +305,7 @@ class _Assignment:
         self._by_number = np.array(
             [np.bincount(self._of, copies, count + 1)[:count] for copies in self._copies]
         ).astype(np.int64)
-        self._nodes = [_nodes(room, i, others) for i in range(len(among))]
+        self._nodes = [_nodes(room, i, len(among[0]), others) for i in range(len(among))]
         self._placed = np.zeros(len(among[0]), np.int64)
         self._left = np.array(room.sizes, np.int64)
 

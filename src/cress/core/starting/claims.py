@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from cress.core.books import Books
+from cress.core.eviction import Eviction
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FIRST_END, FREE
 from cress.core.passes import Decided
 from cress.core.placing.vetoes import Verdict
-from cress.core.preemption import Eviction
 from cress.core.starting.starts import Basis, TaskStarts
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints

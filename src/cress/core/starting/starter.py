@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 
 import numpy as np
 
 from cress.core.advance.inside import room_inside
 from cress.core.books import Books
+from cress.core.charging import charge_of
 from cress.core.future.together import RoomAt
 from cress.core.gates.pending import Pending
+from cress.core.groups.guarantees import cheapest_first
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.passes import Decided, Pass
 from cress.core.placing.fit import rules_of_unit
 from cress.core.placing.gangs import in_any_order, ruled_rooms
-from cress.core.placing.together import joined, places_in
+from cress.core.placing.shape import Shape
+from cress.core.placing.together import joined, places_in, ways_in
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import NOWHERE, Basis, TaskStarts, members_of
 from cress.core.tables import devices
-from cress.core.tables.arrays import Bools, Closed
+from cress.core.tables.arrays import Bools, Closed, Ints
 
 # The number of jobs of a group that are considered for its advance reservations, or while it cools off.
 LOOKED_AT = 100
@@ -83,6 +87,25 @@ class Starter:
             self._starts.place_all(job, due=due)
         job.group.verdict = Verdict.PLACED
         return True
+
+    def start_gang_within(self, job: JobEntry, now: int, may: Callable[[tuple[int, ...]], bool], *, due: bool) -> bool:
+        """Start all tasks of a gang on the cheapest nodes, if they fit together there and ``may`` allows their charge.
+
+        Return True if they started.
+        """
+        self._pending.count()
+        cluster, balance = self._books.cluster, self._books.balance
+
+        def cheapest(shape: Shape) -> Ints:
+            return cheapest_first(job, cluster, shape, balance.preferred(shape))
+
+        room = RoomAt(self._timeline, job.shape, now, job.duration, now, job.group.asker, prefer=cheapest)
+        for places in map(joined, ways_in(room)):
+            if may(charge_of(cluster, job, places)):
+                self._starts.start_at(job, places, Basis(due=due))
+                job.group.verdict = Verdict.PLACED
+                return True
+        return False
 
     def start_inside(self, group: GroupState, current: Pass) -> bool:
         """Start the first unit of a group that fits into the rest of its advance reservations.

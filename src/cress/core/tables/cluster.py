@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.devices import (
     ALL,
     DISK,
@@ -41,6 +41,7 @@ from cress.core.kernels.holding import (
     USABLE,
     refresh_node,
 )
+from cress.core.kernels.unrolled import WIDTHS
 from cress.core.tables.arrays import Bools, Closed, Floats, Ints, grown
 from cress.model.devices import devices_of
 from cress.model.errors import InputError
@@ -121,8 +122,8 @@ class Cluster:
         self._largest: tuple[int, ResourceVector] = (-1, ())
         # Likewise the capacities of usable nodes, and the smallest and the largest charge of requests over them, by
         # kind of charge.
-        self._extremes: tuple[int, set[ResourceVector], dict[tuple[ResourceVector, object], tuple[int, int]]]
-        self._extremes = (-1, set(), {})
+        self._extremes: tuple[int, Counter[ResourceVector], dict[tuple[object, ...], tuple[int, int]]]
+        self._extremes = (-1, Counter(), {})
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
         # The devices of each node; ``nodes`` has no columns for devices until some node has one.
         self.devices: list[tuple[Device, ...]] = []
@@ -401,11 +402,33 @@ class Cluster:
         """Return the largest ``charge`` of a request over the same capacities."""
         return self._charges(request, charge)[1]
 
+    def least_charge_of(
+        self, tasks: int, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
+    ) -> int:
+        """Return the smallest total ``charge`` of several tasks that run at the same time on usable nodes.
+
+        The cheapest nodes may be too small for all of them. Tasks beyond the room of all nodes count as the last one.
+        """
+        least, most = self._charges(request, charge)
+        if least == most:
+            return least * tasks
+        _, usable, known = self._extremes
+        key = (request, charge, tasks)
+        if key not in known:
+            left, total, last = tasks, 0, 0
+            places = ((charge(request, each), each) for each in usable if all(map(int.__ge__, each, request)))
+            for last, capacity in sorted(places):
+                room = min(has // asked for has, asked in zip(capacity, request, strict=True) if asked)
+                count = min(left, room * usable[capacity])
+                left, total = left - count, total + count * last
+            known[key] = (total + left * last, most * tasks)
+        return known[key][0]
+
     def _charges(
         self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
     ) -> tuple[int, int]:
         if self._extremes[0] != self.usable_changes:
-            usable = {self.specs[f].capacity for f in np.flatnonzero(self.usable()).tolist()}
+            usable = Counter(self.specs[f].capacity for f in np.flatnonzero(self.usable()).tolist())
             self._extremes = self.usable_changes, usable, {}
         _, usable, known = self._extremes
         key = (request, charge)
@@ -428,6 +451,12 @@ class Cluster:
     def capacity_of(self, f: int) -> ResourceVector:
         """Return the capacity of node ``f`` (zeros while it is lost)."""
         return tuple(int(x) for x in self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count])
+
+    def used_on(self, nodes: Sequence[int]) -> ResourceVector:
+        """Return the total of the held amounts on some nodes."""
+        k = self.k_count
+        rows = self.nodes[list(nodes), FREE : FREE + 2 * k]
+        return tuple(int(x) for x in (rows[:, k:] - rows[:, :k]).sum(axis=0))
 
     @property
     def starved(self) -> bool:

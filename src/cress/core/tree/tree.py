@@ -57,9 +57,9 @@ class Tree:
         if self.clock is not None:
             self._changed[group.name] = group
         if self.keeps:
-            self._hold(group)
+            self.hold(group)
 
-    def _hold(self, node: Amounts) -> None:
+    def hold(self, node: Amounts) -> None:
         """Update the amount that a group uses or keeps, and those of the groups above it."""
         above: Amounts | None = node
         while above is not None:

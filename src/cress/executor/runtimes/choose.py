@@ -17,6 +17,7 @@ from cress.executor.runtimes.container import FOLDER, ContainerRuntime
 from cress.executor.runtimes.egress import CONTROLLER, Egress
 from cress.executor.runtimes.engines import ENGINES
 from cress.executor.runtimes.engines.base import Engine
+from cress.executor.spread_folders import spread
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
 
@@ -62,6 +63,7 @@ def find(
         return FoundRuntimes(None, cgroups.why)
     folder = home / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
+    spread(folder)
     if not pause.write(folder / "pause"):
         return FoundRuntimes(None, "the first process of a container is not available for this processor")
     queue = Egress(egress, cgroups) if egress else None

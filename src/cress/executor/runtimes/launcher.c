@@ -39,7 +39,7 @@ enum {
     NR_execve = 59, NR_fcntl = 72, NR_chdir = 80, NR_fchmod = 91, NR_fchown = 93, NR_setsid = 112, NR_setgroups = 116, NR_setresuid = 117,
     NR_setresgid = 119, NR_prctl = 157, NR_mount = 165, NR_exit_group = 231, NR_keyctl = 250, NR_openat = 257,
     NR_mkdirat = 258, NR_fchownat = 260, NR_unlinkat = 263,
-    NR_renameat2 = 316, NR_unshare = 272, NR_dup3 = 292, NR_prlimit64 = 302
+    NR_renameat2 = 316, NR_unshare = 272, NR_dup3 = 292, NR_prlimit64 = 302, NR_clone3 = 435
 };
 enum { O_DIRECTORY = 0200000, O_NOFOLLOW = 0400000 };
 
@@ -60,7 +60,7 @@ enum {
     NR_execve = 221, NR_fcntl = 25, NR_chdir = 49, NR_fchmod = 52, NR_fchown = 55, NR_setsid = 157, NR_setgroups = 159, NR_setresuid = 147,
     NR_setresgid = 149, NR_prctl = 167, NR_mount = 40, NR_exit_group = 94, NR_keyctl = 219, NR_openat = 56,
     NR_mkdirat = 34, NR_fchownat = 54, NR_unlinkat = 35,
-    NR_renameat2 = 276, NR_unshare = 97, NR_dup3 = 24, NR_prlimit64 = 261
+    NR_renameat2 = 276, NR_unshare = 97, NR_dup3 = 24, NR_prlimit64 = 261, NR_clone3 = 435
 };
 enum { O_DIRECTORY = 040000, O_NOFOLLOW = 0100000 };
 
@@ -81,8 +81,8 @@ __asm__(".globl _start\n_start: mov x29, 0\n mov x0, sp\n bl start\n");
 #error "the launcher is not written for this processor"
 #endif
 
-enum { O_WRONLY = 01, O_CREAT = 0100, O_APPEND = 02000, O_CLOEXEC = 02000000, AT_FDCWD = -100 };
-enum { ENOENT = 2, EINTR = 4, EACCES = 13, EEXIST = 17, ENOTDIR = 20, EINVAL = 22, ENAMETOOLONG = 36, ENOSYS = 38 };
+enum { O_WRONLY = 01, O_CREAT = 0100, O_APPEND = 02000, O_CLOEXEC = 02000000, O_PATH = 010000000, AT_FDCWD = -100 };
+enum { ENOENT = 2, EINTR = 4, EAGAIN = 11, EACCES = 13, EEXIST = 17, ENOTDIR = 20, EINVAL = 22, ENAMETOOLONG = 36, ENOSYS = 38 };
 enum { CLONE_PARENT = 0x8000, SIGCHLD = 17, MSG_CMSG_CLOEXEC = 0x40000000 };
 enum { F_DUPFD_CLOEXEC = 1030, SIG_SETMASK = 2, SIGNALS = 64, PR_SET_NO_NEW_PRIVS = 38, JOIN_SESSION_KEYRING = 1 };
 enum { RLIMIT_DATA = 2, RLIMIT_NPROC = 6, RLIMIT_NOFILE = 7, RLIMIT_LOCKS = 10 };
@@ -92,11 +92,14 @@ enum { HEAD = 8, REQUEST_HEAD = 16, MOST_BYTES = 1 << 20, MOST_WORDS = 1 << 16, 
 
 typedef unsigned long number;
 
+static const number CLONE_INTO_CGROUP = 1ul << 33;
+
 /* The kernel gives pages of these only where they are written. */
 static char requests[MOST_BYTES + 8];
 static char *texts[MOST_WORDS + 8];
 static unsigned groups[MOST_GROUPS];
 static number groups_seen;
+static int enters = 1; /* whether the kernel makes processes inside a control group */
 static long pipe_end = 2; /* where errors are reported */
 
 /* --- texts --- */
@@ -219,14 +222,21 @@ static void hide_processes(void) {
     call(NR_mount, (long)"proc", (long)"/proc", (long)"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, (long)"hidepid=2");
 }
 
-static void usual_signals(void) {
-    number usual[4] = {0, 0, 0, 0}, none = 0; /* struct kernel_sigaction: SIG_DFL */
+/* Block all signals, with their default effects: one between fork and exec stays pending until it has it in the child. */
+static void prepare_signals(void) {
+    number usual[4] = {0, 0, 0, 0}, all = ~0ul; /* struct kernel_sigaction: SIG_DFL */
+    call(NR_rt_sigprocmask, SIG_SETMASK, (long)&all, 0, 8, 0);
     for (long n = 1; n <= SIGNALS; n++) call(NR_rt_sigaction, n, (long)usual, 0, 8, 0);
+}
+
+static void unblock_signals(void) {
+    number none = 0;
     call(NR_rt_sigprocmask, SIG_SETMASK, (long)&none, 0, 8, 0);
 }
 
-/* Carry out the orders, and become the program. `handed` is a descriptor for the program, or -1. */
-__attribute__((noreturn)) static void become(char **words, char **environment, long handed) {
+/* Carry out the orders, and become the program. `handed` is a descriptor for the program, or -1; `inside`: the process
+ * was made inside its control group. */
+__attribute__((noreturn)) static void become(char **words, char **environment, long handed, int inside) {
     const char *mark = 0, *group = 0, *folder = 0, *directory = 0, *files = 0, *processes = 0, *memory = 0;
     const char *kept = 0, *killer = 0, *account = 0, *programs[MOST_FILES];
     int session = 0, tells = 0, other = 0, makes = 0, candidates = 0;
@@ -255,6 +265,7 @@ __attribute__((noreturn)) static void become(char **words, char **environment, l
         else if (kind != 'e') done("launcher", -EINVAL);
     }
     if (!*words || !folder) done("launcher", -EINVAL);
+    if (inside) group = 0;
     char **arguments = words + 1;
     handed = moved(handed);
     pipe_end = moved(pipe_end);
@@ -291,7 +302,7 @@ __attribute__((noreturn)) static void become(char **words, char **environment, l
     if (processes) done("limit", limited(RLIMIT_NPROC, processes));
     if (memory) done("limit", limited(RLIMIT_DATA, memory));
     if (killer) written("/proc/self", "/oom_score_adj", killer);
-    usual_signals();
+    unblock_signals();
     if (tells) done("limit", call(NR_dup3, pipe_end, 3, 0, 0, 0));
     if (handed >= 0) done("limit", call(NR_dup3, handed, 4, 0, 0, 0));
     if (account) {
@@ -361,7 +372,7 @@ static long received(long socket, struct rights *rights) {
 }
 
 /* In the child: take a request apart, and carry it out. */
-__attribute__((noreturn)) static void obey(char *at, int *files) {
+__attribute__((noreturn)) static void obey(char *at, int *files, int inside) {
     unsigned words = head(at, 1), variables = head(at, 2), has_file = head(at, 3) > 1;
     if (words + variables + 2 > MOST_WORDS) done("launcher", -EINVAL);
     at += REQUEST_HEAD;
@@ -371,23 +382,50 @@ __attribute__((noreturn)) static void obey(char *at, int *files) {
     }
     texts[words] = texts[words + 1 + variables] = 0;
     pipe_end = files[0];
-    become(texts, texts + words + 1, has_file ? files[1] : -1);
+    become(texts, texts + words + 1, has_file ? files[1] : -1, inside);
+}
+
+/* Return the control group that a request orders, or 0. */
+static const char *group_in(char *at) {
+    unsigned words = head(at, 1);
+    for (at += REQUEST_HEAD; words-- && *at != '-'; at += length(at) + 1)
+        if (*at == 'g') return at + 1;
+    return 0;
+}
+
+/* Fork inside the control group of a request. To enter it later, a process waits until all processors have noticed, and
+ * all forks and ends on the machine wait for it. Return the pid, or an error if it cannot be done in this way; -EAGAIN
+ * if not this time. */
+static long forked_inside(char *at) {
+    const char *group = enters ? group_in(at) : 0;
+    if (!group || grouped(group)) return -EAGAIN;
+    long place = opened(group, "", O_PATH | O_DIRECTORY);
+    if (place < 0) return -EAGAIN;
+    /* struct clone_args; with CLONE_PARENT the end is told by the signal that tells the end of the launcher. */
+    number arguments[11] = {CLONE_PARENT | CLONE_INTO_CGROUP, 0, 0, 0, 0, 0, 0, 0, 0, 0, (number)place};
+    long pid = call(NR_clone3, (long)arguments, sizeof arguments, 0, 0, 0);
+    call(NR_close, place, 0, 0, 0, 0);
+    return pid;
 }
 
 __attribute__((noreturn)) static void serve(long socket) {
     static struct rights rights;
     static int answers[MOST_FILES_SENT];
-    number all = ~0ul;
-    /* A signal between fork and exec stays pending until it has its default effect in the child. */
-    call(NR_rt_sigprocmask, SIG_SETMASK, (long)&all, 0, 8, 0);
+    prepare_signals();
     for (;;) {
         long whole = received(socket, &rights);
         unsigned count = head(requests, 1), files = 0;
         if (whole < 0 || count > MOST_FILES_SENT) call(NR_exit_group, whole >= 0, 0, 0, 0, 0);
         char *at = requests + HEAD;
         for (unsigned i = 0; i < count && at + REQUEST_HEAD <= requests + whole; i++) {
-            long pid = call(NR_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
-            if (!pid) obey(at, rights.files + files);
+            long pid = forked_inside(at);
+            if (!pid) obey(at, rights.files + files, 1);
+            if (pid < 0) {
+                long why = pid;
+                pid = call(NR_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+                if (!pid) obey(at, rights.files + files, 0);
+                if (pid > 0 && why != -EAGAIN) enters = 0; /* older kernels, and groups of the first version */
+            }
             answers[i] = (int)pid;
             files += head(at, 3);
             at += REQUEST_HEAD + head(at, 0);

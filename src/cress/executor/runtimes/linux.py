@@ -60,6 +60,15 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
     _check(_libc.mount(first, second, third, ctypes.c_ulong(flags), last), f"mount {target}")
 
 
+def sync_file_system(path: str) -> None:
+    """Write the file system of a path to the disk. Raise OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.syncfs(fd), "syncfs")
+    finally:
+        os.close(fd)
+
+
 def unmount(target: str) -> None:
     """Unmount at once; the kernel frees the file system when it is no longer in use. Links are not followed."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH | UMOUNT_NOFOLLOW), f"umount {target}")

@@ -80,6 +80,10 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     if node is not None and node.draining:
         context.noticed.emptier(attempt.node)
     _count(job, attempt, judgement, report)
+    if judgement.again and attempt.started:
+        job.restarts[attempt.task] = job.restarts.get(attempt.task, 0) + 1
+    elif job.restarts and not judgement.again:
+        job.restarts.pop(attempt.task, None)
     if report.values and judgement.outcome is Outcome.SUCCEEDED and attempt.task == 0:
         job.values = report.values
     if job.kept is not None:

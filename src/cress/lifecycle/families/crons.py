@@ -19,7 +19,7 @@ from cress.lifecycle.families.moments import check as check_moments
 from cress.lifecycle.families.moments import last_before, next_after
 from cress.lifecycle.jobs import group_limits, members
 from cress.lifecycle.jobs.deadlines import timed
-from cress.lifecycle.tables.family_rows import CronState, Family
+from cress.lifecycle.tables.family_rows import MOST_MOMENTS, CronState, Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import MOMENT
 from cress.model.errors import InputError, NotAccepted
@@ -216,6 +216,9 @@ def _make(
         if made is not None:
             made.scheduled = scheduled
     if run is not None:
+        if family.job.steps:
+            clock.moments[clock.runs] = scheduled
+            clock.moments.pop(clock.runs - MOST_MOMENTS, None)
         clock.runs, clock.last, clock.last_job = clock.runs + 1, moment, run.job.id
     return run
 

@@ -1,4 +1,4 @@
-"""Things outside of the cluster for which a job waits before it may start. The shell looks for them.
+"""Things for which a job waits before it may start: outside of the cluster, where the shell looks for them, and times.
 
 A job waits from the time at which its dependencies are met. Until all things are there, the scheduler takes it for a
 job that comes after itself: it holds no resources, and gets no reservation.
@@ -12,7 +12,9 @@ from cress.lifecycle.jobs import jobs
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import AWAITED
 from cress.model.events import JobAfter, Outcome
+from cress.model.jobfile import deadlines
 from cress.model.units import format_duration
+from cress.model.waits import TIME, WaitFor
 
 
 def behind(job: LiveJob) -> int | None:
@@ -25,9 +27,12 @@ def behind(job: LiveJob) -> int | None:
 def release(context: Context, job: LiveJob) -> None:
     """Let a job start whose dependencies are met, once the things that it waits for are there."""
     number = job.job.id
-    context.observe(JobAfter(number, behind(job)))
-    if job.awaits and job.awaits_since is None and not job.unmet:
+    begins = bool(job.awaits) and job.awaits_since is None and not job.unmet
+    if begins:
         job.awaits_since = context.now
+        _leave_past(context, job)
+    context.observe(JobAfter(number, behind(job)))
+    if begins and job.awaits:
         context.awaiting[number] = None
         _set_timer(context, job)
 
@@ -41,14 +46,11 @@ def awaited(context: Context, word: Awaited) -> None:
         jobs.fail(context, job, f"{word.what}: {word.problem}")
         return
     job.awaits = tuple(thing for thing in job.awaits if thing != word.what)
-    _set_timer(context, job)
-    if not job.awaits:
-        context.awaiting.pop(word.job, None)
-        context.observe(JobAfter(word.job, None))
+    _go_on(context, job)
 
 
 def due(context: Context, number: int) -> None:
-    """Fail a job that has waited for too long."""
+    """Let a job go on whose time has come, or fail one that has waited for too long."""
     job = context.jobs.get(number)
     if job is None or job.ending or job.awaits_since is None:
         return
@@ -58,12 +60,39 @@ def due(context: Context, number: int) -> None:
             text = f"{thing} was not there within {format_duration(thing.timeout)}"
             jobs.fail(context, job, text, Outcome.TIMED_OUT)
             return
+    _leave_past(context, job)
+    _go_on(context, job)
+
+
+def _go_on(context: Context, job: LiveJob) -> None:
+    """Wait for the rest of the things, or let the job start."""
     _set_timer(context, job)
+    if not job.awaits:
+        context.awaiting.pop(job.job.id, None)
+        context.observe(JobAfter(job.job.id, None))
+
+
+def _leave_past(context: Context, job: LiveJob) -> None:
+    """Wait no longer for times that have come."""
+    job.awaits = tuple(
+        thing for thing in job.awaits if thing.kind != TIME or _time_of(context, job, thing) > context.now
+    )
+
+
+def _time_of(context: Context, job: LiveJob, thing: WaitFor) -> int:
+    """Return a time on the machine's clock. A moment without a zone is one of the cluster's."""
+    written = deadlines.deadline(thing.name)
+    if written.within:
+        return (job.awaits_since or 0) + written.within
+    at = written.moment or deadlines.moment_of(written.clocks, context.core.groups.cluster_zone)
+    return context.now + at - context.utc
 
 
 def _set_timer(context: Context, job: LiveJob) -> None:
-    times = [thing.timeout for thing in job.awaits if thing.timeout is not None]
-    if times and job.awaits_since is not None:
-        context.timers.set(AWAITED, str(job.job.id), job.awaits_since + min(times))
+    since = job.awaits_since or 0
+    times = [since + thing.timeout for thing in job.awaits if thing.timeout is not None]
+    times += [_time_of(context, job, thing) for thing in job.awaits if thing.kind == TIME]
+    if times:
+        context.timers.set(AWAITED, str(job.job.id), min(times))
     else:
         context.timers.drop(AWAITED, str(job.job.id))

@@ -15,7 +15,8 @@ def launch(context: Context, attempt: LiveAttempt) -> Launch:
     """Return the order to start an attempt: equal each time."""
     job = context.jobs[attempt.job]
     task = attempt.task if job.kept is None else job.index
-    return Launch(attempt.id, attempt.job, task, attempt.node, attempt.ports, job.hosts, attempt.devices)
+    restarts = job.restarts.get(attempt.task, 0)
+    return Launch(attempt.id, attempt.job, task, attempt.node, attempt.ports, job.hosts, attempt.devices, restarts)
 
 
 def gather(context: Context, job: LiveJob) -> None:

@@ -19,7 +19,7 @@ from cress.core.leaf_groups import check_takes_jobs
 from cress.core.placing.constraints import Wants, names_itself, placement_of
 from cress.core.placing.kinds import constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
-from cress.core.placing.submitted_constraints import key_for
+from cress.core.placing.submitted_constraints import key_for, needs_of
 from cress.core.tables.dependencies import Relation
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
@@ -46,6 +46,7 @@ from cress.model.units import format_amount, one_of
 
 # Time (µs) for which an answer is remembered; a client that has not asked again by then has it.
 REMEMBERED = DAY
+SEE_NODES = "`cress nodes --where EXPR` shows the nodes that satisfy a condition"
 # Maximum number of users of a group that an error names.
 MOST_TOLD = 20
 
@@ -382,6 +383,6 @@ def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
             what = f"the nodes that satisfy {' and '.join(texts)} are together too small for the {whole}{with_}"
         clauses = [clause for clause in wants.hard if str(clause) in texts]
         missing = missing_in(context.core.books, clauses, job.group or DEFAULT_GROUP)
-        hint = "; ".join(map(say, missing)) or "`cress nodes --where EXPR` shows the nodes that satisfy a condition"
+        hint = "; ".join(map(say, missing)) or needs_of(clauses) or SEE_NODES
         field = key_for(clauses) if len(clauses) == len(texts) else "requirement"
     return NotAccepted(what, hint=hint, field=field)

@@ -15,6 +15,8 @@ from cress.model.step_values import Values
 
 # Most versions of a service or database that are listed, and can come back.
 MOST_VERSIONS = 20
+# Most runs of a cron job whose moments are known after their end, so that they can be resumed.
+MOST_MOMENTS = 100
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True):
@@ -78,7 +80,7 @@ class CronState(Row, tag="Clockwork", kw_only=True):
     All moments until ``seen`` are over. ``last`` is the moment of the last run that was made, as job ``last_job``;
     ``owed`` is the last one that was missed during a hold. Counts: ``runs`` that were made; moments ``skipped`` because
     a run was not over, or because of limits of its group (``refused``: the reason of the last one); and ``missed``
-    moments.
+    moments. ``moments`` are those of the last runs that are dags, by index: the moment before, and its own.
     """
 
     seen: int = 0
@@ -90,6 +92,7 @@ class CronState(Row, tag="Clockwork", kw_only=True):
     skipped: int = 0
     missed: int = 0
     refused: str = ""
+    moments: dict[int, tuple[int, int]] = msgspec.field(default_factory=dict)
 
 
 class DagState(Row, tag="Progress", kw_only=True):

@@ -58,7 +58,8 @@ class LiveJob(Row, kw_only=True):
     A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``failed_as`` is the common outcome of
     all its failed tasks, else ``FAILED``; ``None`` before the first. ``held_by`` is the user who holds it. ``unmet``
     are the jobs that must end first, with the conditions. ``failures`` are counted by task (by -1 for a gang, which
-    fails as a whole), ``unstarted`` by task since its program last ran, ``start_failures`` until the first program ran.
+    fails as a whole), ``restarts`` by task that ran and will run again, ``unstarted`` by task since its program last
+    ran, ``start_failures`` until the first program ran.
     ``suspects`` are the nodes with failed starts since one of its programs ran. ``hosts``, for a gang, are the places
     of the tasks that were started together, in order. For a member of a family: ``template`` is the job whose run it
     shares (0: it has its own), ``index`` its place; ``kept``, in a service or database, is the plan of its version;
@@ -83,6 +84,7 @@ class LiveJob(Row, kw_only=True):
     held_by: str = ""
     unmet: tuple[tuple[int, Condition], ...] = ()
     failures: dict[int, int] = msgspec.field(default_factory=dict)
+    restarts: dict[int, int] = msgspec.field(default_factory=dict)
     unstarted: dict[int, int] = msgspec.field(default_factory=dict)
     start_failures: int = 0
     suspects: tuple[str, ...] = ()

@@ -27,6 +27,14 @@ _DATA = re.compile(r"[\"']?(?:/|[A-Za-z][A-Za-z0-9+.-]*://)")
 _JOB = re.compile(r"(?:[^\s\"'=&|()/]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+# The clauses that keys make of containers: the key, and what a node needs to satisfy it.
+CONTAINER, IMAGES = "Container = True", "Images = True"
+MADE_BY_KEYS = {
+    CONTAINER: ("runtime", "a node needs an executor that runs as root, and crun, runc or bubblewrap"),
+    IMAGES: ("image", "a node needs an executor that runs as root, and skopeo, umoci, and crun, runc or bubblewrap"),
+}
+
+
 class ClauseText(msgspec.Struct, frozen=True, array_like=True):
     """A text of the constraint language made from the ``field`` of a job file.
 

@@ -17,7 +17,7 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job, JobType, least_request
 from cress.model.jobfile import files, images, values
 from cress.model.jobfile.checks import port_of_check
-from cress.model.jobfile.clauses import ClauseText, Texts, issue_as_whole
+from cress.model.jobfile.clauses import CONTAINER, IMAGES, ClauseText, Texts, issue_as_whole
 from cress.model.jobfile.deadlines import NONE, deadline
 from cress.model.jobfile.key import CLAUSES, FAMILY, KEPT, RANK, Key
 from cress.model.jobfile.keys import ALIASES, KEYS, TABLE
@@ -94,7 +94,8 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
 def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> tuple[JobSpec, list[InputError]]:
     """Read one job other than a dag; return it with its mistakes."""
     type_ = type_of(mapping)
-    reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_))
+    assumed = not Reader(mapping, KEYS, aliases=ALIASES).has("type")
+    reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_, assumed=assumed))
     reader.read("type", values.job_type, JobType.BATCH)
     spec = read_spec(reader, type_, dimensions=dimensions, user=user)
     if not reader.errors:
@@ -133,7 +134,8 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     read = _read_table(reader)
     command, environment, ready = read["command"], read["environment"], read["ready"]
     image = _read_inputs(reader, read)
-    if not (any(map(reader.has, ("command", "parts", "steps"))) or image or type_ is JobType.DAG):
+    runs_something = any(map(reader.has, ("command", "parts", "steps"))) or bool(image) or type_ is JobType.DAG
+    if not runs_something and "steps" not in reader.misplaced:
         reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
     if read["gang"] and max_running:
         hint = "only one of them: a gang starts all its tasks together"
@@ -266,8 +268,8 @@ def _read_inputs(reader: Reader, read: dict[str, Any]) -> tuple[str, ...]:
 
 def _container(run: Run) -> Texts:
     """Return the clauses of a job that needs a container: on nodes that can run one, and have the tools for images."""
-    found = (ClauseText("runtime", "Container = True"),) if run.runtime == "container" else ()
-    return (*found, ClauseText("image", "Images = True")) if run.image is not None else found
+    found = (ClauseText("runtime", CONTAINER),) if run.runtime == "container" else ()
+    return (*found, ClauseText("image", IMAGES)) if run.image is not None else found
 
 
 def _whole(reader: Reader, tasks: int) -> Texts:

@@ -317,9 +317,9 @@ TABLE = (
         into=JOB,
         types=frozenset({BATCH, CRON}),
         about=(
-            "things that must be there before a task starts: `/data/in.csv`, `https://…`, `HOST:PORT`, or `{path: …, "
-            "timeout: 6h}`; several in a list ([waiting for files and "
-            "addresses](workflows.md#waiting-for-files-and-addresses))"
+            "things that must be there before a task starts: `/data/in.csv`, `https://…`, `HOST:PORT`, `{path: …, "
+            "timeout: 6h}`, or `{time: 2026-12-01 18:00}`; several in a list ([waiting for files, addresses and "
+            "times](workflows.md#waiting-for-files-and-addresses))"
         ),
         default="none",
     ),

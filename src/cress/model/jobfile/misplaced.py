@@ -8,8 +8,11 @@ from cress.model.jobfile.key import BATCH
 from cress.model.jobfile.keys import BY_NAME, TABLE
 
 
-def misplaced(key: str, type_: JobType | None) -> InputError | None:
-    """Return the error of a key that a job of this type, or a step of a dag (``None``), may not have."""
+def misplaced(key: str, type_: JobType | None, *, assumed: bool = False) -> InputError | None:
+    """Return the error of a key that a job of this type, or a step of a dag (``None``), may not have.
+
+    ``assumed`` says that the job names no type, so that its type is the default.
+    """
     known = BY_NAME[key]
     if type_ is None:
         if known.only_steps or (known.step and (BATCH in known.types or not known.types)):
@@ -23,7 +26,12 @@ def misplaced(key: str, type_: JobType | None) -> InputError | None:
         return InputError("belongs to a step of a dag", hint="steps: {NAME: {…, continue: true}}")
     types = [job_type.value for job_type in JobType if job_type in known.types]
     listed = " or ".join(filter(None, (", ".join(types[:-1]), types[-1])))
-    here = "this is a step of a dag" if type_ is None else f"this one is of type {type_.value}"
+    if type_ is None:
+        here = "this is a step of a dag"
+    elif assumed:
+        here = f"a job without a type is of type {type_.value}; add {' or '.join(f'type: {name}' for name in types)}"
+    else:
+        here = f"this one is of type {type_.value}"
     return InputError(f"belongs to jobs of type {listed}", hint=here)
 
 

@@ -72,6 +72,7 @@ class Reader:
     ) -> None:
         self.errors: list[InputError] = []
         self.given: dict[str, str] = {}
+        self.misplaced: set[str] = set()
         self.values: dict[str, object] = {}
         self.defaults = defaults or {}
         keys = list(known)
@@ -87,6 +88,7 @@ class Reader:
                     placed = placed or [candidate for candidate in keys if wrong(candidate) is None]
                     self.errors.append(_unknown(written, placed, guess=unknown <= MOST_GUESSED))
             elif (error := wrong(key)) is not None:
+                self.misplaced.add(key)
                 self.errors.append(error.at(field=written))
             elif key in self.given:
                 self.errors.append(

@@ -15,6 +15,7 @@ from cress.client.errors import ClientError
 from cress.model.access import Role, role_of
 from cress.portal.group_texts import KEYWORDS, LIMITS, changed_text, keywords_of
 from cress.portal.groups_view import rows_of
+from cress.portal.past import SPANS, past_curves, span_of
 from cress.portal.sessions import BrowserSession
 from cress.portal.texts import segment
 from cress.portal.trials import TrialResult, tried_if_possible
@@ -133,6 +134,8 @@ async def _group(
         columns=columns,
         problem=problem,
         explanation=explanation,
+        past=await past_curves(viewer, span_of(request.query_params.get("span", "")), name),
+        spans=SPANS,
         fields=[(key, asked.get(key, written.get(key, "")), written.get(key, "")) for key in editable],
         others=[(key, written[key]) for key in others],
         applied=applied,

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -15,26 +15,29 @@ from starlette.routing import Route
 
 from cress.client import calls
 from cress.client.errors import ClientError
-from cress.portal.dimensions import Measured, measured
-from cress.portal.drawings import curve
+from cress.portal.dimensions import measured
 from cress.portal.groups_view import GroupRow, rows_of
 from cress.portal.job_view import waiting_jobs
-from cress.portal.nodes_view import all_nodes
+from cress.portal.nodes_view import SMALL, all_nodes
+from cress.portal.past import SPANS, past_curves, span_of
 from cress.portal.sessions import BrowserSession
 from cress.portal.viewers import Viewer
 from cress.portal.web import page, signed_in
 from cress.protocol.cluster_views import EventView, NodeView, StateView
-from cress.protocol.job_views import JobView
+from cress.protocol.job_views import JobsPage, JobView
 from cress.protocol.queries import JobsQuery, UsageQuery
 
-# Waiting jobs whose reasons are counted; the page says so if there are more.
-WAITING = 500
+# Waiting jobs whose reasons are counted; the page says so if there are more. With more nodes than SMALL a reason takes
+# some milliseconds of the center, so fewer are counted.
+WAITING, OF_MANY_NODES = 500, 100
 # Seconds for which lists of jobs are kept.
 FRESH = 3.0
-# Preemptions that are listed, and the height of the curve of a group.
-PREEMPTIONS, SMALL_CURVE = 5, 30
+# Preemptions that are listed.
+PREEMPTIONS = 5
 # The sum of the quotas that is the whole cluster, but for rounding.
 WHOLE = 1.005
+# The used part from which a disk is nearly full.
+FULL = 0.95
 NUMBERS = re.compile(r"\d[\d,.]*")
 
 
@@ -88,6 +91,12 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
         if names:
             listed = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
             found.append(Attention(f"{word}: {listed}", remedy, f"/nodes?state={word}"))
+    full = [f"{node.name} ({100 * node.load.full:.0f} %)" for node in nodes if node.load and node.load.full >= FULL]
+    if full:
+        listed = ", ".join(full[:5]) + (f" and {len(full) - 5:,} more" if len(full) > 5 else "")
+        found.append(
+            Attention(f"the disk is nearly full: {listed}", "tasks may fail there: free space on it, or drain the node")
+        )
     unlimited = [node.name for node in nodes if node.unlimited]
     if unlimited:
         found.append(Attention(f"limits are not enforced on {', '.join(unlimited[:5])}", "the node's page says which"))
@@ -116,28 +125,6 @@ def troubles_of(state: StateView, nodes: Sequence[NodeView], groups: Sequence[Gr
     return found
 
 
-class GroupCurve(NamedTuple):
-    """The use of a group over time: the points, and the height of the line of its quota."""
-
-    points: str
-    quota: float
-
-
-def group_curves_of(samples: Iterable[tuple[float, Mapping[str, float]]]) -> dict[str, GroupCurve]:
-    """Return the curve of each group; its scale reaches to the quota, or to the largest use beyond it."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for at, ratios in samples:
-        for name, ratio in ratios.items():
-            found.setdefault(name, []).append((at, ratio))
-    curves = {}
-    for name, values in found.items():
-        most = max(1.0, *(ratio for _, ratio in values))
-        points = curve([(at, ratio / most) for at, ratio in values], height=SMALL_CURVE)
-        if points:
-            curves[name] = GroupCurve(points, round(SMALL_CURVE - 2 - (SMALL_CURVE - 4) / most, 1))
-    return curves
-
-
 async def preemptions_of(viewer: Viewer) -> list[EventView]:
     """Return the latest preemptions, the newest first; none if the events are not there in a moment."""
     events = [*reversed(viewer.events)] or await viewer.soon(("recent events", ""), viewer.recent_events, FRESH)
@@ -154,16 +141,9 @@ async def deadlines_of(viewer: Viewer) -> tuple[int, int]:
     return sum(row.met for row in usage), sum(row.missed for row in usage)
 
 
-def curves_of(samples: Sequence[StateView], measures: Sequence[Measured]) -> dict[str, str]:
-    """Return the curve of each dimension over the samples."""
-    return {
-        one.name: curve([(state.now, _share(state, one.name)) for state in samples if one.name in state.capacity])
-        for one in measures
-    }
-
-
-def _share(state: StateView, name: str) -> float:
-    return next((one.share for one in measured(state.capacity, state.used) if one.name == name), 0.0)
+async def _waiting(viewer: Viewer, *, whole: bool) -> JobsPage | None:
+    nodes = (await viewer.ask(calls.state())).nodes
+    return await waiting_jobs(viewer, WAITING if nodes <= SMALL else OF_MANY_NODES, whole=whole)
 
 
 @signed_in
@@ -171,35 +151,37 @@ async def overview(request: Request, session: BrowserSession) -> Response:
     """Show the overview."""
     viewer = session.viewer
     # Each of them takes some milliseconds, and two may be waited for in vain: none waits for another one.
-    (state, found, nodes, waiting), (running, ended), (deadlines, preempted) = await asyncio.gather(
+    (state, found, nodes, waiting), (running, ended), (deadlines, preempted, past) = await asyncio.gather(
         asyncio.gather(
             viewer.ask(calls.state()),
             viewer.ask(calls.groups()),
             all_nodes(viewer, ""),
-            waiting_jobs(viewer, WAITING, whole="whole" in request.query_params),
+            _waiting(viewer, whole="whole" in request.query_params),
         ),
         asyncio.gather(
             viewer.ask(calls.jobs(JobsQuery(limit=8, state="running")), fresh=FRESH),
             viewer.ask(calls.jobs(JobsQuery(limit=8, state="failed")), fresh=FRESH),
         ),
-        asyncio.gather(deadlines_of(viewer), preemptions_of(viewer)),
+        asyncio.gather(
+            deadlines_of(viewer),
+            preemptions_of(viewer),
+            past_curves(viewer, span_of(request.query_params.get("span", ""))),
+        ),
     )
     groups = rows_of(found.groups)
     late = sum(
         job.deadline is not None and job.deadline.forecast in LATE
         for job in (*(waiting.jobs if waiting else ()), *running.jobs)
     )
-    measures = measured(state.capacity, state.used)
     return await page(
         request,
         session,
         "overview.html",
         state=state,
-        measures=measures,
-        curves=curves_of(viewer.samples, measures),
+        measures=measured(state.capacity, state.used),
+        past=past,
+        spans=SPANS,
         groups=groups,
-        group_curves=group_curves_of(viewer.group_samples),
-        small=SMALL_CURVE,
         deadlines=deadlines,
         preempted=preempted,
         pending=waiting is None,

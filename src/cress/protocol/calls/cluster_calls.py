@@ -27,6 +27,7 @@ from cress.protocol.cluster_views import (
     NodeSettingsPage,
     NodesPage,
     NodeView,
+    PastUsePage,
     PlacesChange,
     PlacesPage,
     RevisionView,
@@ -41,6 +42,7 @@ from cress.protocol.queries import (
     EventsQuery,
     HistoryRowsQuery,
     NodesQuery,
+    PastUseQuery,
     PlacesQuery,
     PlacesStreamQuery,
     UsageQuery,
@@ -307,6 +309,18 @@ USAGE = CallRow(
     about=(
         "the usage of groups, by `hour` or `day` (UTC): [history.md](history.md). `next` of a page is `since` of "
         "the following one"
+    ),
+)
+PAST_USE = CallRow(
+    "GET",
+    "/v1/use",
+    PastUsePage,
+    query=PastUseQuery,
+    about=(
+        "the use of the cluster and its groups over the past `hour`, `day` or `week`, as curves with a point for each "
+        "`step` (15 s, 5 min, 30 min), the first at `begin`: `use` is used / capacity by dimension, `groups` use / "
+        "quota by group (500 at most), `tasks` the numbers of running and waiting tasks. `null`: not known, since the "
+        "center was down or the group did not exist"
     ),
 )
 EFFICIENCY = CallRow(

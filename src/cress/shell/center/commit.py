@@ -98,7 +98,7 @@ class Opened(msgspec.Struct, kw_only=True):
     """A machine that continues from the stored state, and the amount of data that was read.
 
     ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of
-    these. ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: an older release wrote the
+    these, and ``loaded`` up to the snapshot. ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: an older release wrote the
     snapshot, or records without facts; they were converted and stepped through, and a snapshot must replace them.
     ``lineage`` is known once the epoch has begun.
     """
@@ -112,6 +112,7 @@ class Opened(msgspec.Struct, kw_only=True):
     snapshot_size: int
     log_size: int
     log_count: int
+    loaded: int = -1
     stepped: bool = False
     lineage: Lineage | None = None
 

@@ -91,6 +91,7 @@ def _launches(
         address=live.node.address if live is not None else "",
         rack=live.node.rack if live is not None else "",
         witness=witness,
+        restarts=tuple((launch.attempt, launch.restarts) for launch in launches if launch.restarts),
     )
 
 

@@ -25,6 +25,8 @@ from cress.model.times import SECOND
 encode_run = msgspec.msgpack.Encoder().encode
 decode_run = msgspec.msgpack.Decoder(Run).decode
 
+# The variables with the moment of a run of a cron job, and the one before it.
+TIMES = ("CRESS_SCHEDULED", "CRESS_SCHEDULED_BEFORE")
 # Maximum number of runs in memory; others are read from the store.
 MOST_KEPT = 2_048
 
@@ -49,7 +51,7 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
     # An unfinished job knows its limit, which may have changed; else the default of its group, if it has no own one.
     limit = spec.time_limit if run.time_limit is None or isinstance(job, LiveJob) else run.time_limit
     if isinstance(job, LiveJob) and job.scheduled[1]:
-        run = msgspec.structs.replace(run, environment=(*run.environment, *_times(*job.scheduled)))
+        run = msgspec.structs.replace(run, environment=(*run.environment, *times_of_run(*job.scheduled)))
     if (run.job, run.family, run.tasks, run.time_limit) == (spec.id, family, count, limit):
         return run
     return msgspec.structs.replace(run, job=spec.id, family=family, tasks=count, time_limit=limit)
@@ -63,9 +65,9 @@ def _part_of(job: LiveJob | JobRecord | Family, run: Run) -> Run:
     return run.steps[job.index]
 
 
-def _times(before: int, moment: int) -> Iterator[tuple[str, str]]:
+def times_of_run(before: int, moment: int) -> Iterator[tuple[str, str]]:
     """Yield the variables of a run of a cron job: its moment, and the one before it."""
-    for name, at in (("CRESS_SCHEDULED", moment), ("CRESS_SCHEDULED_BEFORE", before)):
+    for name, at in zip(TIMES, (moment, before), strict=True):
         if at:
             yield name, f"{datetime.fromtimestamp(at / SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
 

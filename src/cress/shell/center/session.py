@@ -98,6 +98,8 @@ class Sessions:
         self.name = name
         self.racks: Mapping[str, str] = {}
         self.loads: dict[str, Load] = {}
+        # The used part of each node's disk, in thousandths.
+        self.full: dict[str, int] = {}
         # Nodes whose registration was set aside: the time of the next try, and the pause before it.
         self._resting: dict[str, tuple[int, int]] = {}
         # Processes on the connected nodes that belong to no running attempt for certain.
@@ -336,6 +338,7 @@ class Sessions:
                 self._tell(PortsSeen(name=name, ports=message.ports))
             case messages.Load():
                 load = self.loads[name] = sane(message.load)
+                self.full[name] = min(1000, message.full)
                 if is_news(loop.machine, name, load):
                     self._tell(LoadSeen(name=name, load=load))
             case Data():
@@ -446,6 +449,7 @@ class Sessions:
             return
         del loop.present[name]
         self.loads.pop(name, None)
+        self.full.pop(name, None)
         self.strangers.pop(name, None)
         for sessions in (loop.joined, loop.terms_only):
             if sessions.get(name) is session:

@@ -43,7 +43,8 @@ class LaunchContext(msgspec.Struct, frozen=True):
     """The environment of an attempt: its node, ports, devices and peers.
 
     ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` are those of the node;
-    ``hosts`` are the places of the tasks of its gang, in order; ``devices`` are its share of the node's.
+    ``hosts`` are the places of the tasks of its gang, in order; ``devices`` are its share of the node's;
+    ``restarts`` is the number of times that its task ran before.
     """
 
     ports: tuple[int, ...] = ()
@@ -52,3 +53,4 @@ class LaunchContext(msgspec.Struct, frozen=True):
     hosts: tuple[Host, ...] = ()
     # The name in messages to a stage; see Spawn.
     devices: AttemptDevices = msgspec.field(default=AttemptDevices(), name="outfit")
+    restarts: int = 0

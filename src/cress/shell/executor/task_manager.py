@@ -313,6 +313,7 @@ class TaskManager:
         self._keep_witness(order.witness)
         runs = {run.job: run for run in order.runs}
         hosts = {gang.job: gang.hosts for gang in order.gangs}
+        restarts = dict(order.restarts)
         fresh: list[Task] = []
         seen: set[int] = set()
         for launch in order.launches:
@@ -334,7 +335,9 @@ class TaskManager:
                 devices = self.node_devices.of(attempt, launch.devices)
                 limits = (run.time_limit, run.stop_grace, keep)
                 intent = Intent(launch, *limits, run.log_size, devices.folders)
-                context = LaunchContext(launch.ports, order.address, order.rack, hosts.get(job, ()), devices)
+                context = LaunchContext(
+                    launch.ports, order.address, order.rack, hosts.get(job, ()), devices, restarts.get(attempt, 0)
+                )
                 fresh.append(Task(intent, run, context))
         if not fresh:
             return

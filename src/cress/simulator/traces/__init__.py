@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cress.model.errors import InputError
-from cress.simulator.files import text_of
+from cress.simulator.files import UNREADABLE, text_of
 from cress.simulator.load import at_load
 from cress.simulator.workload import SimulatedCluster, Workload
 
@@ -108,6 +107,6 @@ def _is_recorded(path: Path) -> bool:
 def _header(path: Path) -> Sequence[str]:
     """Return the names in the first line of a table; empty for other files, and for unreadable ones."""
     if path.name.lower().endswith(TABLES):
-        with suppress(OSError, UnicodeDecodeError, EOFError, zlib.error), text_of(path) as file:
+        with suppress(UnicodeDecodeError, *UNREADABLE), text_of(path) as file:
             return [name.strip() for name in file.readline(MOST_HEADER).split(",")]
     return ()

@@ -26,6 +26,7 @@ from cress.model.job import Condition
 from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
+from cress.simulator.files import UNREADABLE
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import NO_LIMIT, SimulatedCluster, Workload
@@ -118,7 +119,7 @@ def _read(path: Path, notes: TraceNotes) -> tuple[list[str], list[_TraceStep]]:
                     continue
                 try:
                     name, found = _dag(json.loads(text), len(names), line)
-                except (ValueError, TypeError, KeyError, AttributeError) as error:
+                except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                     malformed.append(line)
                     complaint = complaint or _why(error)
                     continue
@@ -127,7 +128,7 @@ def _read(path: Path, notes: TraceNotes) -> tuple[list[str], list[_TraceStep]]:
                 seen[name] = line
                 names.append(name)
                 steps += found
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", file=str(path)) from error
     notes.add("malformed line", malformed, detail=complaint)

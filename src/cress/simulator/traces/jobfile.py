@@ -6,7 +6,6 @@ run. ``after`` names other jobs of the file. A dag becomes one job for each of i
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from cress.model.jobfile.reader import plain
 from cress.model.jobfile.submit import read_jobs
 from cress.model.jobfile.values import mistakes
 from cress.model.units import parse_count, parse_duration
-from cress.simulator.files import text_of
+from cress.simulator.files import UNREADABLE, text_of
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.dag_steps import dag_of, predecessors
@@ -54,7 +53,7 @@ def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
             document = parse_yaml(file.read(), str(path))
     except UnicodeDecodeError as error:
         raise InputError("is not a text file", hint="YAML in UTF-8", file=str(path)) from error
-    except (OSError, EOFError, zlib.error) as error:
+    except UNREADABLE as error:
         raise InputError(f"cannot be read: {error}", file=str(path)) from error
     reader = _EntryReader(document, cluster)
     if reader.errors:

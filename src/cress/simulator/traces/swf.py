@@ -24,6 +24,7 @@ from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.simulator.dependencies import in_order
+from cress.simulator.files import UNREADABLE
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import UNDATED_START, After, Bools, Ints, SimulatedCluster, Workload
@@ -64,7 +65,7 @@ def _read(path: Path) -> bytes:
             with gzip.open(path) as file:
                 return file.read().removeprefix(BOM_UTF8)
         return path.read_bytes().removeprefix(BOM_UTF8)
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", file=str(path)) from error
 

@@ -21,6 +21,7 @@ from cress.model.resources import Dimensions
 from cress.model.times import DAY
 from cress.model.units import closest, parse_count, parse_dimension, parse_duration
 from cress.simulator.dependencies import in_order
+from cress.simulator.files import UNREADABLE
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.jobkeys import COLUMNS, WITH_TASKS, template_of
@@ -96,18 +97,17 @@ def read_csv(path: Path, notes: TraceNotes) -> tuple[Columns, list[int]]:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("is not a text file", hint="CSV in UTF-8", file=str(path)) from error
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", file=str(path)) from error
     reader = csv.reader(io.StringIO(text, newline=""))
-    header = [name.strip() for name in next(reader, [])]
-    double = sorted({name for name in header if header.count(name) > 1})
-    if double:
-        raise InputError(
-            f"column {double[0]} is given twice", hint="column names must be unique", file=str(path), line=1
-        )
     rows, lines, malformed = [], [], []
     try:
+        header = [name.strip() for name in next(reader, [])]
+        double = sorted({name for name in header if header.count(name) > 1})
+        if double:
+            hint = "column names must be unique"
+            raise InputError(f"column {double[0]} is given twice", hint=hint, file=str(path), line=1)
         for row in reader:
             if len(row) == len(header):
                 rows.append(row)

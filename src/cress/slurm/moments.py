@@ -1,0 +1,70 @@
+"""Times as options of Slurm spell them: ``16:00``, ``2026-12-01T08:00``, ``now+2hours``, ``tomorrow``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from cress.model.errors import InputError
+
+DAY = 86_400
+_UNITS = {"": 1, "second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY}
+_FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%m/%d/%y-%H:%M:%S", "%m/%d/%y", "%m%d%y")
+_CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M%p", "%I%p")
+# Hours of the day that have a name.
+_HOURS = {"midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
+
+
+def read_moment(text: str, name: str, now: float) -> float:
+    """Return the seconds since the epoch of a time, in the zone of this machine; a clock is one of today.
+
+    Raises InputError with the option ``name``.
+    """
+    word = text.strip().lower()
+    midnight = datetime.fromtimestamp(now, UTC).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    if word == "now":
+        return now
+    days = {"today": 0, "tomorrow": 1, "yesterday": -1}
+    if word in days:
+        return _local(midnight + timedelta(days=days[word]))
+    if (clock := _clock(word)) is not None:
+        return _local(midnight + clock)
+    if word.startswith(("now-", "now+")):
+        sign, amount = 1 if word[3] == "+" else -1, word[4:].rstrip("s")
+        digits = amount.rstrip("abcdefghijklmnopqrstuvwxyz")
+        unit = amount[len(digits) :]
+        if digits.isdigit() and len(digits) < 10 and unit in _UNITS:
+            return now + sign * int(digits) * _UNITS[unit]
+    for form in _FORMS:
+        try:
+            return datetime.strptime(text.strip(), form).astimezone().timestamp()
+        except (ValueError, OverflowError):
+            continue
+    raise InputError(f"{text!r} is not a time", hint="such as 2026-12-01T08:00, 08:00 or now+2hours", field=name)
+
+
+def read_begin(text: str, now: float) -> str:
+    """Return a time of ``--begin`` for ``wait_for``, empty for one that has come; a clock is the next one.
+
+    Raises InputError.
+    """
+    at = read_moment(text, "--begin", now)
+    if at < now and _clock(text.strip().lower()) is not None:
+        at += DAY
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} Z" if at > now else ""
+
+
+def _clock(word: str) -> timedelta | None:
+    if word in _HOURS:
+        return timedelta(hours=_HOURS[word])
+    for form in _CLOCKS:
+        try:
+            found = datetime.strptime(word, form).astimezone()
+        except ValueError:
+            continue
+        return timedelta(hours=found.hour, minutes=found.minute, seconds=found.second)
+    return None
+
+
+def _local(at: datetime) -> float:
+    """Return the seconds since the epoch of a time of day: the clocks may have changed since midnight."""
+    return at.replace(tzinfo=None).astimezone().timestamp()

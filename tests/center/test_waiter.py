@@ -1,0 +1,54 @@
+"""Looks for what jobs wait for: each user has turns, whatever others wait for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+
+from cress.center.waiting.looker import AT_ONE_USER, Looker
+from cress.center.waiting.looks import LookOrder
+from cress.center.waiting.waiter import MOST_OF_USER, MOST_OPEN, LooksInProgress
+from cress.model.waits import URL
+
+
+def test_one_user_leaves_places_for_others() -> None:
+    looks = LooksInProgress()
+    anns = [looks.begin((URL, f"http://slow{number}/"), {"ann"}) for number in range(MOST_OPEN)]
+    assert [order is not None for order in anns] == [number < MOST_OF_USER for number in range(MOST_OPEN)]
+    # Nor does she use up the places of bob by waiting for the same thing.
+    both = looks.begin((URL, "http://quick/"), {"ann", "bob"})
+    assert both is not None
+    assert both.user == "bob"
+    assert anns[0] is not None
+    assert looks.end(anns[0].id) == (URL, "http://slow0/")
+    assert looks.end(anns[0].id) is None
+    assert looks.begin((URL, "http://slow0/"), {"ann"}) is not None
+    assert looks.begin((URL, "http://slow1/"), {"ann"}) is None
+    others = [looks.begin((URL, f"http://{name}/"), {f"user{name}"}) for name in range(MOST_OPEN)]
+    assert sum(order is not None for order in others) == MOST_OPEN - MOST_OF_USER - 1
+
+
+def test_hosts_that_hang_hold_up_their_user_alone() -> None:
+    async def run() -> tuple[bool, int]:
+        free, asked = asyncio.Event(), []
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            asked.append(request.url.host)
+            if request.url.host.startswith("slow"):
+                await free.wait()
+            return httpx.Response(200)
+
+        async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+            looker = Looker([], client)
+            slow = [
+                asyncio.create_task(looker.look(LookOrder(number, URL, f"http://slow{number}/", "ann")))
+                for number in range(100)
+            ]
+            found = await asyncio.wait_for(looker.look(LookOrder(100, URL, "http://quick/", "bob")), 30)
+            under_way = len(asked) - 1
+            free.set()
+            await asyncio.gather(*slow)
+        return found.found, under_way
+
+    assert asyncio.run(run()) == (True, AT_ONE_USER)
