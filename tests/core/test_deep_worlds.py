@@ -160,7 +160,7 @@ def deep_play(seed: int) -> Play:
 # Each of these undid a decision once: a group took room for a group above it, which another one below that one took
 # back; or a task started on a node of a kind that others are guaranteed; or a due unit, a claimed one, or one of a
 # group outside started where a unit behind the first of its queue could take the room back; or a gang on kinds that
-# its group does not have.
+# its group does not have; or the victim of a unit kept the room afterwards.
 FOUND = {
     "in a tree": (15, 21, 37, 96),
     "kinds of nodes": (14, 55, 57),
@@ -168,6 +168,7 @@ FOUND = {
     "gangs": (171,),
     "behind others": (205,),
     "urgent": (350,),
+    "what groups keep for themselves": (818,),
 }
 
 

@@ -75,6 +75,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "adoption",
         "victims_by_kind",
         "urgent_cost",
+        "eviction",
         "preemption",
         "moving",
         "facts",

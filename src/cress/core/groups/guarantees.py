@@ -226,8 +226,9 @@ def may_be_dear(job: JobEntry, cluster: Cluster) -> bool:
 def cheapest_first(job: JobEntry, cluster: Cluster, shape: Shape, nodes: Ints) -> Ints:
     """Return the ``nodes`` in the order of the charge of a task of this shape, equal ones in their order."""
     group = job.group
-    least = {each: group.charge(shape.request, each, None)[0] for each in {spec.capacity for spec in cluster.specs}}
-    charges = np.array([least[cluster.specs[f].capacity] for f in nodes.tolist()], np.int64)
+    capacities = [cluster.specs[f].capacity for f in nodes.tolist()]
+    charge = {capacity: group.charge(shape.request, capacity, None)[0] for capacity in set(capacities)}
+    charges = np.array([charge[capacity] for capacity in capacities], np.int64)
     found: Ints = nodes[np.argsort(charges, kind="stable")]
     return found
 

@@ -28,6 +28,7 @@ from cress.core.preemption import (
 from cress.core.starting.claims import Claims
 from cress.core.tables.arrays import Bools
 from cress.core.tree.amounts import add_amounts, take_amounts
+from cress.core.tree.tree import Tree
 from cress.core.victims_by_kind import Growth, kinds_with_room, not_entitled_on
 from cress.model.group import SchedPolicy
 from cress.model.times import SECOND
@@ -186,9 +187,7 @@ class Evictions:
         with ExitStack() as ended:
             for victim in eviction.attempts:
                 group, less = victim.job.group, [-amount for amount in charge_ending_with(self._pool, victim)]
-                ended.callback(tree.hold, group)
-                ended.enter_context(_with_growth(group, less))
-                tree.hold(group)
+                ended.enter_context(_with_growth(tree, group, less))
             return kept_for_others(groups, job, self._cluster) is None
 
     def _keeps_bounds(self, job: JobEntry, eviction: Eviction) -> bool:
@@ -331,7 +330,7 @@ class Evictions:
         """
         if not self._has_room(owed, start.nodes):
             return False
-        with _with_growth(group, start.charge):
+        with _with_growth(self._books.groups.tree, group, start.charge):
             return self._yields_to(owed, group, start)
 
     def _yields_to(self, owed: JobEntry, group: GroupState, start: Growth) -> bool:
@@ -348,7 +347,7 @@ class Evictions:
         The room of that use is still counted as free.
         """
         foreseen = later and self.in_others(owed, foreseen=True) is None
-        with _with_growth(group, charge):
+        with _with_growth(self._books.groups.tree, group, charge):
             return self._finds_victims(owed, foreseen=foreseen)
 
     def _finds_victims(self, owed: JobEntry, *, foreseen: bool) -> bool:
@@ -360,16 +359,18 @@ class Evictions:
 
 
 @contextmanager
-def _with_growth(group: GroupState, charge: Sequence[int]) -> Iterator[None]:
-    """Let the use of a group, and of those above it, be larger by ``charge`` meanwhile."""
+def _with_growth(tree: Tree, group: GroupState, charge: Sequence[int]) -> Iterator[None]:
+    """Let the use of a group, and of those above it, be larger by ``charge`` meanwhile; questions may be nested."""
     nodes = list(group.path())
     for node in nodes:
         add_amounts(node.used, charge)
+    tree.hold(group)
     try:
         yield
     finally:
         for node in nodes:
             take_amounts(node.used, charge)
+        tree.hold(group)
 
 
 def _outlives(job: JobEntry) -> bool:

@@ -416,8 +416,8 @@ class Cluster:
         key = (request, charge, tasks)
         if key not in known:
             left, total, last = tasks, 0, 0
-            places = ((charge(request, each), each) for each in usable if all(map(int.__ge__, each, request)))
-            for last, capacity in sorted(places):
+            large = [capacity for capacity in usable if all(map(int.__ge__, capacity, request))]
+            for last, capacity in sorted((charge(request, capacity), capacity) for capacity in large):
                 room = min(has // asked for has, asked in zip(capacity, request, strict=True) if asked)
                 count = min(left, room * usable[capacity])
                 left, total = left - count, total + count * last

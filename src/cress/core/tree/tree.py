@@ -56,12 +56,11 @@ class Tree:
             self._mark(group.parent)
         if self.clock is not None:
             self._changed[group.name] = group
-        if self.keeps:
-            self.hold(group)
+        self.hold(group)
 
     def hold(self, node: Amounts) -> None:
         """Update the amount that a group uses or keeps, and those of the groups above it."""
-        above: Amounts | None = node
+        above: Amounts | None = node if self.keeps else None
         while above is not None:
             held = holds(above)
             if held == above.held:
