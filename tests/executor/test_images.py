@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -140,6 +141,22 @@ def test_a_digest_alone_opens_no_image(tmp_path: Path, archive: Path) -> None:
         with pytest.raises(Failed, match="manifest unknown"):
             use(f"{address}/team/demo@sha256:{digest}", "bob")
     assert use(everybodys, "cat") == root
+
+
+@needs_tools
+def test_credentials_name_no_program_that_root_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docker-credential-mine").write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run\n")
+    (tmp_path / "docker-credential-mine").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    pulls = Images(tmp_path, AllowedSources(hosts=("127.0.0.1",)))
+    with registry(tmp_path / "r", "ann:nothing") as address:
+        given = {"auths": {address: {"auth": "YW5uOndvcmQ="}}, "credHelpers": {address: "mine"}, "credsStore": "mine"}
+        with pytest.raises(Failed, match=r"unauthorized|authentication required"):
+            pulls.use(f"{address}/team/demo:1", credentials=json.dumps(given).encode(), user="ann")
+    assert not (tmp_path / "was-run").exists()
+    for text in ('{"credsStore": "mine"}', '{"auths": [1]}', '{"auths"', '{"a":' * 100_000):
+        with pytest.raises(Failed, match=r"config\.json of Docker with passwords"):
+            pulls.use("127.0.0.1:1/team/demo:1", credentials=text.encode(), user="ann")
 
 
 @needs_tools

@@ -311,13 +311,30 @@ def _auth_file(credentials: bytes, reference: str) -> Iterator[list[str]]:
         import base64
 
         registry = reference.removeprefix("docker://").partition("/")[0]
-        text = json.dumps({"auths": {registry: {"auth": base64.b64encode(text).decode()}}}).encode()
+        auths: object = {registry: {"auth": base64.b64encode(text).decode()}}
+    else:
+        auths = _passwords_in(text)
     fd = os.memfd_create("cress")
     try:
-        os.write(fd, text)
+        os.write(fd, json.dumps({"auths": auths}).encode())
         yield ["--authfile", f"/proc/self/fd/{fd}"]
     finally:
         os.close(fd)
+
+
+def _passwords_in(text: bytes) -> dict[str, Any]:
+    """Return the passwords in a ``config.json`` by registry. Raise Failed.
+
+    Its other keys may name programs (``credHelpers``, ``credsStore``), which skopeo would run as this account.
+    """
+    try:
+        auths = json.loads(text)["auths"]
+    except (ValueError, KeyError, RecursionError):
+        auths = None
+    if not isinstance(auths, dict):
+        hint = "an object with auths; programs for credentials are not run on nodes"
+        raise Failed(f"the secret is neither USER:PASSWORD nor a config.json of Docker with passwords ({hint})")
+    return auths
 
 
 def _run(command: list[str], what: str, temporary: Path) -> str:
