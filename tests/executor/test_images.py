@@ -264,6 +264,13 @@ def test_what_is_no_image_is_told(tmp_path: Path) -> None:
         Images(tmp_path, AllowedSources(schemes=("file",))).use("python:3.12")
 
 
+def test_a_configuration_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    for number, config in enumerate(({"Cmd": "/bin/sh"}, ["x"], {"Env": ["A=\ud800"]})):
+        layout = make_layout(tmp_path / str(number), {}, config)  # type: ignore[arg-type]
+        with pytest.raises(Failed, match="the image has no readable configuration: "):
+            images._config_of(layout)
+
+
 NAMES = {
     "python": "docker.io/library/python",
     "python:3.12": "docker.io/library/python:3.12",

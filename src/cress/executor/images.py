@@ -391,9 +391,11 @@ def _config_of(layout: Path) -> ImageConfig:
     try:
         index = json.loads((layout / "index.json").read_bytes())
         config = blob(blob(index["manifests"][0])["config"])
-        return msgspec.convert(config.get("config") or {}, ImageConfig)
-    except (KeyError, IndexError, TypeError, ValueError, msgspec.ValidationError) as error:
+        found = msgspec.convert(config.get("config") or {}, ImageConfig)
+        msgspec.json.encode(found)  # JSON may have halves of characters, which no program can be given
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError, msgspec.ValidationError) as error:
         raise Failed(f"the image has no readable configuration: {error}") from None
+    return found
 
 
 def _described(place: Path) -> UnpackedImage:
