@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -179,17 +180,19 @@ def test_a_question_always_has_an_answer(tmp_path: Path, monkeypatch: pytest.Mon
     def fails(*_: object) -> None:
         raise ValueError("something that nobody thought of")
 
-    async def ask() -> list[object]:
-        answers: asyncio.Queue[object] = asyncio.Queue()
-        service = BulkService(tmp_path, SimpleNamespace(first={}), HelperProcess(str(tmp_path)), answers.put, never)  # type: ignore[arg-type]
+    async def ask() -> dict[int, object]:
+        answers: asyncio.Queue[Any] = asyncio.Queue()
+        agent: Any = SimpleNamespace(first={})
+        service = BulkService(tmp_path, agent, HelperProcess(str(tmp_path)), answers.put, never)
         service.obey(ListFiles(id=1, attempt=7))
         service.obey(ReadFile(id=2, attempt=7, path="x"))
-        return sorted([await answers.get(), await answers.get()], key=lambda answer: answer.id)  # type: ignore[attr-defined]
+        found = [await answers.get(), await answers.get()]
+        return {answer.id: answer for answer in found}
 
     for name in ("list_files", "read_file"):
         monkeypatch.setattr(task_files, name, fails)
     why = "the files cannot be read: something that nobody thought of"
-    assert asyncio.run(ask()) == [FileList(id=1, error=why), LogData(id=2, over=True, error=why)]
+    assert asyncio.run(ask()) == {1: FileList(id=1, error=why), 2: LogData(id=2, over=True, error=why)}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root reads files as another account")
