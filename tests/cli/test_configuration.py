@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from cress.cli.config_keys import ConfigKey, keys_of, without_passwords
 from cress.cli.main import app
 from cress.cli.programs import PROGRAMS, command_of
+from cress.cli.slurm.common import site
 from cress.model.errors import InputError
 from cress.model.program_settings.setting import ValueType
 from cress.model.toml_text import TomlText
@@ -145,7 +146,7 @@ def test_tables_lists_and_paths(tmp_path: Path) -> None:
         ('port = "7411"', 1, "port: is a text (a number)"),
         ("port = 1.5", 1, "port: is a number (a number)"),
         ("port = true", 1, "port: is true or false (a number)"),
-        ("port = 70000", 1, "port: "),
+        ("port = 70000", 1, "port: is too large (at most 65535)"),
         ("host = 5", 1, 'host: is a number (a text: "5")'),
         ("insecure = 1", 1, "insecure: is a number (true or false)"),
         ("keep-history = 2020-01-01", 1, "keep-history: is a date (a text)"),
@@ -170,6 +171,29 @@ def test_mistakes_name_file_line_key_and_what_would_be_right(
     done = CliRunner().invoke(app, ["center", "--check", "--config", str(file)])
     assert done.exit_code == 2
     assert done.stderr.startswith(f"cress center: {file}:{line}: {sentence}")
+
+
+def test_a_number_of_thousands_of_digits_is_told(tmp_path: Path) -> None:
+    (tmp_path / "center.toml").write_text(f"port = {'9' * 5000}\n")
+    done = CliRunner().invoke(app, ["center", "--check", "--config", str(tmp_path / "center.toml")])
+    assert done.exit_code == 2
+    assert done.stderr.startswith(
+        f"cress center: {tmp_path}/center.toml: has a value that cannot be: Exceeds the limit"
+    )
+
+
+def test_the_table_of_a_site_may_have_a_byte_order_mark_and_is_a_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "cress").mkdir()
+    file = tmp_path / "cress/slurm.toml"
+    file.write_bytes(b"\xef\xbb\xbf# nothing yet\n")
+    site()
+    for content, sentence in ((b"# caf\xe9\n", "is not a text"), (b"x = ", "slurm.toml:1: is not valid TOML")):
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=sentence):
+            site()
 
 
 def test_all_mistakes_are_told_at_once_and_those_of_the_environment_by_name(

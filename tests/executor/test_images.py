@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -143,6 +144,22 @@ def test_a_digest_alone_opens_no_image(tmp_path: Path, archive: Path) -> None:
 
 
 @needs_tools
+def test_credentials_name_no_program_that_root_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docker-credential-mine").write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run\n")
+    (tmp_path / "docker-credential-mine").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    pulls = Images(tmp_path, AllowedSources(hosts=("127.0.0.1",)))
+    with registry(tmp_path / "r", "ann:nothing") as address:
+        given = {"auths": {address: {"auth": "YW5uOndvcmQ="}}, "credHelpers": {address: "mine"}, "credsStore": "mine"}
+        with pytest.raises(Failed, match=r"unauthorized|authentication required"):
+            pulls.use(f"{address}/team/demo:1", credentials=json.dumps(given).encode(), user="ann")
+    assert not (tmp_path / "was-run").exists()
+    for text in ('{"credsStore": "mine"}', '{"auths": [1]}', '{"auths"', '{"a":' * 100_000):
+        with pytest.raises(Failed, match=r"config\.json of Docker with passwords"):
+            pulls.use("127.0.0.1:1/team/demo:1", credentials=text.encode(), user="ann")
+
+
+@needs_tools
 def test_an_archive_that_changes_while_it_is_read_becomes_no_image(
     tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +262,13 @@ def test_what_is_no_image_is_told(tmp_path: Path) -> None:
     assert str(caught.value).startswith("images need" if MISSING else "the image")
     with pytest.raises(Failed, match=r"registries may not be used on this node|images need"):
         Images(tmp_path, AllowedSources(schemes=("file",))).use("python:3.12")
+
+
+def test_a_configuration_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    for number, config in enumerate(({"Cmd": "/bin/sh"}, ["x"], {"Env": ["A=\ud800"]})):
+        layout = make_layout(tmp_path / str(number), {}, config)  # type: ignore[arg-type]
+        with pytest.raises(Failed, match="the image has no readable configuration: "):
+            images._config_of(layout)
 
 
 NAMES = {

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
 from cress.executor import task_files
 from cress.executor.brought import note_brought
+from cress.executor.bulk import BulkService
+from cress.executor.exec.helper_process import HelperProcess
 from cress.executor.task_files import list_files, read_file
-from cress.protocol.messages import FileList, ListFiles, ReadFile
+from cress.protocol.messages import FileList, ListFiles, LogData, ReadFile
 
 NOBODY = 65534
 
@@ -172,6 +177,25 @@ def test_trees_without_bounds_are_refused_with_the_place(attempts: Path, monkeyp
     assert "the directory has more than 3 entries" in list_files(attempts, ListFiles(id=1, attempt=7), never).error
 
 
+def test_a_question_always_has_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("something that nobody thought of")
+
+    async def ask() -> dict[int, object]:
+        answers: asyncio.Queue[Any] = asyncio.Queue()
+        agent: Any = SimpleNamespace(first={})
+        service = BulkService(tmp_path, agent, HelperProcess(str(tmp_path)), answers.put, never)
+        service.obey(ListFiles(id=1, attempt=7))
+        service.obey(ReadFile(id=2, attempt=7, path="x"))
+        found = [await answers.get(), await answers.get()]
+        return {answer.id: answer for answer in found}
+
+    for name in ("list_files", "read_file"):
+        monkeypatch.setattr(task_files, name, fails)
+    why = "the files cannot be read: something that nobody thought of"
+    assert asyncio.run(ask()) == {1: FileList(id=1, error=why), 2: LogData(id=2, over=True, error=why)}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root reads files as another account")
 def test_files_are_read_with_the_rights_of_the_account(attempts: Path, tmp_path: Path) -> None:
     secret = attempts / "7/work/secret"
@@ -187,5 +211,20 @@ def test_files_are_read_with_the_rights_of_the_account(attempts: Path, tmp_path:
     assert (tmp_path / "mine").read_text() == "x"
     named = ReadFile(id=1, attempt=7, path="mine", directory=str(tmp_path))
     assert "may not" in read_file(attempts, named, never).error
+    # Nor is there a way to the processes of others, of which the task itself sees none.
+    for directory, path in (
+        ("/proc", "1/cmdline"),
+        ("/", "proc/1/cmdline"),
+        ("/proc/self", "maps"),
+        ("/proc/1", "stat"),
+    ):
+        shown = read_file(attempts, ReadFile(id=1, attempt=7, path=path, directory=directory), never)
+        assert "shows processes of the node" in shown.error, directory
+        assert (
+            "shows processes"
+            in list_files(
+                attempts, ListFiles(id=1, attempt=7, directory=directory, path=path.partition("/")[0]), never
+            ).error
+        ), directory
     contained = read_file(attempts, named, lambda _: True)
     assert "ran in a container" in contained.error

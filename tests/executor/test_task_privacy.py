@@ -13,7 +13,8 @@ import pytest
 from cress.executor.account_rules import write_rules
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.accounts import AccountRules
-from cress.model.run import Run
+from cress.model.reports import Cause
+from cress.model.run import File, Run
 from tests.executor.harness import Client, SupervisorProcess, supervisor, until
 from tests.executor.real_accounts import accounts, needs_accounts, open_home
 
@@ -161,6 +162,24 @@ def test_a_task_of_another_account_sees_nothing(
         for target in victims.items():
             attempt += 1
             assert spy(client, parent, attempt, accounts[1].pw_name, runtime, *target) == set(), (runtime, target)
+
+
+def test_nor_do_the_files_that_it_names_or_leaves(
+    client: Client, parent: SupervisorProcess, accounts: tuple[pwd.struct_passwd, ...], victims: dict[int, int]
+) -> None:
+    attempt = 150
+    for runtime in runtimes(client):
+        for target in victims.values():
+            for name, user in (("other", accounts[1].pw_name), ("own", accounts[0].pw_name)):
+                attempt += 1
+                file = File(source=f"/proc/{target}/cmdline", path="taken")
+                run = Run(job=attempt, user=user, runtime=runtime, command=("/bin/true",), files=(file,))
+                end = client.run(run, attempt)
+                taken = parent.directory / f"attempts/{attempt}/work/taken"
+                if name == "other":
+                    assert (end.cause, taken.exists()) == (Cause.FILES, False), (runtime, end)
+                elif (runtime, target) == ("process", next(iter(victims.values()))):
+                    assert SECRET in taken.read_text(), end  # what the other would have had
 
 
 # Adds a key to the keyring of its session and prints its number, or prints what it reads of the key with that number.

@@ -108,10 +108,13 @@ def check_value(key: ConfigKey, value: Any, ctx: typer.Context) -> None:
     """Raise InputError for a value that the parser of the command refuses."""
     from typer._click.exceptions import UsageError
 
+    from cress.cli.usage_errors import of_value
+
     try:
         key.option.process_value(ctx, value)
     except UsageError as error:
-        raise InputError(error.message, hint=key.setting.form) from None
+        wrong = of_value(error.message)
+        raise InputError(wrong.what, hint=wrong.hint or key.setting.form) from None
 
 
 def _unknown(name: str, keys: dict[str, ConfigKey], program: str) -> InputError:

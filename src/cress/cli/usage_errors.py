@@ -58,11 +58,11 @@ def _explained(error: Any, context: Any, path: str) -> InputError:
     if found := _EXTRA.fullmatch(message):
         return InputError(f"unexpected words: {found[1]}", hint=see)
     if getattr(error, "param", None) is not None or getattr(error, "param_hint", None):
-        return _of_value(message).at(field=_name(error))
+        return of_value(message).at(field=_name(error))
     return InputError(message.rstrip("."))
 
 
-def _of_value(message: str) -> InputError:
+def of_value(message: str) -> InputError:
     """Return the error about a value of an option or argument."""
     plain = message.removeprefix("Value error, ").rstrip(".")
     for pattern, what, hint in _VALUES:

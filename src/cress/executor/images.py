@@ -311,13 +311,30 @@ def _auth_file(credentials: bytes, reference: str) -> Iterator[list[str]]:
         import base64
 
         registry = reference.removeprefix("docker://").partition("/")[0]
-        text = json.dumps({"auths": {registry: {"auth": base64.b64encode(text).decode()}}}).encode()
+        auths: object = {registry: {"auth": base64.b64encode(text).decode()}}
+    else:
+        auths = _passwords_in(text)
     fd = os.memfd_create("cress")
     try:
-        os.write(fd, text)
+        os.write(fd, json.dumps({"auths": auths}).encode())
         yield ["--authfile", f"/proc/self/fd/{fd}"]
     finally:
         os.close(fd)
+
+
+def _passwords_in(text: bytes) -> dict[str, Any]:
+    """Return the passwords in a ``config.json`` by registry. Raise Failed.
+
+    Its other keys may name programs (``credHelpers``, ``credsStore``), which skopeo would run as this account.
+    """
+    try:
+        auths = json.loads(text)["auths"]
+    except (ValueError, KeyError, RecursionError):
+        auths = None
+    if not isinstance(auths, dict):
+        hint = "an object with auths; programs for credentials are not run on nodes"
+        raise Failed(f"the secret is neither USER:PASSWORD nor a config.json of Docker with passwords ({hint})")
+    return auths
 
 
 def _run(command: list[str], what: str, temporary: Path) -> str:
@@ -374,9 +391,11 @@ def _config_of(layout: Path) -> ImageConfig:
     try:
         index = json.loads((layout / "index.json").read_bytes())
         config = blob(blob(index["manifests"][0])["config"])
-        return msgspec.convert(config.get("config") or {}, ImageConfig)
-    except (KeyError, IndexError, TypeError, ValueError, msgspec.ValidationError) as error:
+        found = msgspec.convert(config.get("config") or {}, ImageConfig)
+        msgspec.json.encode(found)  # JSON may have halves of characters, which no program can be given
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError, msgspec.ValidationError) as error:
         raise Failed(f"the image has no readable configuration: {error}") from None
+    return found
 
 
 def _described(place: Path) -> UnpackedImage:

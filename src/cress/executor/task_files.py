@@ -123,11 +123,19 @@ def _open_own(folder: Path, uid: int) -> int:
 
 def _with_root(directory: str, brought: int, work: Callable[[_Root], _T]) -> _T:
     # Links on the way to the directory of the job are those that its program followed, too.
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = _checked(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), directory)
     try:
         return work(_Root(fd, brought))
     finally:
         os.close(fd)
+
+
+def _checked(fd: int, name: str) -> int:
+    """Return an open file or folder. Raise _Refused for one about processes: a task sees those of its account only."""
+    if not linux.shows_processes(fd):
+        return fd
+    os.close(fd)
+    raise _Refused(f"{name} shows processes of the node, and is no file of a task")
 
 
 def _as_account(uid: int, gid: int, work: Callable[[], _T]) -> _T:
@@ -174,7 +182,7 @@ def _opened(root: int, words: list[str], flags: int) -> Iterator[int]:
     fd = os.dup(root)
     try:
         for place, word in enumerate(words):
-            following = _open_shown(word, flags if place == len(words) - 1 else _FOLDER, fd)
+            following = _checked(_open_shown(word, flags if place == len(words) - 1 else _FOLDER, fd), word)
             os.close(fd)
             fd = following
         yield fd
@@ -210,7 +218,7 @@ def _below(folder: int, words: list[str], after: list[str], brought: int) -> Ite
                 if place > after:
                     yield from _entry(folder, name, place, status, brought)
                 continue
-            inner = os.open(name, _FOLDER, dir_fd=folder)
+            inner = _checked(os.open(name, _FOLDER, dir_fd=folder), word)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue  # changed in this moment, or closed by the task
         try:

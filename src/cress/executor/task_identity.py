@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from cress.executor.environment import of_job, variables
@@ -21,6 +22,9 @@ def step_down(what: Spawn, node: str) -> dict[str, str]:
     if account is not None:
         if account.uid:
             linux.new_session_keyring()
+            # As for the task itself: what it names in its files must not show the processes of others.
+            with contextlib.suppress(OSError):
+                linux.hide_processes()
         os.setgroups(account.groups)
         os.setresgid(account.gid, account.gid, account.gid)
         os.setresuid(account.uid, account.uid, account.uid)

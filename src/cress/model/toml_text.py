@@ -26,6 +26,9 @@ class TomlText:
             raise InputError(
                 what, hint='lines such as port = 7411 or host = "10.0.0.1"', file=file, line=line
             ) from None
+        except ValueError as error:
+            # A number of thousands of digits, or a date that the calendar does not have.
+            raise InputError(f"has a value that cannot be: {error}", hint="a smaller one", file=file) from None
         except RecursionError:
             raise InputError("has too many levels", hint="values, and tables of values", file=file) from None
 
@@ -51,7 +54,7 @@ class TomlText:
     def _read(self, lines: int) -> dict[str, Any] | None:
         try:
             return tomllib.loads("\n".join(self._lines[:lines]))
-        except tomllib.TOMLDecodeError:
+        except ValueError:
             return None
 
 

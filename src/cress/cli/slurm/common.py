@@ -80,18 +80,13 @@ def center() -> Client:
 
 def site() -> Site:
     """Return the table of the site: of the user, else of the folder of the commands, else an empty one."""
-    import tomllib
-
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "cress" / SITE_FILE
     for path in (home, Path(os.environ.get(FOLDER, "/nonexistent")) / SITE_FILE):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError:
-            continue
-        try:
-            return read_site(tomllib.loads(text), str(path))
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"is not TOML: {error}", file=str(path)) from None
+        if path.is_file():
+            from cress.cli.common import read_text
+            from cress.model.toml_text import TomlText
+
+            return read_site(TomlText(read_text(path, "a table of the site"), str(path)).values, str(path))
     return Site()
 
 

@@ -40,6 +40,9 @@ _JOIN_SESSION_KEYRING = 1
 _MOST_GROUPS = 65_536
 
 # Loaded before any fork.
+# The kind of the file system /proc (linux/magic.h).
+_PROC = 0x9FA0
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -58,6 +61,13 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
     texts = (source or "none", target, kind, data)
     first, second, third, last = (os.fsencode(text) or None for text in texts)
     _check(_libc.mount(first, second, third, ctypes.c_ulong(flags), last), f"mount {target}")
+
+
+def shows_processes(fd: int) -> bool:
+    """Return whether an open file or folder is one of the kernel's about processes (/proc). Raise OSError."""
+    told = (ctypes.c_long * 64)()  # struct statfs begins with the number of the kind
+    _check(_libc.fstatfs(fd, ctypes.byref(told)), "fstatfs")
+    return told[0] == _PROC
 
 
 def sync_file_system(path: str) -> None:
