@@ -116,8 +116,16 @@ def test_questions_that_are_asked_together_share_a_fork_and_see_what_was_stored_
         assert forks[-1] != forks[-2]
         explainer.close()
         # A fork answers a question that is asked again with what it knows.
-        answers, asked = explaining.ForkAnswers(center.committer.machine, follows=False), list[Any]()
-        monkeypatch.setitem(explaining.ANSWERS, "group", lambda _, question: asked.append(question) or b"answer")
+        answers, asked = (
+            explaining.ForkAnswers(center.committer.machine, follows=False),
+            list[explaining.ForkQuestion](),
+        )
+
+        def answered(_: explaining.ForkAnswers, question: explaining.ForkQuestion) -> bytes:
+            asked.append(question)
+            return b"answer"
+
+        monkeypatch.setitem(explaining.ANSWERS, "group", answered)
         questions = [msgspec.msgpack.encode(explaining.ForkQuestion("group", name=name)) for name in ("a", "b", "a")]
         assert [answers.answer(question) for question in questions] == [b"answer"] * 3
         assert [question.name for question in asked] == ["a", "b"]

@@ -154,6 +154,9 @@ def test_a_shorter_time_limit_lets_it_start_before_a_reservation() -> None:
     world.run(job("one").group("a").cpu(2).limit("1h"))
     world.submit(job("first").group("a").cpu(4).limit("1h"), job("wait").group("a").cpu(2).limit("2h")).decide()
     assert remedies(world, "wait")["time_limit"] == ["with a time limit of at most 1h"]
+    # As the reason tells it.
+    world.wait(56 * 60 + 25).decide()
+    assert remedies(world, "wait")["time_limit"] == ["with a time limit of at most 3m35s"]
 
 
 def test_another_group_and_more_quota() -> None:

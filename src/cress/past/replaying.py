@@ -144,7 +144,7 @@ class RecordedSteps:
                     self.machine = self.stored.machine()
                 yield number, data, record
                 self.stored.add(data)
-                if number in snapshots:
+                if number in snapshots and self.machine is not None:
                     self.stored = Stored(self.machine.export())
                 last = number
 

@@ -44,7 +44,7 @@ from cress.model.group import DEFAULT_GROUP, Quota
 from cress.model.job import Job, JobType
 from cress.model.resources import Measure
 from cress.model.times import MINUTE, NEVER, SECOND
-from cress.model.units import format_amount, format_duration
+from cress.model.units import format_amount, format_duration, parse_duration, rounded_duration
 
 # The number of running jobs, and of closed nodes, of which each is tried.
 MOST_JOBS, MOST_NODES = 5, 3
@@ -172,8 +172,10 @@ def _of_the_limit(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
         left = begin - core.now
         limit = left // MINUTE * MINUTE if left >= 10 * MINUTE else left // SECOND * SECOND
         if 0 < limit < job.limit:
+            told = rounded_duration(limit)
+            keys = (("time_limit", told),)
             yield _with(
-                core, job, "time_limit", f"with a time limit of at most {format_duration(limit)}", time_limit=limit
+                core, job, "time_limit", f"with a time limit of at most {told}", keys, time_limit=parse_duration(told)
             )
 
 

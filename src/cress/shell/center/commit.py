@@ -100,8 +100,7 @@ class Opened(msgspec.Struct, kw_only=True):
     ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of
     these, and ``loaded`` up to the snapshot. ``cluster`` is the id of the cluster, empty before its first epoch.
     ``stepped``: an older release wrote the snapshot, or records without facts; they were converted and stepped through,
-    and a snapshot must replace them.
-    ``lineage`` is known once the epoch has begun.
+    and a snapshot must replace them. ``lineage`` is known once the epoch has begun.
     """
 
     machine: Machine
