@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, expect
 from cress.client import calls
 from cress.portal.group_texts import changed_text, keywords_of
 from cress.portal.groups_view import GroupRow
-from cress.portal.nodes_view import MOST_PARTS, attributes_of, map_of
+from cress.portal.nodes_view import MOST_PARTS, attributes_of, in_order, map_of
 from cress.portal.pages.overview import troubles_of
 from cress.portal.pages.usage import rows_of
 from cress.portal.past import curves_of
@@ -104,6 +104,7 @@ def test_nodes_are_grouped_by_an_attribute_and_the_map_has_only_what_differs() -
     }
     assert map_of(nodes, "Rack").parts == [("Rack r1", 3), ("Rack r2", 1)]
     assert map_of(nodes, "").parts == [("", 4)]
+    assert sorted(["n10", "n2", "a", "n2b", "2", "10"], key=in_order) == ["2", "10", "a", "n2", "n2b", "n10"]
     assert "</script" not in script_data({"names": ["</script><script>"]})
 
 
