@@ -189,6 +189,7 @@ def _open(browser: Browser, page: Page, url: str) -> Iterator[None]:
     contexts = []
     for number in range(PAGES):
         context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
         context.add_cookies(cookies)  # type: ignore[arg-type]
         contexts.append(context)
         context.new_page().goto(url + ADDRESSES[number % len(ADDRESSES)])

@@ -26,7 +26,7 @@ CHROMIUM = "/usr/bin/chromium"
 SIZES = {"wide": (1280, 800), "tablet": (820, 1180), "phone": (390, 844)}
 THEMES = ("light", "dark")
 # Seconds for which the cluster works before the pictures, so that there is a past.
-PAST = 150
+PAST = 100
 GROUPS = """
 Name: physics
 ResourceQuota: 12
@@ -59,7 +59,7 @@ DAG = {
     },
 }
 JOBS = (
-    {"name": "lattice", "group": "theory", "command": "sleep 60", "tasks": 24, "resource": "<1, 1G>"},
+    {"name": "lattice", "group": "theory", "command": "sleep 60", "tasks": 240, "resource": "<1, 1G>"},
     {
         "name": "detector",
         "group": "lab",
@@ -69,7 +69,7 @@ JOBS = (
         "time_limit": "1h",
     },
     {"name": "align", "group": "biology", "command": "sleep 90", "tasks": 12, "resource": "<1, 1536M>"},
-    {"name": "train", "group": "lab", "command": "sleep 100", "resource": "<2, 3G>", "tasks": 4, "time_limit": "2h"},
+    {"name": "train", "group": "lab", "command": "sleep 100", "resource": "<4, 7G>", "tasks": 4, "time_limit": "2h"},
     {"name": "etl", "group": "biology", "command": "echo 'no space left' >&2; exit 3", "retries": 0},
     {
         "name": "noise",

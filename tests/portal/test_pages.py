@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, expect
 from cress.client import calls
 from cress.portal.group_texts import changed_text, keywords_of
 from cress.portal.groups_view import GroupRow
-from cress.portal.nodes_view import MOST_PARTS, attributes_of, map_of
+from cress.portal.nodes_view import MOST_PARTS, attributes_of, in_order, map_of
 from cress.portal.pages.overview import troubles_of
 from cress.portal.pages.usage import rows_of
 from cress.portal.past import curves_of
@@ -104,6 +104,7 @@ def test_nodes_are_grouped_by_an_attribute_and_the_map_has_only_what_differs() -
     }
     assert map_of(nodes, "Rack").parts == [("Rack r1", 3), ("Rack r2", 1)]
     assert map_of(nodes, "").parts == [("", 4)]
+    assert sorted(["n10", "n2", "a", "n2b", "2", "10"], key=in_order) == ["2", "10", "a", "n2", "n2b", "n10"]
     assert "</script" not in script_data({"names": ["</script><script>"]})
 
 
@@ -146,6 +147,10 @@ def test_curves_of_the_past_have_gaps_and_reach_to_the_quota_or_to_the_use_beyon
     assert (past.groups["lab"].line, past.groups["lab"].parts[-1]) == (2.0, "300.0,2.0 300.0,2.0")
     # Half of the height is the quota of a group that used twice of it.
     assert (past.groups["web"].line, past.groups["web"].most) == (15.0, 2.0)
+    # A young cluster has only the end of a span, which fills the drawing.
+    young = PastUsePage(begin=0.0, step=15.0, use={"cpu": (*[None] * 200, *[0.5] * 40)})
+    assert (curves_of(young, "hour").begin, curves_of(young, "hour").end) == (3000.0, 3600.0)
+    assert curves_of(young, "hour").use["cpu"].parts[0].startswith("0.0,30.0 ")
     # Running and waiting tasks have one scale.
     assert past.tasks["running"].parts[0].endswith("300.0,30.0")
     assert past.tasks["waiting"].parts[0].startswith("0.0,2.0")

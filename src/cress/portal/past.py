@@ -14,6 +14,8 @@ from cress.protocol.cluster_views import PastUsePage
 FRESH = 15.0
 # The spans of the API, in the order of the links.
 SPANS = ("hour", "day", "week")
+# Fewest points of a drawing.
+FEWEST = 20
 # Size of the drawings.
 WIDTH, HEIGHT, LOW = 300, 60, 30
 
@@ -74,13 +76,24 @@ def curve_of(points: Points, height: int, top: float, line: float | None = None)
 
 def curves_of(page: PastUsePage, span: str) -> PastCurves:
     """Return the curves of an answer. The scale of a group reaches to its quota, or to the largest use beyond it."""
-    steps = max((len(one) for part in (page.use, page.groups, page.tasks) for one in part.values()), default=0)
+    every = [points for part in (page.use, page.groups, page.tasks) for points in part.values()]
+    steps = max(map(len, every), default=0)
+    # What was before the first sample is left out, so that a young cluster fills its drawings.
+    first = min((_first(points) for points in every), default=0)
+    first = max(0, min(first, steps - FEWEST))
+    page = PastUsePage(
+        begin=page.begin + first * page.step,
+        step=page.step,
+        use={name: points[first:] for name, points in page.use.items()},
+        groups={name: points[first:] for name, points in page.groups.items()},
+        tasks={name: points[first:] for name, points in page.tasks.items()},
+    )
     use = {name: curve_of(points, HEIGHT, 1.0) for name, points in page.use.items()}
     groups = {name: curve_of(points, LOW, _top(points, 1.0), 1.0) for name, points in page.groups.items()}
     # Waiting and running tasks have one scale, so that they can be compared.
     top = max([_top(points, 1.0) for points in page.tasks.values()], default=1.0)
     tasks = {name: curve_of(points, HEIGHT, top) for name, points in page.tasks.items()}
-    end = page.begin + steps * page.step
+    end = page.begin + (steps - first) * page.step
     return PastCurves(span, page.begin, end, _there(use), _there(groups), _there(tasks))
 
 
@@ -93,6 +106,11 @@ async def past_curves(viewer: Viewer, span: str, group: str = "") -> PastCurves 
     except ClientError:
         return None
     return curves_of(found, span)
+
+
+def _first(points: Points) -> int:
+    """Return the place of the first point that is known."""
+    return next((number for number, value in enumerate(points) if value is not None), len(points))
 
 
 def _top(points: Points, least: float) -> float:
