@@ -167,6 +167,7 @@ kill-on-bad-exit,K[= | the other tasks end when one fails
 label,l | each line begins with the number of its task
 multi-prog | a file with a program for each range of tasks
 no-shell | salloc: the allocation stays until `scancel`
+external-launcher | as `--overlap`: the step starts daemons, which start programs
 overlap | the step shares CPUs with other steps
 pty[= | a terminal for the first task
 relative,r= | the number of the node of the allocation on which the step begins
