@@ -70,7 +70,7 @@ def keys(options: str) -> dict[str, object]:
         ("-C 'a100&ib'", {"requirement": ['(GPUModel = "A100") && (infiniband = true)']}),
         ("-C 'zone = \"eu\"'", {"requirement": ['zone = "eu"']}),
         ("-w n[1-2] -x n7", {"nodes": ["n1", "n2"], "requirement": ['Name != "n7"']}),
-        ("-L matlab:2,ansys", {"licences": ["matlab=2", "ansys"]}),
+        ("-L matlab:2,ansys@server", {"licences": ["matlab=2", "ansys"]}),
         ("--nice=50 -H --no-requeue", {"priority": -50, "hold": True, "job_failure": False}),
         ("--deadline=2026-12-01T18:00", {"deadline": "2026-12-01 18:00"}),
         ("--begin=now", {}),

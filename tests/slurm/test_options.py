@@ -29,9 +29,7 @@ def test_every_spelling_of_an_option() -> None:
 
 
 def test_mpirun_of_openmpi_5_and_of_mpich_start_their_daemons_with_known_options() -> None:
-    openmpi = (
-        "--external-launcher --ntasks-per-node=1 --kill-on-bad-exit --mpi=none --cpu-bind=none prted -x"
-    )
+    openmpi = "--external-launcher --ntasks-per-node=1 --kill-on-bad-exit --mpi=none --cpu-bind=none prted -x"
     mpich = "-N 2 -n 2 --nodelist n1,n2 --input none hydra_pmi_proxy --rmk slurm"
     for words, program in ((openmpi.split(), "prted"), (mpich.split(), "hydra_pmi_proxy")):
         found, rest = parse(words, STEP)
