@@ -56,6 +56,8 @@ def keys(options: str) -> dict[str, object]:
         # The memory of a node is for all tasks together, so they are on one node.
         ("-n 4 --mem=8G", {"resource": {"cpu": 4, "memory": "8192M"}}),
         ("--gres=gpu:2", {"resource": {"cpu": 1, "gpu": 2}}),
+        ("--gres=none", {}),
+        ("--gres=gres:gpu:a100:1", {"resource": {"cpu": 1, "gpu": 1}, "requirement": ['GPUModel = "a100"']}),
         ("--gres=gpu:a100:2", {"resource": {"cpu": 1, "gpu": 2}, "requirement": ['GPUModel = "a100"']}),
         ("-N 2 --gpus=4", {"tasks": 2, "gang": True, "max_per_node": 1, "resource": {"cpu": 1, "gpu": 2}}),
         ("-n 2 -N 1 --gpus-per-task=1", {"resource": {"cpu": 2, "gpu": 2}}),

@@ -114,7 +114,9 @@ def _gres(text: str) -> dict[str, tuple[int, str]]:
     """Return the amounts and models by kind in ``gpu:a100:2,licence:1``."""
     found = {}
     for item in filter(None, text.split(",")):
-        word = re.sub(r"\(S:[^)]*\)", "", item.strip())
+        word = re.sub(r"\(S:[^)]*\)|^gres[/:]", "", item.strip())
+        if word.lower() == "none":
+            continue
         kind, _, rest = word.partition(":")
         found[kind] = _gpus(rest) if rest else (1, "")
     return found
