@@ -56,6 +56,8 @@ def keys(options: str) -> dict[str, object]:
         # The memory of a node is for all tasks together, so they are on one node.
         ("-n 4 --mem=8G", {"resource": {"cpu": 4, "memory": "8192M"}}),
         ("--gres=gpu:2", {"resource": {"cpu": 1, "gpu": 2}}),
+        ("--gres=none", {}),
+        ("--gres=gres:gpu:a100:1", {"resource": {"cpu": 1, "gpu": 1}, "requirement": ['GPUModel = "a100"']}),
         ("--gres=gpu:a100:2", {"resource": {"cpu": 1, "gpu": 2}, "requirement": ['GPUModel = "a100"']}),
         ("-N 2 --gpus=4", {"tasks": 2, "gang": True, "max_per_node": 1, "resource": {"cpu": 1, "gpu": 2}}),
         ("-n 2 -N 1 --gpus-per-task=1", {"resource": {"cpu": 2, "gpu": 2}}),
@@ -70,7 +72,7 @@ def keys(options: str) -> dict[str, object]:
         ("-C 'a100&ib'", {"requirement": ['(GPUModel = "A100") && (infiniband = true)']}),
         ("-C 'zone = \"eu\"'", {"requirement": ['zone = "eu"']}),
         ("-w n[1-2] -x n7", {"nodes": ["n1", "n2"], "requirement": ['Name != "n7"']}),
-        ("-L matlab:2,ansys", {"licences": ["matlab=2", "ansys"]}),
+        ("-L matlab:2,ansys@server", {"licences": ["matlab=2", "ansys"]}),
         ("--nice=50 -H --no-requeue", {"priority": -50, "hold": True, "job_failure": False}),
         ("--deadline=2026-12-01T18:00", {"deadline": "2026-12-01 18:00"}),
         ("--begin=now", {}),

@@ -28,6 +28,15 @@ def test_every_spelling_of_an_option() -> None:
     assert given("--exclusive", "--exclusive=user") == {"exclusive": "user"}
 
 
+def test_mpirun_of_openmpi_5_and_of_mpich_start_their_daemons_with_known_options() -> None:
+    openmpi = "--external-launcher --ntasks-per-node=1 --kill-on-bad-exit --mpi=none --cpu-bind=none prted -x"
+    mpich = "-N 2 -n 2 --nodelist n1,n2 --input none hydra_pmi_proxy --rmk slurm"
+    for words, program in ((openmpi.split(), "prted"), (mpich.split(), "hydra_pmi_proxy")):
+        found, rest = parse(words, STEP)
+        assert rest[0] == program
+        assert refused(found) == []
+
+
 def test_options_end_at_the_script() -> None:
     found, rest = parse(["-n", "4", "run.sh", "-n", "7", "--", "x"], SBATCH)
     assert [one.value for one in found] == ["4"]

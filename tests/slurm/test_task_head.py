@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import PIECE, Surroundings, batch_job, read_request
@@ -11,7 +13,12 @@ from cress.slurm.option_table import SBATCH
 
 
 def run(
-    folder: Path, options: list[str], text: str, *arguments: str, task: int = 0, **variables: str
+    folder: Path,
+    options: list[str],
+    text: str,
+    *arguments: str,
+    task: int = 0,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.CompletedProcess[str]:
     """Run the script as the executor would."""
     request = read_request(parse(options, SBATCH)[0])
@@ -32,7 +39,7 @@ def run(
     }
     return subprocess.run(
         command,
-        env={**environment, **own, **variables},
+        env={**environment, **own, **more},
         cwd=folder,
         capture_output=True,
         text=True,
@@ -110,15 +117,15 @@ def test_a_login_shell_finds_the_commands_after_its_profile(tmp_path: Path) -> N
     (tmp_path / "rest").write_text("REST=read\n")
     where = {"HOME": str(tmp_path), "SLURM_CRESS_BIN": str(commands)}
     text = '#!/bin/bash -l\nsrun && echo "${REST-no} ${BASH_ENV-unset}"\n'
-    assert run(tmp_path, [], text, **where).stdout == "step\nno unset\n"
+    assert run(tmp_path, [], text, more=where).stdout == "step\nno unset\n"
     rest = str(tmp_path / "rest")
-    assert run(tmp_path, [], text, BASH_ENV=rest, **where).stdout == f"step\nread {rest}\n"
+    assert run(tmp_path, [], text, more={"BASH_ENV": rest, **where}).stdout == f"step\nread {rest}\n"
 
 
 def test_a_task_that_ran_before_knows_how_often(tmp_path: Path) -> None:
     text = "#!/bin/sh\necho ${SLURM_RESTART_COUNT-none}\n"
-    assert run(tmp_path, [], text, CRESS_RESTARTS="0").stdout == "none\n"
-    assert run(tmp_path, [], text, CRESS_RESTARTS="2").stdout == "2\n"
+    assert run(tmp_path, [], text, more={"CRESS_RESTARTS": "0"}).stdout == "none\n"
+    assert run(tmp_path, [], text, more={"CRESS_RESTARTS": "2"}).stdout == "2\n"
 
 
 def test_variables_of_pbs(tmp_path: Path) -> None:

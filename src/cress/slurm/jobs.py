@@ -114,7 +114,9 @@ def _gres(text: str) -> dict[str, tuple[int, str]]:
     """Return the amounts and models by kind in ``gpu:a100:2,licence:1``."""
     found = {}
     for item in filter(None, text.split(",")):
-        word = re.sub(r"\(S:[^)]*\)", "", item.strip())
+        word = re.sub(r"\(S:[^)]*\)|^gres[/:]", "", item.strip())
+        if word.lower() == "none":
+            continue
         kind, _, rest = word.partition(":")
         found[kind] = _gpus(rest) if rest else (1, "")
     return found
@@ -302,7 +304,7 @@ def allocation(
         "resource": resource,
         "requirement": _requirement(request, around, meanings, model),
         "nodes": expanded(request.text("nodelist")),
-        "licences": [word.replace(":", "=") for word in request.text("licenses").split(",") if word],
+        "licences": _licences(request.text("licenses")),
         "time_limit": _limit(request),
         "deadline": request.text("deadline").replace("T", " "),
         "hold": "hold" in request.values,
@@ -322,6 +324,11 @@ def allocation(
 def _begin(request: SlurmRequest, around: Surroundings) -> dict[str, str]:
     at = read_begin(request.text("begin"), around.now) if request.text("begin") else ""
     return {"time": at} if at else {}
+
+
+def _licences(text: str) -> list[str]:
+    """Return licences such as ``matlab:2``; the server in ``matlab@server`` names no other licence here."""
+    return [re.sub(r"@[^:]*", "", word).replace(":", "=") for word in text.split(",") if word]
 
 
 def _limit(request: SlurmRequest) -> str:

@@ -100,6 +100,7 @@ _PASSED_OVER = """
 acctg-freq= | usage is measured always
 bell | there is no bell
 clusters,M= | the cluster is that of the installed commands
+consolidate-segments | nodes have no order; `within` keeps tasks in one rack or switch
 contiguous | nodes have no order; `within` keeps tasks in one rack or switch
 core-spec,S= | cores are not set aside
 cores-per-socket= | processors are counted by threads, without sockets
@@ -109,6 +110,7 @@ delay-boot= | nodes are not booted
 distribution,m= | ranks are distributed in blocks
 exact | steps get exactly what they ask for
 exclusive[= | other jobs may run on the nodes; a request for all CPUs of a node keeps them off
+extra= | `labels` in a job file mark a job
 extra-node-info,B= | processors are counted by threads, without sockets
 get-user-env[= | the environment of the submission is passed on
 gid= | the account decides
@@ -128,21 +130,26 @@ network= | networks are not configured
 no-kill,k | a gang restarts when it loses a node
 ntasks-per-core= | processors are counted by threads
 ntasks-per-socket= | processors are counted by threads, without sockets
+oom-kill-step[= | a task that uses too much memory is killed alone
 overcommit,O | each task gets its CPUs
 oversubscribe,s | nodes are shared always
+prefer= | `rank` in a job file prefers nodes
 profile= | usage is measured always
 propagate[= | limits are those of the executor
 reboot | nodes are not booted
 requeue | tasks that are lost or preempted always run again
 reservation= | a job uses the [reservations](reservations.md) of its group
+segment= | nodes have no order; `within` keeps tasks in one rack or switch
 share | nodes are shared always
 sockets-per-node= | processors are counted by threads, without sockets
 spread-job | `spread` in a job file distributes tasks
+stepmgr | steps need no manager
 switches= | `within: switch` in a job file keeps tasks together
 thread-spec= | cores are not set aside
 threads-per-core= | processors are counted by threads
 time-min= | the time limit is `--time`
 tmp= | disk space is not counted; `disk` of a resource is its speed
+tres-bind= | tasks see the GPUs that they have
 use-min-nodes | Cress chooses the nodes
 wait-all-nodes= | all tasks of a gang start together
 wckey= | there are no such keys; `labels` in a job file mark a job
@@ -155,8 +162,11 @@ bbf= | there are no burst buffers: copy with `files:` and `outputs:` of a job fi
 cluster-constraint= | there is one cluster: use `--constraint`
 container= | use `image:` of a job file (docs/containers.md)
 container-id= | use `image:` of a job file (docs/containers.md)
+gpus-per-socket= | use `--gpus-per-node`
 het-group= | use `parts:` of a job file (docs/jobs.md)
+nodefile,F= | use `--nodelist`
 power= | power is not managed
+tres-per-task= | use `--cpus-per-task`, `--gpus-per-task`
 uid= | `run_as:` of a job file names the account (docs/task-accounts.md)
 """
 
@@ -167,6 +177,7 @@ kill-on-bad-exit,K[= | the other tasks end when one fails
 label,l | each line begins with the number of its task
 multi-prog | a file with a program for each range of tasks
 no-shell | salloc: the allocation stays until `scancel`
+external-launcher | as `--overlap`: the step starts daemons, which start programs
 overlap | the step shares CPUs with other steps
 pty[= | a terminal for the first task
 relative,r= | the number of the node of the allocation on which the step begins
@@ -187,6 +198,7 @@ slurmd-debug= | `cress job` shows what happened
 task-epilog= | nothing runs after a step
 task-prolog= | nothing runs before a step
 treewidth= | nothing is forwarded by nodes
+x11[= | windows are not passed on
 """
 
 SBATCH = (

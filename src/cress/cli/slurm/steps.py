@@ -121,7 +121,7 @@ def _placed(name: str, request: SlurmRequest, found: Allocation, taken: TakenPro
         ntasks = nodes
     else:
         ntasks = found.ntasks if "nodelist" not in given else len(places)
-    shares = "overlap" in given or "overcommit" in given
+    shares = not given.keys().isdisjoint(("overlap", "overcommit", "external-launcher"))
     whole = sum(place.cpus // cpus for place in places)
     if ntasks > whole:
         if not shares:
