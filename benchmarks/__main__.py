@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -89,6 +90,8 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "portal": portal.results,
 }
 
+TARGET = Path("build/bench.json")
+
 
 def line(result: Result) -> str:
     """One line of the table."""
@@ -106,16 +109,27 @@ def main() -> None:
     unknown = [name for name in wanted if name not in PARTS]
     if unknown:
         sys.exit(f"unknown benchmark {unknown[0]!r}: one of {', '.join(PARTS)}")
-    measured = []
+    measured, failed = [], []
     for name in wanted:
-        for result in PARTS[name]():
-            print(line(result).rstrip(), flush=True)
-            measured.append(result.as_dict())
-    target = Path("build/bench.json")
-    target.parent.mkdir(exist_ok=True)
+        try:
+            for result in PARTS[name]():
+                print(line(result).rstrip(), flush=True)
+                measured.append(result.as_dict())
+        except Exception:  # noqa: BLE001 - the other parts are measured all the same
+            traceback.print_exc()
+            failed.append(name)
+        # After each part: the whole takes an hour, and may be cut off.
+        _write(measured)
+    print(f"written: {TARGET}")
+    if failed:
+        sys.exit(f"not measured completely, because of an error: {', '.join(failed)}")
+
+
+def _write(measured: list[dict[str, object]]) -> None:
+    """Write what was measured so far, with the machine."""
+    TARGET.parent.mkdir(exist_ok=True)
     machine = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-    target.write_text(json.dumps({"machine": machine, "results": measured}, indent=2) + "\n")
-    print(f"written: {target}")
+    TARGET.write_text(json.dumps({"machine": machine, "results": measured}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

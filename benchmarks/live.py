@@ -28,10 +28,9 @@ def results() -> Iterator[Result]:
         yield from tasks(client)
         yield from _command(data)
         yield from _million(client)
-    from benchmarks import load, starts
+    from benchmarks import load
 
     yield from load.results()
-    yield from starts.results()
 
 
 @contextlib.contextmanager

@@ -125,7 +125,7 @@ def test_no_statement_of_an_addition_goes_on_after_it(url: str) -> None:
     """One that did would make the next addition fail for as long as its cursor lives."""
     with closing(History(url)) as history:
         cursors: list[object] = []
-        sql.event.listen(history._engine, "after_cursor_execute", lambda _, cursor, *others: cursors.append(cursor))
+        sql.event.listen(history._engine, "after_cursor_execute", lambda *told: cursors.append(told[1]))
         for number in (1, 2):
             history.add([(record(number), b"run")], [attempt(number, number, 0)], {number: WEIGHT})
         assert cursors

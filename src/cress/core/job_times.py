@@ -112,10 +112,10 @@ def presses_at(job: Timed) -> int:
 
     0 without a deadline, or if the length of its run is unknown.
     """
-    threshold = job.group.options.urgency_threshold
-    if job.deadline >= NEVER or longest_left(job) >= NEVER or not threshold:
+    threshold, left = job.group.options.urgency_threshold, longest_left(job)
+    if job.deadline >= NEVER or left >= NEVER or not threshold:
         return 0
-    return job.deadline - int(longest_left(job) / threshold) + 1
+    return job.deadline - int(left / threshold) + 1
 
 
 def nearness(job: Timed, now: int) -> float:
@@ -177,9 +177,9 @@ def urgent_at(job: Timed, threshold: float) -> int:
     """Return the latest time (µs) at which the urgency exceeds ``threshold`` while the job waits; NEVER if
     unknown.
     """
-    if job.deadline >= NEVER or longest_left(job) >= NEVER or threshold >= 1:
+    if job.deadline >= NEVER or threshold >= 1 or (left := longest_left(job)) >= NEVER:
         return NEVER
-    return job.deadline - int(longest_left(job) / threshold) + 1 if threshold else job.submitted
+    return job.deadline - int(left / threshold) + 1 if threshold else job.submitted
 
 
 def mean_left(job: Timed) -> int:
