@@ -8,6 +8,7 @@ not needed. The node with the cheapest set wins. A *claim* keeps the freed resou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ from cress.core.kernels.victims import (
     lose,
     name_victims,
 )
-from cress.core.placing.fit import caps_beside, rules_of_unit
+from cress.core.placing.fit import capped, caps_beside, rules_of_unit
 from cress.core.placing.gang_rules import NO_RULES, GangRules
 from cress.core.placing.gangs import GangRoom, by_domains
 from cress.core.placing.shape import Shape
@@ -70,6 +71,7 @@ _ANY = 2**61
 _WHOLE = 1_000_000
 
 
+@dataclass(slots=True)
 class Eviction:
     """The cheapest set of victims, in the order in which they were taken, and the nodes of the unit.
 
@@ -77,19 +79,10 @@ class Eviction:
     room.
     """
 
-    __slots__ = ("attempts", "leased", "nodes", "takers")
-
-    def __init__(
-        self,
-        attempts: list[Attempt],
-        nodes: list[tuple[int, int]],
-        leased: tuple[LeasePart, ...] = (),
-        takers: tuple[Taker, ...] = (),
-    ) -> None:
-        self.attempts = attempts
-        self.nodes = nodes
-        self.leased = leased
-        self.takers = takers
+    attempts: list[Attempt]
+    nodes: list[tuple[int, int]]
+    leased: tuple[LeasePart, ...] = ()
+    takers: tuple[Taker, ...] = ()
 
 
 def find_eviction(
@@ -651,8 +644,7 @@ class _VictimSearch:
     def _without_dear(self, caps: Ints) -> Ints:
         if self.dear is None:
             return caps
-        open_to = np.where(self.dear, 0, self.job.shape.size)
-        return np.minimum(caps[: len(open_to)], open_to) if len(caps) else open_to
+        return capped(np.where(self.dear, 0, self.job.shape.size), caps)
 
     def _plan_within(self, among: list[Ints], beyond: bool, rooms: list[GangRoom] | None) -> Eviction | None:
         """Place one copy after the other at the smallest cost, then spare the victims that are not needed."""
