@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
 
+from cress.core import kernels
 from cress.core.kernels.cache import MODULES
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.device_requests import ask_of
@@ -31,8 +31,8 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import MINUTE, SECOND
 
-# All kernels of the scheduler.
-KERNELS = Kernels(*(import_module(f"cress.core.kernels.{name}") for name in MODULES), machine)
+# All kernels of the scheduler, whose modules the imports above have loaded.
+KERNELS = Kernels(*(getattr(kernels, name) for name in MODULES), machine)
 
 _CORES = 1000  # millicores
 # After about 40 rounds all kernels have been called.
