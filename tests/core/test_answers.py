@@ -55,7 +55,7 @@ def remedies(world: World, name: str) -> dict[str, list[str]]:
 
 
 def start_of(world: World, name: str, by: EndsBy = EndsBy.MEAN) -> Forecast:
-    return Forward(sent_away(world.core), by, {}).until_start(world.ids[name])
+    return Forward(sent_away(world.core), by, {}).until_starts([world.ids[name]]).get(world.ids[name], Forecast(None))
 
 
 def busy(*waiting: JobBuilder, **options: Any) -> World:
@@ -419,5 +419,5 @@ def test_a_foreseen_start_is_never_in_the_past(setting: Setting, story: list[Ope
     core = Player(setting, check=False).play(story).core
     for number in [entry.job.id for entry in core.waiting()][:1]:
         patient = partial(next, iter([True] * 200), False)
-        found = Forward(sent_away(core), EndsBy.MEAN, {}, patient).until_start(number)
-        assert found.start is None or found.start >= core.now
+        found = Forward(sent_away(core), EndsBy.MEAN, {}, patient).until_starts([number])
+        assert all(each.start is None or each.start >= core.now for each in found.values())

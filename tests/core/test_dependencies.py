@@ -29,11 +29,11 @@ def test_a_name_is_one_of_the_group_unless_it_says_which() -> None:
 
 def test_a_name_stands_for_all_live_jobs_that_have_it() -> None:
     made = dependencies(relation("a"), relation("b", "a"), relation("a"), relation("a", group="other"))
-    assert made.on(2) == [1, 3]
+    assert made.named(JobKey("g", "a")) == [1, 3]
     made.remove(1, JobKey("g", "a"))
-    assert made.on(2) == [3]
+    assert made.named(JobKey("g", "a")) == [3]
     made.remove(3, JobKey("g", "a"))
-    assert made.on(2) == []
+    assert made.named(JobKey("g", "a")) == []
 
 
 def test_dependants_go_by_name() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cress.core.kernels import cache
 from tests.core.settings import CONSTRAINED, PLACED, seeded_operations, seeded_setting
 from tests.core.stories import Player, digest
 
@@ -45,6 +46,12 @@ def test_after_warming_up_no_kernel_is_compiled_in_the_middle_of_work() -> None:
     # In a process of its own: other tests have called kernels already.
     done = subprocess.run([sys.executable, "-c", _CHECK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+
+
+def test_a_change_of_any_kernel_makes_all_compiled_ones_stale() -> None:
+    """They contain constants of each other, and each other."""
+    files = Path(cache.__file__).parent.glob("*.py")
+    assert {path.name for path in files if "@njit" in path.read_text(encoding="utf-8")} == set(cache.FILES)
 
 
 _INTERPRETED = """

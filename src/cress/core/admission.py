@@ -120,18 +120,10 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
 def _check_described(
     event: JobSubmitted | JobChanged, core: Books, groups: Container[str], jobs: set[int], asking: list[Job]
 ) -> None:
-    """Check a submitted or changed job; add a submitted one to ``jobs``."""
+    """Check a submitted or changed job, and add it to ``asking`` if it asks for more than amounts; add a submitted one
+    to ``jobs``.
+    """
     job = event.job
-    _check_description(job, core, groups, asking)
-    if isinstance(event, JobChanged):
-        return
-    if job.id in core.jobs or job.id in jobs:
-        raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
-    jobs.add(job.id)
-
-
-def _check_description(job: Job, core: Books, groups: Container[str], asking: list[Job]) -> None:
-    """Check what a job asks for, and add it to ``asking`` if that is more than amounts."""
     if check_job(job, core.dimensions):
         asking.append(job)
     if (job.group or DEFAULT_GROUP) not in groups:
@@ -139,6 +131,11 @@ def _check_description(job: Job, core: Books, groups: Container[str], asking: li
         raise InputError(
             f"there is no group {job.group or DEFAULT_GROUP!r}", hint="a group that was applied", field="group"
         )
+    if isinstance(event, JobChanged):
+        return
+    if job.id in core.jobs or job.id in jobs:
+        raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
+    jobs.add(job.id)
 
 
 def _check_times(event: ZoneSet | AdvanceReserved | AdvanceReservationRemoved, core: Books) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cress.core.books import Books
-from cress.core.jobs import ClaimEntry
+from cress.core.jobs import ClaimEntry, JobEntry
 from cress.core.kernels.holding import USABLE
 from cress.core.queueing import out_of_queue
 
@@ -48,6 +48,12 @@ def drop_claim(core: Books, claim: ClaimEntry, again: bool) -> None:
             core.shapes.refit(claim.job)
         elif out_of_queue(claim.job) is None:
             core.enqueue(claim.job)
+
+
+def drop_claims(core: Books, job: JobEntry, again: bool) -> None:
+    """Remove all claims of a job."""
+    for claim in list(job.claims):
+        drop_claim(core, claim, again)
 
 
 def void_claims(core: Books, f: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from cress.core.books import Books
-from cress.core.claims import drop_claim
+from cress.core.claims import drop_claims
 from cress.core.jobs import JobEntry
 from cress.core.tables.dependencies import JobKey, key_of
 from cress.language.clauses import MOST_CLAUSES, Kind
@@ -268,9 +268,9 @@ def leave_units(core: Books, job: JobEntry) -> None:
     Called for a job that is cancelled, held or moved to another group.
     """
     core.units.in_doubt = core.units.in_doubt or core.relations.dependencies.in_use
-    for claim in list(job.claims) if job.waits_whole else ():
+    if job.waits_whole:
         # Its room is for all of them.
-        drop_claim(core, claim, again=not job.cancelled)
+        drop_claims(core, job, again=not job.cancelled)
     for task in sorted(job.companions):
         dissolve(core, job, task)
     for leader in dict.fromkeys((*job.carried.values(), *job.beside.values())):
@@ -279,8 +279,7 @@ def leave_units(core: Books, job: JobEntry) -> None:
             if gone:
                 if leader.waits_whole:
                     # Its room is for all of them.
-                    for claim in list(leader.claims):
-                        drop_claim(core, claim, again=True)
+                    drop_claims(core, leader, again=True)
                 leader.companions[led] = [companion for companion in others if companion[0] is not job]
                 for companion in gone:
                     _let_go(core, leader, *companion)

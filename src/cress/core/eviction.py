@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cress.core.charging import charge_of
 from cress.core.groups.lenders import Taker
 from cress.core.jobs import Attempt, JobEntry
@@ -9,6 +11,7 @@ from cress.core.tables.cluster import Cluster
 from cress.model.decisions import LeasePart
 
 
+@dataclass(slots=True)
 class Eviction:
     """The cheapest set of victims, in the order in which they were taken, and the nodes of the unit.
 
@@ -16,19 +19,10 @@ class Eviction:
     room.
     """
 
-    __slots__ = ("attempts", "leased", "nodes", "takers")
-
-    def __init__(
-        self,
-        attempts: list[Attempt],
-        nodes: list[tuple[int, int]],
-        leased: tuple[LeasePart, ...] = (),
-        takers: tuple[Taker, ...] = (),
-    ) -> None:
-        self.attempts = attempts
-        self.nodes = nodes
-        self.leased = leased
-        self.takers = takers
+    attempts: list[Attempt]
+    nodes: list[tuple[int, int]]
+    leased: tuple[LeasePart, ...] = ()
+    takers: tuple[Taker, ...] = ()
 
     def is_allowed(self, cluster: Cluster, job: JobEntry, less: tuple[int, ...] = ()) -> bool:
         """Return True if the groups for which others yield may take the unit on these nodes, ``less`` a charge that

@@ -50,11 +50,6 @@ class ExpectedEnds:
             self.heap = [entry for entry in self.heap if self._counts(*entry)]
             heapify(self.heap)
 
-    @property
-    def kept(self) -> int:
-        """The number of entries, including those of ended attempts."""
-        return len(self.heap)
-
     def _counts(self, end: int, number: int) -> bool:
         """Return True if an entry belongs to a running attempt that is expected to end at this time."""
         attempt = self._running.get(number)

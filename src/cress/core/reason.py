@@ -13,6 +13,7 @@ from cress.core.diagnostics.amounts import say_never_allowed
 from cress.core.diagnostics.kinds_of_nodes import has_of_kinds
 from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.gates.advance import reserved_ahead
+from cress.core.gates.gate import veto_of
 from cress.core.gates.gates import Gates
 from cress.core.gates.room import bound_of_gang, closed_nodes, later_start, missing_names, no_room
 from cress.core.groups.guarantees import dearest_charge, may_be_dear, too_dear_on
@@ -87,14 +88,14 @@ class Reasons:
         """Return the veto of a job that is in no queue, has claimed tasks, or could never run."""
         core, kind = self._books, out_of_queue(job)
         if kind is Verdict.HELD:
-            return _veto(job, kind)
+            return veto_of(job, kind)
         if kind is Verdict.AFTER:
             assert job.behind is not None
-            return _veto(job, kind, core.jobs.get(job.behind))
+            return veto_of(job, kind, core.jobs.get(job.behind))
         if kind is Verdict.TOGETHER:
             leader = job.carried[min(job.carried)]
             kind = Verdict.AS_WHOLE if leader.waits_whole else kind
-            return msgspec.structs.replace(_veto(job, kind, leader), because=self.why_waiting(leader.job.id))
+            return veto_of(job, kind, leader, because=self.why_waiting(leader.job.id))
         if never_fits(core, job.as_unit):
             return _beyond_cluster(core, job)
         bound = bounds_never_allow(core, job)
@@ -102,18 +103,17 @@ class Reasons:
         if bound is not None and (bound.account or not any(core.cluster.lost)):
             kind = Verdict.MAX_QUOTA if bound.account else Verdict.KEPT
             told = say_never_allowed(core, job, bound)
-            return msgspec.structs.replace(_veto(job, kind), never=True, at_bound=(bound,), bounded=told)
+            return veto_of(job, kind, never=True, at_bound=(bound,), bounded=told)
         if job.has_claimed:
             claim = next(claim for claim in job.claims if claim.tasks)
             places = tuple(dict.fromkeys(core.cluster.names[f] for f, _ in claim.reservation.nodes))
-            return msgspec.structs.replace(_veto(job, Verdict.VICTIMS), until=claim.expected, places=places)
+            return veto_of(job, Verdict.VICTIMS, until=claim.expected, places=places)
         if kind is Verdict.BACKOFF:
             times = job.later.values()
-            return msgspec.structs.replace(_veto(job, kind), until=max(times) if job.job.gang else min(times))
+            return veto_of(job, kind, until=max(times) if job.job.gang else min(times))
         if kind is Verdict.FULL:
-            at_bound = (AtBound("", job.most, len(job.attempts)),)
-            return msgspec.structs.replace(_veto(job, kind), at_bound=at_bound)
-        return None if kind is None else _veto(job, kind)
+            return veto_of(job, kind, at_bound=(AtBound("", job.most, len(job.attempts)),))
+        return None if kind is None else veto_of(job, kind)
 
     def _unvisited(self, job: JobEntry) -> Veto:
         """Return the veto of a job whose group the last pass did not reach."""
@@ -125,7 +125,7 @@ class Reasons:
         shape = None if head is None else head.shape
         if blocked is not None and not below_quota_against(job.group, blocked.group, shape):
             return _behind_blocked(self._books, job, blocked)
-        return _veto(job, Verdict.UNVISITED)
+        return veto_of(job, Verdict.UNVISITED)
 
     def _behind(self, job: JobEntry) -> Veto | None:
         """Return the veto of a job that the policy of its group does not offer, because another one comes first."""
@@ -134,11 +134,11 @@ class Reasons:
             planned = (other for other in group.policy.looked_at(passed_over) if other is job or not passed_over(other))
             if job not in that_may_start(group, planned):
                 # The jobs before it will take the remaining places.
-                return _veto(job, Verdict.BEHIND, group.offered or head_of(group))
+                return veto_of(job, Verdict.BEHIND, group.offered or head_of(group))
         if job is group.offered or group.policy.looks_at(job, passed_over):
             return None
         first = group.offered or next((other for other in group.policy if not passed_over(other)), None)
-        return _veto(job, Verdict.BEHIND, first or head_of(group))
+        return veto_of(job, Verdict.BEHIND, first or head_of(group))
 
     def _owed(self, job: JobEntry) -> Veto | None:
         """Return the veto of a unit that has room which another group would take back at once."""
@@ -149,7 +149,7 @@ class Reasons:
             owed = self._evictions.taken_back_by(job, last, charge=dearest_charge(job, cluster))
         if owed is None or not self._books.fit.has_free(job.shape):
             return None
-        return _veto(job, Verdict.OWED, owed)
+        return veto_of(job, Verdict.OWED, owed)
 
     def _held_to_quota(self, job: JobEntry) -> Veto | None:
         """Return the veto of the unit offered by its group, if it must wait for a unit ahead without a known start."""
@@ -164,19 +164,9 @@ def _beyond_cluster(core: Books, job: JobEntry) -> Veto:
         return _never_in_parts(core, job)
     # An absent node may come back.
     if job.queued and (closed := closed_nodes(core, job)):
-        return msgspec.structs.replace(_veto(job, Verdict.NO_NODE), closed=closed)
+        return veto_of(job, Verdict.NO_NODE, closed=closed)
     return _never(
         core, job, job.job.request, core.asking.as_asked((job.job,), lasting_wants(job.as_unit, core.dimensions))
-    )
-
-
-def _veto(job: JobEntry, kind: Verdict, behind: JobEntry | None = None) -> Veto:
-    return Veto(
-        kind=kind,
-        job=job.job.id,
-        group=job.group.name,
-        behind=None if behind is None else behind.job.id,
-        behind_group="" if behind is None else behind.group.name,
     )
 
 
@@ -185,7 +175,7 @@ def _of_unit(core: Books, job: JobEntry) -> Veto | None:
     running = job.still_running()
     if job.moving:
         places = (core.cluster.names[running[0].node],)
-        return msgspec.structs.replace(_veto(job, Verdict.MOVING, running[0].job), places=places)
+        return veto_of(job, Verdict.MOVING, running[0].job, places=places)
     unit = job.unit()
     if not unit or job.upcoming in job.foreseen.homes:
         return None
@@ -205,19 +195,20 @@ def _never(core: Books, job: JobEntry, request: ResourceVector, wants: Wants) ->
     """
     cluster = core.cluster
     if not core.fit.ever_fits(request):
-        return msgspec.structs.replace(_veto(job, Verdict.NEVER), never=True, nodes=cluster.usable_count)
+        return veto_of(job, Verdict.NEVER, never=True, nodes=cluster.usable_count)
     if few := core.relations.licences.never(wants.licences):
-        return msgspec.structs.replace(_veto(job, Verdict.LICENCE), never=True, at_bound=few)
+        return veto_of(job, Verdict.LICENCE, never=True, at_bound=few)
     kind = Verdict.NEVER_TOGETHER if core.fit.ever_fits(request, wants) else Verdict.NEVER_SATISFIED
-    there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
+    there = cluster.present()
     clauses = core.matching.never(wants, there)
     fit = there[core.matching.ever(wants)[there]]
     small = np.array([cluster.capacity_of(f) for f in fit.tolist()]).reshape(len(fit), cluster.k_count) < np.array(
         request
     )
     lacking = zip(core.dimensions.names, small.sum(axis=0).tolist(), strict=True)
-    return msgspec.structs.replace(
-        _veto(job, kind),
+    return veto_of(
+        job,
+        kind,
         never=True,
         nodes=len(there),
         clauses=clauses,
@@ -234,7 +225,7 @@ def _never_in_parts(core: Books, job: JobEntry) -> Veto:
     found = never_part(core, job.job)
     if found is None:
         nodes, bound = core.cluster.usable_count, bound_of_gang(core, job, lasting_wants(job.job, core.dimensions))
-        return msgspec.structs.replace(_veto(job, Verdict.NEVER_TOGETHER), never=True, nodes=nodes, bound=bound)
+        return veto_of(job, Verdict.NEVER_TOGETHER, never=True, nodes=nodes, bound=bound)
     kind, wants = found
     veto = _never(core, job, kind.job.request, wants)
     return msgspec.structs.replace(veto, details=(f"this applies to {named(job.job, kind)}",))
@@ -248,4 +239,4 @@ def _behind_blocked(core: Books, job: JobEntry, blocked: JobEntry | None) -> Vet
     parted = branches(job.group, blocked.group) if blocked is not None and job.group.parent is not None else None
     details = has_of_kinds(core, job) if job.queued else ()
     level = "" if parted is None or parted[0] is job.group else parted[0].name
-    return msgspec.structs.replace(_veto(job, Verdict.QUOTA, blocked), details=details, level=level)
+    return veto_of(job, Verdict.QUOTA, blocked, details=details, level=level)

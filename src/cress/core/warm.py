@@ -10,24 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from cress.core.kernels import (
-    alike,
-    balance,
-    choice,
-    devices,
-    domains,
-    filling,
-    fragmentation,
-    fragments,
-    holding,
-    order,
-    runs,
-    shape_blocks,
-    timeline,
-    unrolled,
-    urgency,
-    victims,
-)
+from cress.core import kernels
+from cress.core.kernels.cache import MODULES
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.device_requests import ask_of
 from cress.core.placing.mix import FIRST
@@ -47,26 +31,8 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import MINUTE, SECOND
 
-# All kernels of the scheduler.
-KERNELS = Kernels(
-    alike,
-    balance,
-    choice,
-    devices,
-    domains,
-    filling,
-    fragmentation,
-    fragments,
-    holding,
-    order,
-    runs,
-    shape_blocks,
-    timeline,
-    unrolled,
-    urgency,
-    victims,
-    machine,
-)
+# All kernels of the scheduler, whose modules the imports above have loaded.
+KERNELS = Kernels(*(getattr(kernels, name) for name in MODULES), machine)
 
 _CORES = 1000  # millicores
 # After about 40 rounds all kernels have been called.

@@ -12,7 +12,7 @@ from cress.core.jobs import JobEntry
 from cress.core.kernels.devices import MUST
 from cress.core.kernels.holding import AMOUNTS, FREE, OUT, USABLE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
-from cress.core.placing.fit import asked_of, rules_of_unit
+from cress.core.placing.fit import asked_of, capped, rules_of_unit
 from cress.core.placing.together import Levels, copies_of
 from cress.core.tables.arrays import Ints
 
@@ -30,8 +30,7 @@ def room_inside(core: Books, job: JobEntry) -> Levels | None:
     for kind, own in zip(asked, shape.every_kind, strict=True):
         copies = np.where(levels.any(axis=1), copies_of(levels, kind), 0)
         copies[cluster.lack[own.row, : len(copies)] & OUT != 0] = 0
-        caps = core.fit.caps_now(own)
-        alone.append(np.minimum(copies, np.maximum(0, caps[: len(copies)])) if len(caps) else copies)
+        alone.append(capped(copies, np.maximum(0, core.fit.caps_now(own))))
     enough = all(int(copies.sum()) >= kind.size for copies, kind in zip(alone, asked, strict=True))
     return Levels(asked, alone, levels, rules_of_unit(shape)) if enough else None
 

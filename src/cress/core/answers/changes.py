@@ -21,7 +21,7 @@ from cress.core.books import Books
 from cress.core.diagnostics.amounts import say_amount
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.jobs import Attempt, JobEntry
-from cress.core.kernels.holding import END, FREE, NODE, NONE, USABLE
+from cress.core.kernels.holding import END, NODE, NONE, USABLE
 from cress.core.placing.submitted_constraints import replaced
 from cress.core.scheduler import Scheduler
 from cress.language.clauses import brief
@@ -278,9 +278,8 @@ def _of_nodes(core: Books, job: JobEntry, prospects: Prospects, absent: Mapping[
 
 def _kinds_of_nodes(core: Books) -> Iterable[int]:
     """Return one node for each capacity, the smallest first."""
-    cluster, k = core.cluster, core.cluster.k_count
-    there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
-    capacities = cluster.nodes[there, FREE + k : FREE + 2 * k]
+    there = core.cluster.present()
+    capacities = core.cluster.capacities()[there]
     if not len(there):
         return []
     # Sorted by the first amount, then by the second …; of equal rows the first node comes first.

@@ -8,8 +8,8 @@ from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import FREE
 from cress.core.placing.constraints import Wants
+from cress.core.placing.fit import NO_CAPS
 from cress.core.placing.together import Asked, copies_of
-from cress.core.tables.arrays import Ints
 from cress.model.resources import ResourceVector
 
 
@@ -24,7 +24,7 @@ def most_that_fits(core: Books, job: JobEntry, dimension: int) -> int | None:
 
     def has_room(amount: int) -> bool:
         request[dimension] = amount
-        return int(copies_of(free, Asked(request, size, _NO_CAPS)).sum()) >= size
+        return int(copies_of(free, Asked(request, size, NO_CAPS)).sum()) >= size
 
     low, high = 0, int(request[dimension])
     if has_room(high) or not has_room(0):
@@ -35,16 +35,11 @@ def most_that_fits(core: Books, job: JobEntry, dimension: int) -> int | None:
     return low or None
 
 
-_NO_CAPS: Ints = np.zeros(0, np.int64)
-
-
 def most_that_ever_fits(core: Books, request: ResourceVector, wants: Wants) -> tuple[tuple[str, int], ...]:
     """Return, for each dimension whose reduction alone would let a task fit an empty node, its name and the most of
     it; devices and lasting clauses count.
     """
-    cluster, k = core.cluster, core.cluster.k_count
-    there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
-    capacities = cluster.nodes[there, FREE + k : FREE + 2 * k]
+    capacities = core.cluster.capacities()[core.cluster.present()]
     small = capacities < np.array(request, np.int64)
     found = []
     for i, name in enumerate(core.dimensions.names):

@@ -59,10 +59,6 @@ class Forward:
         self._started: set[int] = set()
         self._note_victims()
 
-    def until_start(self, job: int) -> Forecast:
-        """Run until a task of a job starts."""
-        return self.until_starts((job,)).get(job, Forecast(None))
-
     def until_starts(self, jobs: Iterable[int]) -> dict[int, Forecast]:
         """Run until each of the jobs has started a task, or until nothing is left that could start the rest.
 

@@ -48,7 +48,7 @@ def nearest_nodes(core: Books, job: JobEntry) -> tuple[NearNode, ...]:
 
 def _excluded(core: Books, job: JobEntry) -> tuple[Ints, list[str], Bools]:
     """Return the present nodes, the texts of the clauses, and which nodes each excludes, ``[clauses, nodes]``."""
-    places = np.flatnonzero(~np.array(core.cluster.lost, np.bool_))
+    places = core.cluster.present()
     match = job.shape.match
     # What is equal for all nodes, as licences are, is no property of a node; it is the reason itself.
     predicates = [] if match is None else [predicate for predicate in match.predicates if predicate.of_nodes]

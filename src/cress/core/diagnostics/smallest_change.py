@@ -7,6 +7,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import FREE, USABLE
+from cress.core.placing.fit import capped
 from cress.core.placing.gang_rules import GangRules
 from cress.core.placing.match import least, merged
 from cress.core.placing.predicates import Predicate
@@ -55,13 +56,13 @@ def _fits(core: Books, shape: Shape, predicates: list[list[Predicate]]) -> bool:
     free = cluster.nodes[: cluster.node_count, FREE : FREE + cluster.k_count]
     asked, alone = [], []
     for kind, those in zip(shape.every_kind, predicates, strict=True):
-        caps = least(predicate.caps() for predicate in those)
+        caps = least(predicate.caps(empty=False) for predicate in those)
         asked.append(Asked(kind.request_array, kind.size, caps))
         copies = np.zeros(cluster.node_count, np.int64)
         places = _places(core, kind, those)
         copies[places] = copies_of(free[places], asked[-1])
         if devices.cares(cluster, kind.ask):
             copies = np.minimum(copies, devices.copies(cluster, kind.ask, empty=False)[: len(copies)])
-        alone.append(np.minimum(copies, caps[: len(copies)]) if len(caps) else copies)
+        alone.append(capped(copies, caps))
     rules = GangRules(merged(predicate for those in predicates for predicate in those))
     return places_in(Levels(asked, alone, free, rules)) is not None

@@ -146,7 +146,7 @@ def _of_data(core: Books, clause: Clause) -> Iterator[Missing]:
         there = any(not cluster.lost[f] for f in known.holders(data))
     elif data in known.places:
         lies = DataLocality(core.matching.context, clause, NO_WANTS)
-        there = bool(np.any(lies.shares(np.flatnonzero(~np.array(cluster.lost, np.bool_)))))
+        there = bool(np.any(lies.shares(cluster.present())))
     else:
         yield Missing(Absent.PLACE, data, why=known.problems.get(data, ""))
         return

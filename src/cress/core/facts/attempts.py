@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heappush
 
 from cress.core import adoption
@@ -38,8 +39,8 @@ class AttemptAppliers:
         """Return the rows of the ledger's table; starts come with a lease, and have ``start``."""
         return {
             TaskEnded: (self._ended, BY_TABLES),
-            TaskAdopted: (self._adopted, LOOSENS),
-            ForeignUse: (self._foreign_use, LOOSENS),
+            TaskAdopted: (partial(adoption.adopt, self._books), LOOSENS),
+            ForeignUse: (partial(adoption.use, self._books), LOOSENS),
             Stop: (self._stopped, BY_TABLES),
             Preempt: (self._preempted, BY_TABLES),
         }
@@ -137,12 +138,6 @@ class AttemptAppliers:
         request = job.job.request_of(fact.task)
         amounts = devices.widened(self._cluster, f, request, mask) if alone else request
         return self._leases.hold_amounts(f, amounts, end, mask, alone)
-
-    def _adopted(self, fact: TaskAdopted) -> None:
-        adoption.adopt(self._books, fact)
-
-    def _foreign_use(self, fact: ForeignUse) -> None:
-        adoption.use(self._books, fact)
 
     # --- ends --------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.core.books import Books
-from cress.core.claims import drop_claim
+from cress.core.claims import drop_claims
 from cress.core.combined_restarts import leave_units
 from cress.core.facts.rows import LOOSENS, Rows
 from cress.core.job_ends import deadline_of
@@ -58,8 +58,7 @@ class ChangeAppliers:
         """Let a job without running tasks ask for other places: in another group, of another size, by other clauses."""
         books = self._books
         leave_units(books, job)
-        for claim in list(job.claims):
-            drop_claim(books, claim, again=True)
+        drop_claims(books, job, again=True)
         if job.queued:
             books.dequeue(job)
         books.forget_relations(job)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from cress.core import adoption
 from cress.core.books import Books
 from cress.core.charging import charge_of
@@ -33,7 +35,7 @@ class ClaimAppliers:
             Claim: (self._claimed, BY_TABLES),
             ClaimDropped: (self._dropped, BY_TABLES),
             WouldPreempt: (self._would_preempt, BY_TABLES),
-            UnitFormed: (self._unit_formed, BY_TABLES),
+            UnitFormed: (partial(join, self._books), BY_TABLES),
             UnitDissolved: (self._unit_dissolved, BY_TABLES),
             LeaseReduced: (self._lease_reduced, BY_TABLES),
             LeaseUsed: (self._lease_used, BY_TABLES),
@@ -91,9 +93,6 @@ class ClaimAppliers:
 
     def _would_preempt(self, fact: WouldPreempt) -> None:
         self._jobs[fact.by].would_preempt = True
-
-    def _unit_formed(self, fact: UnitFormed) -> None:
-        join(self._books, fact)
 
     def _unit_dissolved(self, fact: UnitDissolved) -> None:
         dissolve(self._books, self._jobs[fact.job], fact.task)

@@ -32,8 +32,8 @@ class GroupAppliers:
         """Return the rows of the ledger's table."""
         return {
             GroupsApplied: (self._applied, LOOSENS),
-            AdvanceReserved: (self._reserved_in_advance, LOOSENS),
-            AdvanceReservationRemoved: (self._advance_reservation_removed, LOOSENS),
+            AdvanceReserved: (lambda event: self._books.reserve_in_advance(event.reservation), LOOSENS),
+            AdvanceReservationRemoved: (lambda event: self._advance_reservations.remove(event.name), LOOSENS),
             AdvanceReservationMoved: (self._advance_reservation_moved, LOOSENS),
             ClockSet: (self._clock_set, LOOSENS),
             ZoneSet: (self._zone_set, LOOSENS),
@@ -77,12 +77,6 @@ class GroupAppliers:
         for f in list(books.cluster.overdrawn):
             # The leases of removed groups have ended.
             adoption.check_room(books, f)
-
-    def _reserved_in_advance(self, event: AdvanceReserved) -> None:
-        self._books.reserve_in_advance(event.reservation)
-
-    def _advance_reservation_removed(self, event: AdvanceReservationRemoved) -> None:
-        self._advance_reservations.remove(event.name)
 
     def _advance_reservation_moved(self, fact: AdvanceReservationMoved) -> None:
         spec = self._advance_reservations.by_name[fact.name].spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heapify
 
 from cress.core.books import Books
-from cress.core.claims import drop_claim
+from cress.core.claims import drop_claims
 from cress.core.combined_restarts import leave_units
 from cress.core.facts.rows import BY_TABLES, Rows
 from cress.core.job_ends import deadline_of, overdue_at
@@ -80,8 +80,7 @@ class JobAppliers:
             return
         job.cancelled = True
         leave_units(books, job)
-        for claim in list(job.claims):
-            drop_claim(books, claim, again=False)
+        drop_claims(books, job, again=False)
         if job.queued:
             books.dequeue(job)
         job.waiting = 0
@@ -111,7 +110,6 @@ class JobAppliers:
                 books.enqueue(job)
         elif job.held or job.behind is not None:
             leave_units(books, job)
-            for claim in list(job.claims):
-                drop_claim(books, claim, again=True)
+            drop_claims(books, job, again=True)
             if job.queued:
                 books.dequeue(job)

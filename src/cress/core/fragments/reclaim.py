@@ -6,7 +6,7 @@ claim takes the amounts that become free.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,20 +73,8 @@ def _reclaim_on(core: Books, job: JobEntry, workload: GroupWorkload, f: int) -> 
             if borrower.id not in brings:
                 borrowers.append(borrower)
             brings.setdefault(borrower.id, []).append((part.device, part.amounts))
-    taken: list[Attempt] = []
-    for attempt in sorted(borrowers, key=lambda task: (_lost_work(core, [task]), -task.id)):
-        if coming.suffices():
-            break
-        coming.add_ended(attempt, brings[attempt.id], 1)
-        taken.append(attempt)
-    if not coming.suffices():
-        return None
-    for attempt in reversed(taken.copy()):
-        coming.add_ended(attempt, brings[attempt.id], -1)
-        if coming.suffices():
-            taken.remove(attempt)
-        else:
-            coming.add_ended(attempt, brings[attempt.id], 1)
+    borrowers.sort(key=lambda task: (_lost_work(core, [task]), -task.id))
+    taken = coming.fewest(borrowers, lambda task, sign: coming.add_ended(task, brings[task.id], sign))
     if not taken:
         return None
     leased = [core.pool.named(part.lease.id, f, (part.device, part.amounts)) for part in idle if part.lease is not None]
@@ -153,21 +141,8 @@ def _leaving_on(
         for task in has
         if not task.stopping and task.job is not job and (task.id in may or _only_borrows(task, workload))
     ]
-    taken: list[Attempt] = []
-    for attempt in sorted(goes, key=lambda task: (_rank(task), _lost_work(core, [task]), -task.id)):
-        if coming.suffices():
-            break
-        leave(attempt, 1)
-        taken.append(attempt)
-    if not coming.suffices():
-        return None
-    for attempt in reversed(taken.copy()):
-        leave(attempt, -1)
-        if coming.suffices():
-            taken.remove(attempt)
-        else:
-            leave(attempt, 1)
-    return taken
+    goes.sort(key=lambda task: (_rank(task), _lost_work(core, [task]), -task.id))
+    return coming.fewest(goes, leave)
 
 
 def _only_borrows(attempt: Attempt, workload: GroupWorkload) -> bool:
@@ -211,6 +186,27 @@ class _Coming:
         self._level += sign * held
         for device, amounts in pieces:
             self.add(device, amounts, sign)
+
+    def fewest(self, tasks: list[Attempt], add: Callable[[Attempt, int], None]) -> list[Attempt] | None:
+        """Return the first of these tasks that suffice, without needless ones; ``None`` if all of them do not.
+
+        ``add`` adds what a task gives back, or subtracts it (-1).
+        """
+        taken: list[Attempt] = []
+        for task in tasks:
+            if self.suffices():
+                break
+            add(task, 1)
+            taken.append(task)
+        if not self.suffices():
+            return None
+        for task in reversed(taken.copy()):
+            add(task, -1)
+            if self.suffices():
+                taken.remove(task)
+            else:
+                add(task, 1)
+        return taken
 
     def suffices(self) -> bool:
         """Return True if the task fits, also on devices."""

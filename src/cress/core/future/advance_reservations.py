@@ -279,30 +279,21 @@ class AdvanceReservations:
         """
         return [f for kept in self.active() if not kept.is_of(group) for f, _ in kept.places]
 
-    def kept_from(self, group: GroupState, until: int) -> Ints:
-        """Return, per node, the most that is kept from a group at any time before ``until`` (µs)."""
+    def kept_from(self, group: GroupState | None, until: int) -> Ints:
+        """Return, per node, the most that is kept from a group at any time before ``until`` (µs); ``None``: for any
+        group.
+        """
         self.refresh()
         out = np.zeros((self.cluster.node_count, self.cluster.k_count), np.int64)
         table = self.timeline.table
         for f, all_kept in self.on.items():
             for kept in all_kept:
-                if not kept.is_of(group):
+                if group is None or not kept.is_of(group):
                     most = out[f] * 0
                     for row in kept.rows.get(f, ()):
                         if table[row, B_START] < until:
                             most = np.maximum(most, table[row, B_AMOUNTS:])
                     out[f] += most
-        return out
-
-    def kept_for_all(self) -> Ints:
-        """Return, per node, the most that is kept at any time, for any group."""
-        self.refresh()
-        out = np.zeros((self.cluster.node_count, self.cluster.k_count), np.int64)
-        for f, all_kept in self.on.items():
-            for kept in all_kept:
-                out[f] += np.max(
-                    [self.timeline.table[row, B_AMOUNTS:] for row in kept.rows.get(f, ())] or [out[f] * 0], axis=0
-                )
         return out
 
     def closed_to(self, group: GroupState, until: int) -> Bools:

@@ -6,6 +6,7 @@ Reservations, backfill, conservative plans and expected starts all use this one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,14 +30,11 @@ NO_PLAN, ALL = 0, 1
 MOST_TIMES = 256
 
 
-class Slot:
+class Slot(NamedTuple):
     """The earliest fit of a unit: its ``start`` (µs), and the number of copies on each node."""
 
-    __slots__ = ("nodes", "start")
-
-    def __init__(self, start: int, nodes: list[tuple[int, int]]) -> None:
-        self.start = start
-        self.nodes = nodes
+    start: int
+    nodes: list[tuple[int, int]]
 
 
 class Timeline:
@@ -197,13 +195,10 @@ class Timeline:
         """Return the copies of the shape per node that may start now for ``duration`` (µs), up to the limit for the
         gang.
         """
-        return self._all_copies(shape, now, duration, now, asker)
+        return self.all_copies_at(shape, now, duration, now, asker)
 
     def all_copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int = 0) -> Ints:
         """Return the copies of the shape per node during [t, t + ``duration``) (µs), up to the limit for the gang."""
-        return self._all_copies(shape, t, duration, now, asker)
-
-    def _all_copies(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
         n = self.cluster.node_count
         caps = self.fit.caps(shape)
         each = np.minimum(caps, shape.size) if len(caps) else np.full(n, shape.size, np.int64)

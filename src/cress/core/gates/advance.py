@@ -7,7 +7,7 @@ from typing import Any
 from cress.core.advance.gaps import NoGap, fits_in_no_gap, is_kept_off
 from cress.core.advance.telling import longest_now, reserved_from, say_shorter
 from cress.core.books import Books
-from cress.core.gates.gate import Gate
+from cress.core.gates.gate import Gate, veto_of
 from cress.core.gates.room import no_room
 from cress.core.jobs import JobEntry
 from cress.core.placing.vetoes import Verdict, Veto
@@ -53,4 +53,4 @@ def reserved_ahead(core: Books, job: JobEntry) -> Veto | None:
         return None
     kept = core.reservations.of(job)
     start = kept.start if kept is not None and kept.rows else core.plans.planned_start(job)
-    return Veto(kind=Verdict.RESERVED_AHEAD, job=job.job.id, group=job.group.name, until=start, reserved=reserved)
+    return veto_of(job, Verdict.RESERVED_AHEAD, until=start, reserved=reserved)

@@ -13,6 +13,15 @@ from cress.model.times import NEVER
 Found = TypeVar("Found")
 
 
+def veto_of(job: JobEntry, kind: Verdict, behind: JobEntry | None = None, **told: Any) -> Veto:
+    """Return the reason of a kind why a job waits, ``behind`` another one if that is the reason; ``told`` are further
+    fields of it.
+    """
+    if behind is not None:
+        told |= {"behind": behind.job.id, "behind_group": behind.group.name}
+    return Veto(kind=kind, job=job.job.id, group=job.group.name, **told)
+
+
 class Gate(ABC, Generic[Found]):
     """One restriction. ``find`` returns its answer without changes, to the cycle and to the reason of a job alike."""
 
@@ -52,7 +61,7 @@ class Gate(ABC, Generic[Found]):
 
     def veto(self, job: JobEntry, found: Found) -> Veto:
         """Return a refusal as the reason why the job waits."""
-        return Veto(kind=self.kind(found), job=job.job.id, group=job.group.name, **self.told(job, found))
+        return veto_of(job, self.kind(found), **self.told(job, found))
 
     def told(self, job: JobEntry, found: Found) -> dict[str, Any]:
         """Return the fields of the veto that tell more of a refusal."""

@@ -15,6 +15,7 @@ from cress.core.diagnostics.smallest_change import smallest_change
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in
 from cress.core.future.reservations import drain_due
+from cress.core.gates.gate import veto_of
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import EXCLUDED, USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants
@@ -27,14 +28,13 @@ from cress.model.times import NEVER
 
 def later_start(core: Books, job: JobEntry) -> Veto | None:
     """Return the veto of a unit with a planned start, or with nodes kept free for it; ``None`` without either."""
-    number, group = job.job.id, job.group.name
     planned = core.plans.planned_start(job)
     if planned is not None:
-        return Veto(kind=Verdict.PLANNED, job=number, group=group, until=planned)
+        return veto_of(job, Verdict.PLANNED, until=planned)
     drain = job.foreseen.drain
     if drain and drain_due(job, core.now):
         places = tuple(dict.fromkeys(core.cluster.names[f] for f, _ in drain))
-        return Veto(kind=Verdict.DRAINING, job=number, group=group, places=places)
+        return veto_of(job, Verdict.DRAINING, places=places)
     return None
 
 
@@ -42,8 +42,7 @@ def no_room(core: Books, job: JobEntry) -> Veto:
     """Return the reason why no node was chosen."""
     if (later := later_start(core, job)) is not None:
         return later
-    shape, number, group = job.shape, job.job.id, job.group.name
-    nodes = core.cluster.usable_count
+    shape, nodes = job.shape, core.cluster.usable_count
     reserved = core.reservations.of(job)
     start = reserved.start if reserved is not None and reserved.rows else None
     if core.fit.fitting(shape) and (shape.size == 1 or core.fit.copies_free(shape) >= shape.size):
@@ -55,17 +54,16 @@ def no_room(core: Books, job: JobEntry) -> Veto:
         if clauses and kind is Verdict.NO_ROOM and not _some_satisfies(core, shape):
             kind = Verdict.UNSATISFIED
         if few := core.relations.licences.short(shape.wants.licences):
-            return Veto(kind=Verdict.LICENCE, job=number, group=group, nodes=nodes, clauses=clauses, at_bound=few)
+            return veto_of(job, Verdict.LICENCE, nodes=nodes, clauses=clauses, at_bound=few)
         if clauses and start is None and job.relaxes_at < NEVER:
             start = job.relaxes_at
     if shape.kinds:
         return _short(core, job, start)
     bound = bound_of_gang(core, job, shape.wants)
     soft = turns_soft(core, job, (*(text for text, _ in clauses), *bound))
-    return Veto(
-        kind=kind,
-        job=number,
-        group=group,
+    return veto_of(
+        job,
+        kind,
         until=start,
         lacking=_lacking(core, shape),
         clauses=clauses,
@@ -79,19 +77,10 @@ def no_room(core: Books, job: JobEntry) -> Veto:
 
 def _beside_others(core: Books, job: JobEntry, start: int | None) -> Veto:
     """Return the veto of a unit with room that would delay another one, or run into a reservation."""
-    number, group = job.job.id, job.group.name
     blocker = _blocker(core, job)
     if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
-        return Veto(kind=Verdict.RESERVED_AHEAD, job=number, group=group, until=start, reserved=beside)
-    return Veto(
-        kind=Verdict.RESERVED,
-        job=number,
-        group=group,
-        behind=None if blocker is None else blocker.job.id,
-        behind_group="" if blocker is None else blocker.group.name,
-        until=start,
-        nodes=core.cluster.usable_count,
-    )
+        return veto_of(job, Verdict.RESERVED_AHEAD, until=start, reserved=beside)
+    return veto_of(job, Verdict.RESERVED, blocker, until=start, nodes=core.cluster.usable_count)
 
 
 def _short(core: Books, job: JobEntry, start: int | None) -> Veto:
@@ -104,10 +93,9 @@ def _short(core: Books, job: JobEntry, start: int | None) -> Veto:
     clauses = core.matching.alone(first, _usable(core)) if first is not None and first.match is not None else ()
     bound = bound_of_gang(core, job, job.shape.wants)
     soft = turns_soft(core, job, (*(text for text, _ in clauses), *bound))
-    return Veto(
-        kind=Verdict.NO_ROOM_TOGETHER,
-        job=job.job.id,
-        group=job.group.name,
+    return veto_of(
+        job,
+        Verdict.NO_ROOM_TOGETHER,
         until=start,
         lacking=() if first is None else _lacking(core, first),
         clauses=clauses,

@@ -10,21 +10,26 @@ from typing import Any
 
 from numba.core import caching
 
-FILES = (
-    "alike.py",
-    "balance.py",
-    "choice.py",
-    "devices.py",
-    "domains.py",
-    "filling.py",
-    "fragmentation.py",
-    "fragments.py",
-    "holding.py",
-    "order.py",
-    "timeline.py",
-    "urgency.py",
-    "victims.py",
+# All modules with kernels of the scheduler.
+MODULES = (
+    "alike",
+    "balance",
+    "choice",
+    "devices",
+    "domains",
+    "filling",
+    "fragmentation",
+    "fragments",
+    "holding",
+    "order",
+    "runs",
+    "shape_blocks",
+    "timeline",
+    "unrolled",
+    "urgency",
+    "victims",
 )
+FILES = tuple(f"{name}.py" for name in MODULES)
 
 
 # Found once in a process: the stamps of all files in a folder, and the folders in which caches can be written. numba

@@ -219,32 +219,6 @@ def unlink_lease(slot, f, nodes, leases):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
-    """Hold the amounts of row ``r`` on node ``f`` until ``end`` (µs), as a new lease in ``slot``.
-
-    If the slot already names devices, the lease gets exactly those.
-    """
-    k_count = (totals.shape[0] - TOTAL_USED) // 2
-    leases[slot, NODE] = f
-    leases[slot, END] = end
-    for k in range(k_count):
-        leases[slot, AMOUNTS + k] = rows[r, REQUEST + k]
-    if nodes.shape[1] > first_device(k_count):
-        asks = REQUEST + 2 * k_count
-        if leases[slot, mask_at(k_count)] == 0 and rows[r, asks + ASKS] != 0:
-            choose_devices(slot, nodes[f], rows[r, asks:], leases, k_count)
-        if leases[slot, mask_at(k_count) + 1] != 0:
-            widen(leases[slot, mask_at(k_count)], nodes[f], leases[slot, AMOUNTS:], k_count)
-        give_devices(slot, nodes[f], -1, leases, k_count)
-    for k in range(k_count):
-        amount = leases[slot, AMOUNTS + k]
-        nodes[f, FREE + k] -= amount
-        totals[TOTAL_USED + k] += amount
-    link_lease(slot, f, nodes, leases)
-    refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def hold_as_written(slot, f, end, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
     """Hold the amounts and devices written in ``slot`` on node ``f`` until ``end`` (µs), as a new lease."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
@@ -258,6 +232,24 @@ def hold_as_written(slot, f, end, nodes, leases, totals, columns, then, dims, ro
         totals[TOTAL_USED + k] += amount
     link_lease(slot, f, nodes, leases)
     refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
+    """Hold the amounts of row ``r`` on node ``f`` until ``end`` (µs), as a new lease in ``slot``.
+
+    If the slot already names devices, the lease gets exactly those.
+    """
+    k_count = (totals.shape[0] - TOTAL_USED) // 2
+    for k in range(k_count):
+        leases[slot, AMOUNTS + k] = rows[r, REQUEST + k]
+    if nodes.shape[1] > first_device(k_count):
+        asks = REQUEST + 2 * k_count
+        if leases[slot, mask_at(k_count)] == 0 and rows[r, asks + ASKS] != 0:
+            choose_devices(slot, nodes[f], rows[r, asks:], leases, k_count)
+        if leases[slot, mask_at(k_count) + 1] != 0:
+            widen(leases[slot, mask_at(k_count)], nodes[f], leases[slot, AMOUNTS:], k_count)
+    hold_as_written(slot, f, end, nodes, leases, totals, columns, then, dims, rows, row_count, lack)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -2,8 +2,7 @@
 
 ``members`` are the positions, block after block; block b is [``begins[b]``, ``begins[b + 1]``) of it and has shapes in
 the rows [``lowest[b]``, ``highest[b]``]. ``block_of`` is the block of each position. Positions without a job are
-included. The rows of ``values`` are those of ``urgency.py``; compiled kernels keep them as constants, so a change
-there needs a change of this file.
+included. The rows of ``values`` are those of ``urgency.py``.
 """
 
 from __future__ import annotations

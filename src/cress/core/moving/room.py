@@ -10,6 +10,7 @@ from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Ints
+from cress.model.times import NEVER
 
 
 def promised(core: Books, but: JobEntry | None = None) -> Ints:
@@ -29,7 +30,7 @@ def promised(core: Books, but: JobEntry | None = None) -> Ints:
         if unit.job is not but
     ]
     if core.advance_reservations:
-        out += core.advance_reservations.kept_for_all()
+        out += core.advance_reservations.kept_from(None, NEVER)
     for reservation in kept:
         for row in reservation.rows:
             out[table[row, B_NODE]] += table[row, B_AMOUNTS:]

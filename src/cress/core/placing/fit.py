@@ -53,8 +53,12 @@ def caps_beside(shape: Shape, caps: Ints, placed: Ints) -> Ints:
     limits = match_caps(shape)
     if not len(limits):
         return caps
-    left: Ints = np.maximum(limits[: len(placed)] - placed, 0)
-    return np.minimum(caps[: len(placed)], left) if len(caps) else left
+    return capped(np.maximum(limits[: len(placed)] - placed, 0), caps)
+
+
+def capped(copies: Ints, caps: Ints) -> Ints:
+    """Return the copies per node within these limits; empty means no limit."""
+    return np.minimum(copies, caps[: len(copies)]) if len(caps) else copies
 
 
 def asked_of(shape: Shape) -> list[Asked]:
@@ -181,19 +185,18 @@ class Fit:
 
     def caps(self, shape: Shape) -> Ints:
         """Return the limit of copies per node that may ever start together, amounts aside; empty means no limit."""
-        caps = NO_CAPS if shape.match is None else shape.match.caps()
+        caps = match_caps(shape)
         return (
             self._capped(caps, shape, empty=True) if shape.size > 1 and devices.cares(self.cluster, shape.ask) else caps
         )
 
     def caps_now(self, shape: Shape) -> Ints:
         """Return these limits at present, with the free devices."""
-        caps = NO_CAPS if shape.match is None else shape.match.caps()
+        caps = match_caps(shape)
         return self._capped(caps, shape, empty=False) if devices.cares(self.cluster, shape.ask) else caps
 
     def _capped(self, caps: Ints, shape: Shape, *, empty: bool) -> Ints:
-        copies = devices.copies(self.cluster, shape.ask, empty=empty)
-        return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
+        return capped(devices.copies(self.cluster, shape.ask, empty=empty), caps)
 
     def _free_row(self) -> int:
         if self.cluster.row_count < len(self.cluster.rows) and self.cluster.row_count < WARM_ROWS:
@@ -260,10 +263,9 @@ class Fit:
         """Return the copies of a gang's shape per empty node, on the nodes now allowed by its clauses, within its
         limits.
         """
-        copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
-        copies[self.excluded(shape) | ~self.cluster.usable()] = 0
-        caps = self.caps(shape)
-        return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
+        copies = self._copies_that_would_do(shape, clauses=True)
+        copies[~self.cluster.usable()] = 0
+        return copies
 
     def within_reach(self, shape: Shape) -> bool:
         """Return True if the shape could fit once tasks end: its clauses allow nodes that are large enough when empty.
@@ -334,8 +336,7 @@ class Fit:
         copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
         if clauses:
             copies[self.excluded(shape)] = 0
-            caps = self.caps(shape)
-            copies = np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
+            copies = capped(copies, self.caps(shape))
         return copies
 
     def copies_free(self, shape: Shape) -> int:
@@ -360,10 +361,7 @@ class Fit:
         asked = shape.request_array > 0
         copies = np.zeros(self.cluster.node_count, np.int64)
         copies[may] = (free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31)
-        caps = self.caps_now(shape)
-        if len(caps):
-            copies = np.minimum(copies, caps[: self.cluster.node_count])
-        return copies
+        return capped(copies, self.caps_now(shape))
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
         """Return True if each of these nodes has free amounts for its copies of ``shape``, and no clause excludes
@@ -404,7 +402,7 @@ class Fit:
             if kind.wants is not NO_WANTS:
                 copies[~self.matching.ever(kind.wants)] = 0
                 caps = self.matching.caps_when_empty(kind.wants)
-                copies = np.minimum(copies, caps) if len(caps) else copies
+                copies = capped(copies, caps)
                 rules.append(kind.wants)
             asked.append(Asked(array, kind.size, caps))
             alone.append(copies)

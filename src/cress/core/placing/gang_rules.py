@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
 
@@ -78,13 +77,6 @@ class AtMost(Counter):
 
     def level(self) -> Levels:
         return np.zeros(len(self.counts)) if self._weights is None else self.counts / self._weights
-
-
-def copied(counter: Counter) -> Counter:
-    """Return an independent copy of a counter."""
-    other = copy(counter)
-    other.counts = counter.counts.copy()
-    return other
 
 
 def least_used(counts: Ints, eligible: Bools) -> int:

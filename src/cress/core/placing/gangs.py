@@ -34,10 +34,6 @@ class GangRoom:
         """Return the number of copies that find a place."""
         return int(self.left.sum())
 
-    def is_open(self, f: int) -> bool:
-        """Return True if node ``f`` can take one more copy."""
-        return bool(self.copies[f] > 0 and self.left[self.of[f]] > 0)
-
     def closed(self) -> Bools:
         """Return, per node, True if it can take no further copy."""
         found: Bools = (self.copies <= 0) | (self.left[self.of] <= 0)

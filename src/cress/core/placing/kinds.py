@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,15 +30,12 @@ from cress.model.job import Job, least_request
 from cress.model.resources import Dimensions, ResourceVector
 
 
-class TaskKind:
+class TaskKind(NamedTuple):
     """Tasks of a gang with the same request: ``job`` is the gang reduced to them, ``spans`` are their numbers."""
 
-    __slots__ = ("constraints", "job", "spans")
-
-    def __init__(self, job: Job, constraints: Constraints | None, spans: list[range]) -> None:
-        self.job = job
-        self.constraints = constraints
-        self.spans = spans
+    job: Job
+    constraints: Constraints | None
+    spans: list[range]
 
     @property
     def tasks(self) -> int:

@@ -196,7 +196,7 @@ class Match:
 
     def caps(self) -> Ints:
         """Return the limit of copies per node that may start together; empty means no limit."""
-        return least(each.caps() for each in self.predicates)
+        return least(each.caps(empty=False) for each in self.predicates)
 
 
 def _first(asked: list[tuple[int, Predicate]], places: Ints) -> Firsts:

@@ -340,7 +340,7 @@ class Matching(NodeWatcher):
 
     def caps_when_empty(self, wants: Wants) -> Ints:
         """Return the limit of tasks per empty node that may start together with these wants; empty means no limit."""
-        return least(each.caps_when_empty() for each in predicates(self.context, wants))
+        return least(each.caps(empty=True) for each in predicates(self.context, wants))
 
     def alone(self, shape: Shape, places: Ints) -> tuple[tuple[str, int], ...]:
         """Return text and count for each predicate that excludes some of these nodes."""

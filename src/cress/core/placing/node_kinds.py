@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cress.core.kernels.holding import FREE, NONE, OUT
+from cress.core.kernels.holding import NONE, OUT
 from cress.core.placing.constraints import Wants
 from cress.core.placing.matching import Matching
 from cress.core.placing.shape import Shape
@@ -89,8 +89,7 @@ class NodeKinds:
         """Return the capacity of all nodes that are not lost, in these measures."""
         cluster = self._cluster
         if self._totals[0] != cluster.described:
-            n, k = cluster.node_count, cluster.k_count
-            has = cluster.nodes[:n, FREE + k : FREE + 2 * k]
+            has = cluster.capacities()
             totals = [int(has[mask, dim].sum()) for mask, dim in zip(self.masks(), self.dims, strict=True)]
             self._totals = cluster.described, tuple(totals)
         return self._totals[1]
@@ -126,11 +125,7 @@ class NodeKinds:
 
     def large_enough(self, request: ResourceVector) -> Bools:
         """Return, per node, True if it is open to tasks and holds one of ``request`` when empty."""
-        cluster = self._cluster
-        n, k = cluster.node_count, cluster.k_count
-        has = cluster.nodes[:n, FREE + k : FREE + 2 * k]
-        found: Bools = cluster.usable() & np.all(has >= np.array(request, np.int64), axis=1)
-        return found
+        return self._cluster.usable() & self._cluster.large(request)
 
     def open_to(self, shape: Shape) -> Bools:
         """Return, per node, True if one copy of a shape may run there now, given enough room."""

@@ -5,6 +5,7 @@ All of them are dynamic: every start and end leads to an evaluation of its node.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 
@@ -32,11 +33,6 @@ class PlacedPredicate(Predicate):
         self.text = text
         self.relations = relations
 
-    @property
-    def nodes(self) -> Ints:
-        """Return all nodes, as the limits of copies need them."""
-        return np.arange(self.relations.node_count)
-
 
 _PORT = "Port = "
 
@@ -59,11 +55,8 @@ class FixedPort(PlacedPredicate):
     def excludes(self, places: Ints) -> Bools:
         return self.relations.ports.taken(places, self._port)
 
-    def caps(self) -> Ints | None:
+    def caps(self, *, empty: bool) -> Ints | None:
         return np.ones(self.relations.node_count, np.int64)
-
-    def caps_when_empty(self) -> Ints | None:
-        return self.caps()
 
 
 class TwicePort(PlacedPredicate):
@@ -79,28 +72,39 @@ class TwicePort(PlacedPredicate):
         return np.ones(len(places), np.bool_)
 
 
-class DynamicPorts(PlacedPredicate):
+class HasNumber(PlacedPredicate):
+    """The predicate "the node has that ``number`` of something", of which each task takes as many."""
+
+    number = 0
+
+    @abstractmethod
+    def has(self, places: Ints, *, empty: bool) -> Ints:
+        """Return the number that each node has now, or (``empty``) has when it is empty."""
+
+    def excludes(self, places: Ints) -> Bools:
+        return np.asarray(self.has(places, empty=False) < self.number, np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.asarray(self.has(places, empty=True) < self.number, np.bool_)
+
+    def caps(self, *, empty: bool) -> Ints | None:
+        return np.asarray(self.has(np.arange(self.relations.node_count), empty=empty) // self.number, np.int64)
+
+
+class DynamicPorts(HasNumber):
     """The predicate "the node has that many free dynamic ports", besides the fixed ones of the task."""
 
     def __init__(self, relations: Relations, wanted: tuple[int, ...]) -> None:
-        self._number = wanted.count(DYNAMIC)
-        super().__init__(relations, "DynamicPort = True" if self._number == 1 else f"{self._number} dynamic ports")
+        self.number = wanted.count(DYNAMIC)
+        super().__init__(relations, "DynamicPort = True" if self.number == 1 else f"{self.number} dynamic ports")
         self._fixed = tuple(port for port in wanted if port != DYNAMIC)
 
-    def excludes(self, places: Ints) -> Bools:
-        return np.asarray(self.relations.ports.dynamic(places, self._fixed) < self._number, np.bool_)
-
-    def never(self, places: Ints) -> Bools:
-        return np.asarray(self.relations.ports.dynamic_when_empty(places, self._fixed) < self._number, np.bool_)
-
-    def caps(self) -> Ints | None:
-        return np.asarray(self.relations.ports.dynamic(self.nodes, self._fixed) // self._number, np.int64)
-
-    def caps_when_empty(self) -> Ints | None:
-        return np.asarray(self.relations.ports.dynamic_when_empty(self.nodes, self._fixed) // self._number, np.int64)
+    def has(self, places: Ints, *, empty: bool) -> Ints:
+        ports = self.relations.ports
+        return ports.dynamic_when_empty(places, self._fixed) if empty else ports.dynamic(places, self._fixed)
 
 
-class WholeDisks(PlacedPredicate):
+class WholeDisks(HasNumber):
     """The predicate "the node has that many unused disks"."""
 
     def __init__(self, context: ClauseContext, clause: Clause, wants: Wants) -> None:
@@ -108,19 +112,10 @@ class WholeDisks(PlacedPredicate):
         self._cluster = context.cluster
         # A repeated clause adds up.
         asked = [each for each in wants.hard if each.kind is Kind.DISK] if clause in wants.hard else [clause]
-        self._number = sum(map(_number, asked))
+        self.number = sum(map(_number, asked))
 
-    def excludes(self, places: Ints) -> Bools:
-        return np.asarray(devices.disks_on(self._cluster, places, free=True) < self._number, np.bool_)
-
-    def never(self, places: Ints) -> Bools:
-        return np.asarray(devices.disks_on(self._cluster, places, free=False) < self._number, np.bool_)
-
-    def caps(self) -> Ints | None:
-        return np.asarray(devices.disks_on(self._cluster, self.nodes, free=True) // self._number, np.int64)
-
-    def caps_when_empty(self) -> Ints | None:
-        return np.asarray(devices.disks_on(self._cluster, self.nodes, free=False) // self._number, np.int64)
+    def has(self, places: Ints, *, empty: bool) -> Ints:
+        return devices.disks_on(self._cluster, places, free=not empty)
 
 
 class UnitDevices(PlacedPredicate):

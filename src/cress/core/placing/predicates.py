@@ -101,12 +101,11 @@ class Predicate(ABC):
         """
         return f"without {self.text}, {len(places)} node{'s' * (len(places) > 1)} would do"
 
-    def caps(self) -> Ints | None:
-        """Return the limit of gang tasks per node that may start together; ``None`` means no limit."""
-        return None
+    def caps(self, *, empty: bool) -> Ints | None:
+        """Return the limit of gang tasks per node that may start together; ``None`` means no limit.
 
-    def caps_when_empty(self) -> Ints | None:
-        """Return this limit for empty nodes."""
+        ``empty``: on empty nodes.
+        """
         return None
 
 

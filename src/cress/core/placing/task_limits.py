@@ -48,11 +48,11 @@ class FewTasks(OverDomain):
         least = int(self.running()[self.domains.of[places]].min()) + self._tasks
         return f"with {self._limit.key} {least} one more would start"
 
-    def caps(self) -> Ints | None:
-        return None if self.ruled else np.maximum(0, self._most - self.running())[self.domains.of]
-
-    def caps_when_empty(self) -> Ints | None:
-        return None if self.ruled else np.full(self.relations.node_count, self._most, np.int64)
+    def caps(self, *, empty: bool) -> Ints | None:
+        if self.ruled:
+            return None
+        left: Ints = np.maximum(0, self._most - self.running())[self.domains.of]
+        return np.full(self.relations.node_count, self._most, np.int64) if empty else left
 
 
 def limit_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predicate]:

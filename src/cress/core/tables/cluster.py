@@ -440,10 +440,6 @@ class Cluster:
             found = known[key] = (min(charges, default=0), max(charges, default=0))
         return found
 
-    def used(self) -> ResourceVector:
-        """Return the total of the held amounts."""
-        return tuple(int(x) for x in self.totals[TOTAL_USED : TOTAL_USED + self.k_count])
-
     def free(self, f: int) -> ResourceVector:
         """Return the free amounts of node ``f``."""
         return tuple(int(x) for x in self.nodes[f, FREE : FREE + self.k_count])
@@ -479,6 +475,10 @@ class Cluster:
 
     # --- room on empty or free nodes -------------------------------------------------------------------------
 
+    def present(self) -> Ints:
+        """Return the nodes that are not lost."""
+        return np.flatnonzero(~np.array(self.lost, np.bool_))
+
     def capacities(self) -> Ints:
         """Return the capacities of all nodes."""
         k = self.k_count
@@ -486,10 +486,8 @@ class Cluster:
 
     def copies_when_empty(self, request: Ints, most: int) -> Ints:
         """Return, per node, the copies of ``request`` that it holds when empty, at most ``most``."""
-        k = self.k_count
-        capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
         asked = request > 0
-        copies: Ints = (capacity[:, asked] // request[asked]).min(axis=1, initial=most)
+        copies: Ints = (self.capacities()[:, asked] // request[asked]).min(axis=1, initial=most)
         return copies
 
     def is_large(self, f: int, request: Ints) -> bool:
@@ -498,9 +496,7 @@ class Cluster:
 
     def large(self, request: ResourceVector) -> Bools:
         """Return, per node, True if it holds ``request`` when empty."""
-        k = self.k_count
-        capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
-        large: Bools = np.all(capacity >= np.array(request, np.int64), axis=1)
+        large: Bools = np.all(self.capacities() >= np.array(request, np.int64), axis=1)
         return large
 
     def usable(self) -> Bools:

@@ -85,11 +85,6 @@ class DependencyTable:
             for number, key in self._live():
                 self._named.setdefault(key, {})[number] = None
 
-    def on(self, number: int) -> list[int]:
-        """Return the live jobs on which a job depends directly, by id."""
-        relation = self._relations.get(number)
-        return sorted({other for key in relation.on for other in self.named(key)}) if relation else []
-
     @property
     def depended_on(self) -> list[JobKey]:
         """Return the keys on which live jobs depend, in order; such jobs need not exist."""
