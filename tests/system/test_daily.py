@@ -157,12 +157,14 @@ def test_an_allocation_runs_a_program_and_is_given_back(cluster: Cluster) -> Non
 
 
 def test_run_detached_takes_any_key_and_prints_the_id_alone(cluster: Cluster) -> None:
-    words = ["--set", "retries=3", "--set", "labels.tier=x", "--set", "hold=true"]
-    job = int(said(cluster, "run", "--detach", *words, "--", "true"))
+    words = ["--set", "retries=3", "--set", "backoff=1s", "--set", "labels.tier=x", "--set", "hold=true"]
+    script = 'echo "ran $CRESS_RESTARTS times"; [ $CRESS_RESTARTS -gt 0 ]'
+    job = int(said(cluster, "run", "--detach", *words, "--name", "true", "--", "sh", "-c", script))
     with cluster.client() as client:
         assert (client.job(job).retries, client.job(job).labels) == (3, {"tier": "x"})
     assert said(cluster, "release", "--label", "tier=x") == f"job {job} (true) is released\n"
     assert ended(cluster, job).state == "succeeded"
+    assert said(cluster, "logs", job) == "ran 1 times\n"
     assert said(cluster, "jobs", "--label", "tier=x", "-o", "name") == f"{job}\n"
     assert "is not KEY=VALUE" in said(cluster, "run", "--set", "retries", "--", "true", code=2)
 
