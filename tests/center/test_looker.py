@@ -64,10 +64,11 @@ def test_each_thing_is_looked_for_once_for_all_jobs_and_again_after_the_shortest
     monkeypatch.setattr(waiter, "STEP", 0)
     seldom, often = (WaitFor(URL, "http://a", every=every * SECOND) for every in (60, 10))
     other = WaitFor(PATH, "/b", every=25 * SECOND)
+    ann = SimpleNamespace(user="ann")
     jobs = {
-        1: SimpleNamespace(awaits=(seldom, other), held=False),
-        2: SimpleNamespace(awaits=(often,), held=False),
-        3: SimpleNamespace(awaits=(WaitFor(URL, "http://held"),), held=True),
+        1: SimpleNamespace(job=ann, awaits=(seldom, other), held=False),
+        2: SimpleNamespace(job=ann, awaits=(often,), held=False),
+        3: SimpleNamespace(job=ann, awaits=(WaitFor(URL, "http://held"),), held=True),
     }
     now = 1000 * SECOND
     asked: list[tuple[int, str]] = []
@@ -82,7 +83,7 @@ def test_each_thing_is_looked_for_once_for_all_jobs_and_again_after_the_shortest
         it = waiter.Waiter(committer)
 
         async def drain() -> None:
-            it._open.clear()  # as if it was answered at once: it is not there
+            it._open = waiter.LooksInProgress()  # as if it was answered at once: it is not there
 
         def write(line: bytes) -> None:
             asked.append((now // SECOND - 1000, decode_order(line).name))
