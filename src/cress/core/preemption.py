@@ -8,7 +8,6 @@ not needed. The node with the cheapest set wins. A *claim* keeps the freed resou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -71,7 +70,6 @@ _ANY = 2**61
 _WHOLE = 1_000_000
 
 
-@dataclass(slots=True)
 class Eviction:
     """The cheapest set of victims, in the order in which they were taken, and the nodes of the unit.
 
@@ -79,10 +77,19 @@ class Eviction:
     room.
     """
 
-    attempts: list[Attempt]
-    nodes: list[tuple[int, int]]
-    leased: tuple[LeasePart, ...] = ()
-    takers: tuple[Taker, ...] = ()
+    __slots__ = ("attempts", "leased", "nodes", "takers")
+
+    def __init__(
+        self,
+        attempts: list[Attempt],
+        nodes: list[tuple[int, int]],
+        leased: tuple[LeasePart, ...] = (),
+        takers: tuple[Taker, ...] = (),
+    ) -> None:
+        self.attempts = attempts
+        self.nodes = nodes
+        self.leased = leased
+        self.takers = takers
 
 
 def find_eviction(
