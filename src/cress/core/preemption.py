@@ -48,7 +48,7 @@ from cress.core.kernels.victims import (
     lose,
     name_victims,
 )
-from cress.core.placing.fit import capped, caps_beside, rules_of_unit
+from cress.core.placing.fit import caps_beside, rules_of_unit
 from cress.core.placing.gang_rules import NO_RULES, GangRules
 from cress.core.placing.gangs import GangRoom, by_domains
 from cress.core.placing.shape import Shape
@@ -651,7 +651,8 @@ class _VictimSearch:
     def _without_dear(self, caps: Ints) -> Ints:
         if self.dear is None:
             return caps
-        return capped(np.where(self.dear, 0, self.job.shape.size), caps)
+        open_to = np.where(self.dear, 0, self.job.shape.size)
+        return np.minimum(caps[: len(open_to)], open_to) if len(caps) else open_to
 
     def _plan_within(self, among: list[Ints], beyond: bool, rooms: list[GangRoom] | None) -> Eviction | None:
         """Place one copy after the other at the smallest cost, then spare the victims that are not needed."""
