@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cress.model.decisions import Decision
 from cress.model.errors import InputError, NotAccepted
 from cress.model.times import HOUR, SECOND
 from tests.core.builders import GroupBuilder, JobBuilder, NodeBuilder, World, group, job, node
@@ -176,6 +177,22 @@ FOUND = {
 def test_a_world_that_undid_a_decision_does_so_no_more(seeds: tuple[int, ...]) -> None:
     _, found = undone(seeds, deep_play)
     assert found == {}
+
+
+@pytest.mark.parametrize("seed", [58, 84, 89, 92, 110, 115])
+def test_questions_leave_the_books_as_they_are(seed: int) -> None:
+    """A unit takes room; would its victims' group keep it? This is asked within the question who takes room back."""
+    play = deep_play(seed)
+    world, decide = play.world, play.world.decide
+    assert world.core.groups.tree.keeps
+
+    def check(*budget: int) -> list[Decision]:
+        decided = decide(*budget)
+        assert world.core.validate() == []
+        return decided
+
+    setattr(world, "decide", check)  # noqa: B010 - mypy knows no assignment to a method
+    play.play()
 
 
 @pytest.mark.long
