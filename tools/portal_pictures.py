@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -83,7 +84,7 @@ JOBS = (
 
 @contextlib.contextmanager
 def cluster(folder: Path) -> Iterator[tuple[Client, str]]:
-    """Yield a client of a cluster with work, and a function that prints a link of its portal."""
+    """Yield a client of a cluster with work, and a link of its portal."""
     data = folder / "data"
     (folder / "Group.conf").write_text(GROUPS.lstrip())
     words = ["up", "--data", str(data), "--executors", "8", "--node-resource", "<4, 8G>", "--port", "0"]
@@ -142,14 +143,14 @@ def main() -> None:
         browser.close()
 
 
-def opened(browser: Browser, cookies: object, theme: str, size: tuple[int, int]) -> Page:
+def opened(browser: Browser, cookies: Any, theme: Any, size: tuple[int, int]) -> Page:
     """Return a page that is signed in."""
-    context = browser.new_context(color_scheme=theme, viewport={"width": size[0], "height": size[1]})  # type: ignore[arg-type]
-    context.add_cookies(cookies)  # type: ignore[arg-type]
+    context = browser.new_context(color_scheme=theme, viewport={"width": size[0], "height": size[1]})
+    context.add_cookies(cookies)
     return context.new_page()
 
 
-def everything(browser: Browser, url: str, cookies: object, client: Client, folder: Path) -> None:
+def everything(browser: Browser, url: str, cookies: Any, client: Client, folder: Path) -> None:
     """Take a picture of every page in all sizes and themes."""
     folder.mkdir(parents=True, exist_ok=True)
     ids = {job.name: job.id for job in client.jobs(limit=50).jobs}

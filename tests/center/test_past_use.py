@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cress.center.keeping.use_curves import FILE, UseCurves
+from cress.center.committing.use_curves import FILE, UseCurves
 from tests.center.inside import Inside
 
 

@@ -30,6 +30,7 @@ from cress.center.committing.anchors import Anchors
 from cress.center.committing.committer import Committer
 from cress.center.committing.leader_election import LeaderElection
 from cress.center.committing.memory import Memory
+from cress.center.committing.use_curves import UseCurves
 from cress.center.connections.used_jobs import UsedJobs
 from cress.center.data_locations.namenodes import Namenodes
 from cress.center.dns.server import DnsServer, check_dns
@@ -48,7 +49,6 @@ from cress.center.keeping.data_directory import (
 )
 from cress.center.keeping.owner_token import FINGERPRINT, cluster_secret, fingerprint_of, owner
 from cress.center.keeping.uploads import unshared
-from cress.center.keeping.use_curves import UseCurves
 from cress.center.leader.failover import Failover
 from cress.center.leader.history_exchange import HistoryExchange
 from cress.center.leader.leader_work import BACKLOG, LeaderWork, bound_socket, executor_sockets

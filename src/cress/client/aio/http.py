@@ -28,7 +28,6 @@ from cress.protocol.cluster_views import (
     NodeSettingsPage,
     NodesPage,
     NodeView,
-    PastUsePage,
     PlaceView,
     RevisionView,
     StateView,
@@ -395,10 +394,6 @@ class AsyncHttp(LeaderClient):
     ) -> UsagePage:
         """Return the usage of groups by ``hour`` or ``day``; ``next`` of a page is ``since`` of the following one."""
         return await self.ask(calls.usage(UsageQuery(group=group, since=since, until=until, by=by)))
-
-    async def past_use(self, span: str = "hour", group: str = "") -> PastUsePage:
-        """Return the use of the cluster and its groups over the past ``hour``, ``day`` or ``week``, as curves."""
-        return await self.ask(calls.past_use(span, group))
 
     async def plan_moves(
         self, job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None

@@ -29,7 +29,6 @@ from cress.protocol.cluster_views import (
     NodeSettingsPage,
     NodesPage,
     NodeView,
-    PastUsePage,
     PlaceView,
     RevisionView,
     StateView,
@@ -392,10 +391,6 @@ class Http(LeaderClient):
     ) -> UsagePage:
         """Return the usage of groups by ``hour`` or ``day``; ``next`` of a page is ``since`` of the following one."""
         return self.ask(calls.usage(UsageQuery(group=group, since=since, until=until, by=by)))
-
-    def past_use(self, span: str = "hour", group: str = "") -> PastUsePage:
-        """Return the use of the cluster and its groups over the past ``hour``, ``day`` or ``week``, as curves."""
-        return self.ask(calls.past_use(span, group))
 
     def plan_moves(
         self, job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None

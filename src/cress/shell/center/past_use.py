@@ -21,14 +21,14 @@ USE, GROUP, TASKS = "use", "group", "tasks"
 Values = Mapping[tuple[str, str], float]
 
 
-class Span(NamedTuple):
+class CurveSpan(NamedTuple):
     """A span of time: the seconds for which one point stands, and the number of points."""
 
     step: int
     points: int
 
 
-SPANS = {"hour": Span(15, 240), "day": Span(300, 288), "week": Span(1800, 336)}
+SPANS = {"hour": CurveSpan(15, 240), "day": CurveSpan(300, 288), "week": CurveSpan(1800, 336)}
 
 
 class _StoredRing(msgspec.Struct, array_like=True):
@@ -42,7 +42,7 @@ class _StoredRing(msgspec.Struct, array_like=True):
 class _Ring:
     """The curves of one span. A slot is a time in steps since the epoch; it is the mean of the samples within it."""
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: CurveSpan) -> None:
         self.span = span
         self.last = -1
         self.curves: dict[tuple[str, str], array[float]] = {}
