@@ -78,7 +78,7 @@ def test_every_call_about_jobs_says_what_it_answers_if_there_are_none(busy: Cent
         sent = methods.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {})
         body = bodies.get(sent.get("schema", {}).get("$ref", "").rpartition("/")[2], {})
         if body.get("properties", {}).get("jobs", {}).get("items", {}).get("type") == "integer":
-            others = {name: {} for name in body["required"] if name != "jobs"}
+            others: dict[str, object] = {name: {} for name in body["required"] if name != "jobs"}
             answer = busy.http.post(path, json={"jobs": [99], **others})
             _check(document, "post", path, answer.status_code, answer.json())
             asked += 1

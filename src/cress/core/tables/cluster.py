@@ -440,6 +440,10 @@ class Cluster:
             found = known[key] = (min(charges, default=0), max(charges, default=0))
         return found
 
+    def used(self) -> ResourceVector:
+        """Return the total of the held amounts."""
+        return tuple(int(x) for x in self.totals[TOTAL_USED : TOTAL_USED + self.k_count])
+
     def free(self, f: int) -> ResourceVector:
         """Return the free amounts of node ``f``."""
         return tuple(int(x) for x in self.nodes[f, FREE : FREE + self.k_count])
