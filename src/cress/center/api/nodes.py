@@ -125,7 +125,7 @@ async def state(request: Request) -> Response:
     capacity = used = (0,) * len(dimensions)
     up, cluster = 0, machine.core.cluster
     async for nodes in in_turns(chunks(list(machine.nodes.values()))):
-        there = [node.node for node in nodes if is_up(committer, node)]
+        there = [live.node for live in nodes if is_up(committer, live)]
         up += len(there)
         known = [cluster.index[node.name] for node in there if node.name in cluster.index]
         capacity = tuple(map(sum, zip(capacity, *(node.capacity for node in there), strict=True)))
