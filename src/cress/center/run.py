@@ -234,6 +234,8 @@ async def _run(
         ]
         if tls is not None:
             background.append(asyncio.create_task(tls.run(), name="certificates"))
+        for task in background:
+            task.add_done_callback(_log_failure)
         turns = asyncio.create_task(_in_turns(failover, work, compilation), name="failover")
         stopped = asyncio.create_task(stop.wait())
         await _until_over(stopped, serving, turns, committer.ended)
@@ -281,6 +283,13 @@ def _opened(
         store.close()
         raise
     return store, token, api, executors
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    """Log that work beside the center's own has ended by an error; the center goes on without it."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        _say(f"{task.get_name()!r} failed and rests until the center starts again: {error!r}")
 
 
 async def _until_over(*ends: asyncio.Future[Any]) -> None:
