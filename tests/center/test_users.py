@@ -243,6 +243,7 @@ LEAST = {
     ("POST", "/v1/centers/hand-over"): "admin",
     ("GET", "/v1/centers/history"): "admin",
     ("GET", "/v1/usage"): "viewer",
+    ("GET", "/v1/use"): "viewer",
     ("GET", "/v1/efficiency"): "viewer",
     ("GET", "/v1/tokens"): "viewer",
     ("GET", "/v1/names/x"): "viewer",

@@ -264,12 +264,15 @@ def test_a_job_waits_for_a_length_or_a_moment_and_a_moment_in_the_past_has_come(
     )
     assert [attempt.job for attempt in world.machine.attempts.values()] == [begun]
     assert world.machine.reason(zoned) == f"waiting for time {late.name} Z"
+    end = datetime.fromtimestamp((UTC_AT_START + 120 * SECOND) / SECOND, UTC)
+    assert world.machine.reason(both) == f"waiting for time 2m, until {end:%F %H:%M} UTC, and 1 more"
     assert world.machine.reason(held).startswith("held by ann")
     world.step(Awaited(job=both, what=CSV))
     world.wake()
     assert world.now // SECOND == 120
     assert {attempt.job for attempt in world.machine.attempts.values()} == {begun, both}
-    assert world.machine.awaiting == {zoned: None}
+    assert not world.machine.awaiting  # nobody has to look for a time
+    assert world.machine.jobs[zoned].awaits
     world.wake()
     assert world.now // SECOND == 3600
     assert zoned in {attempt.job for attempt in world.machine.attempts.values()}

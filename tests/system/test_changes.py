@@ -23,6 +23,15 @@ def cluster() -> Iterator[Cluster]:
         cluster.stop()
 
 
+@pytest.fixture(scope="module")
+def ended_job(cluster: Cluster) -> int:
+    """A job that has ended."""
+    number = submit(cluster, name="over", command="true")
+    cluster.cress("cancel", number)  # unless it has ended already
+    ended(cluster, number)
+    return number
+
+
 def said(cluster: Cluster, *words: object, code: int = 0) -> str:
     """What a command says."""
     done = cluster.cress(*words)
@@ -116,23 +125,22 @@ def test_scontrol_updates_and_requeues(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
-        (["1"], 2, "no value is given (KEY=VALUE, with one of the keys time_limit, priority,"),
+        (["JOB"], 2, "no value is given (KEY=VALUE, with one of the keys time_limit, priority,"),
         (["priority=1"], 2, "no job is given"),
-        (["1", "command=true"], 2, "command: command of a submitted job cannot be changed (these can: time_limit,"),
-        (["1", "walltime=2h"], 2, "walltime: unknown key 'walltime' (did you mean time_limit?)"),
-        (["1", "time_limit=soon"], 2, "time_limit: "),
-        (["1", "priority=1", "priority=2"], 2, "priority: is given twice"),
+        (["JOB", "command=true"], 2, "command: command of a submitted job cannot be changed (these can: time_limit,"),
+        (["JOB", "walltime=2h"], 2, "walltime: unknown key 'walltime' (did you mean time_limit?)"),
+        (["JOB", "time_limit=soon"], 2, "time_limit: "),
+        (["JOB", "priority=1", "priority=2"], 2, "priority: is given twice"),
         (["999", "priority=1"], 2, "there is no job 999"),
-        (["1", "priority=1"], 3, "job 1 has ended"),
+        (["JOB", "priority=1"], 3, "job JOB has ended"),
     ],
 )
-def test_mistakes_say_what_would_be_right(cluster: Cluster, words: list[str], code: int, why: str) -> None:
-    if words[0] == "1":
-        with cluster.client() as client:
-            if client.job(1).ended is None:
-                said(cluster, "cancel", 1)
-                ended(cluster, 1)
-    assert why in said(cluster, "update", *words, code=code)
+def test_mistakes_say_what_would_be_right(
+    cluster: Cluster, ended_job: int, words: list[str], code: int, why: str
+) -> None:
+    number = str(ended_job)
+    words = [word.replace("JOB", number) for word in words]
+    assert why.replace("JOB", number) in said(cluster, "update", *words, code=code)
 
 
 def test_failed_tasks_are_retried_with_their_indices(cluster: Cluster) -> None:

@@ -50,7 +50,7 @@ class Context:
 
     Times: ``now`` is the shell's clock, which never goes back; ``utc`` is the wall clock, used for display and quota
     timetables; both in µs. Indices: ``attempts_on`` by node; ``behind`` has the dependents of unfinished jobs;
-    ``awaiting`` are the jobs that wait for something outside;
+    ``awaiting`` are the jobs that wait for something outside, not only for a time;
     ``named`` the unfinished families by group and name; ``replica_indices`` the status of replicas; ``homes``, by node,
     the databases with a task bound to it (and some that have none there any more).
     """
@@ -227,7 +227,7 @@ class Context:
             for first, _ in follower.unmet:
                 self.behind.setdefault(first, []).append(follower.job.id)
         self.awaiting = {
-            number: None for number, job in self.jobs.items() if job.awaits_since is not None and job.awaits
+            number: None for number, job in self.jobs.items() if job.awaits_since is not None and job.awaits_outside
         }
         self.named = self.by_name()
         for number, family in self.families.items():

@@ -124,8 +124,9 @@ def _timer(context: Context, kind: str, name: str) -> Iterator[str]:
         if present(context) is None:
             yield "timers: tasks that are moved should arrive, and none is"
     elif kind == AWAITED:
-        if int(name) not in context.awaiting:
-            yield f"timers: job {name} waits for something outside, and does not"
+        job = context.jobs.get(int(name))
+        if job is None or not job.awaits:
+            yield f"timers: job {name} waits for something, and does not"
     elif kind == TERM:
         if int(name) not in context.leases:
             yield f"timers: the term of job {name}, which is not a lease"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -97,9 +98,11 @@ def restored(file: EventFile) -> Machine:
         ) from None
 
 
-def records_of(file: EventFile) -> Iterator[tuple[int, bytes, Record]]:
-    """Yield the records of a file with their numbers and bytes, without their facts."""
+def records_of(file: EventFile, having: bytes = b"") -> Iterator[tuple[int, bytes, Record]]:
+    """Yield the records of a file that have these bytes, with their numbers and bytes, without their facts."""
     for number, data in file.raw():
+        if having not in data:
+            continue
         try:
             yield number, data, decode_without_facts(data)
         except (ValueError, msgspec.MsgspecError) as error:
@@ -108,14 +111,19 @@ def records_of(file: EventFile) -> Iterator[tuple[int, bytes, Record]]:
 
 
 def _snapshots(file: EventFile) -> frozenset[int]:
-    """Return the numbers of the records after which a snapshot was stored from which a center of this file went on."""
-    marked = ((number, data) for number, data in file.raw() if _RESTARTED in data)
-    found = (inputs_of(decode_without_facts(data)) for _, data in marked)
-    return frozenset(one.loaded for inputs in found for one in inputs if isinstance(one, Restarted))
+    """Return the numbers of the records after which a snapshot was stored from which a center of this file went on.
+
+    Behind a damage there are none: whoever reads the records so far is told of it.
+    """
+    found: set[int] = set()
+    with contextlib.suppress(InputError):
+        for _, _, record in records_of(file, _RESTARTED):
+            found.update(one.loaded for one in inputs_of(record) if isinstance(one, Restarted))
+    return frozenset(found)
 
 
 class RecordedSteps:
-    """RecordedSteps a machine through a log as the center did: with its restarts, and over the gaps between files."""
+    """Steps a machine through a log as the center did: with its restarts, and over the gaps between files."""
 
     def __init__(self, log: RecordedLog, since: int = 0, until: int | None = None) -> None:
         self._log = log

@@ -8,6 +8,7 @@ from cress.core.diagnostics.sentences import sentence
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.measured_load import say_busy
 from cress.lifecycle.context import Context
+from cress.lifecycle.jobs.awaited_times import say_awaited
 from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.job import Job
@@ -112,7 +113,7 @@ def comes_after(context: Context, job: LiveJob | Family) -> str:
     if not job.unmet:
         assert isinstance(job, LiveJob), "only jobs with tasks wait for things outside"
         more = f", and {len(job.awaits) - 1} more" if len(job.awaits) > 1 else ""
-        return f"waiting for {job.awaits[0]}{more}"
+        return f"waiting for {say_awaited(context, job, job.awaits[0])}{more}"
     first, _ = job.unmet[0]
     # At a pause of a step it may have ended, and this job is told in a moment.
     found = context.jobs.get(first) or context.families.get(first)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import Awaited
 from cress.lifecycle.jobs import jobs
+from cress.lifecycle.jobs.awaited_times import time_of
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import AWAITED
 from cress.model.events import JobAfter, Outcome
-from cress.model.jobfile import deadlines
 from cress.model.units import format_duration
-from cress.model.waits import TIME, WaitFor
+from cress.model.waits import TIME
 
 
 def behind(job: LiveJob) -> int | None:
@@ -33,8 +33,7 @@ def release(context: Context, job: LiveJob) -> None:
         _leave_past(context, job)
     context.observe(JobAfter(number, behind(job)))
     if begins and job.awaits:
-        context.awaiting[number] = None
-        _set_timer(context, job)
+        _wait(context, job)
 
 
 def awaited(context: Context, word: Awaited) -> None:
@@ -66,32 +65,31 @@ def due(context: Context, number: int) -> None:
 
 def _go_on(context: Context, job: LiveJob) -> None:
     """Wait for the rest of the things, or let the job start."""
-    _set_timer(context, job)
+    _wait(context, job)
     if not job.awaits:
-        context.awaiting.pop(job.job.id, None)
         context.observe(JobAfter(job.job.id, None))
+
+
+def _wait(context: Context, job: LiveJob) -> None:
+    """Wait for what is left: the shell looks for what is outside, and a timer ends the wait for a time."""
+    if job.awaits_outside:
+        context.awaiting[job.job.id] = None
+    else:
+        context.awaiting.pop(job.job.id, None)
+    _set_timer(context, job)
 
 
 def _leave_past(context: Context, job: LiveJob) -> None:
     """Wait no longer for times that have come."""
     job.awaits = tuple(
-        thing for thing in job.awaits if thing.kind != TIME or _time_of(context, job, thing) > context.now
+        thing for thing in job.awaits if thing.kind != TIME or time_of(context, job, thing) > context.now
     )
-
-
-def _time_of(context: Context, job: LiveJob, thing: WaitFor) -> int:
-    """Return a time on the machine's clock. A moment without a zone is one of the cluster's."""
-    written = deadlines.deadline(thing.name)
-    if written.within:
-        return (job.awaits_since or 0) + written.within
-    at = written.moment or deadlines.moment_of(written.clocks, context.core.groups.cluster_zone)
-    return context.now + at - context.utc
 
 
 def _set_timer(context: Context, job: LiveJob) -> None:
     since = job.awaits_since or 0
     times = [since + thing.timeout for thing in job.awaits if thing.timeout is not None]
-    times += [_time_of(context, job, thing) for thing in job.awaits if thing.kind == TIME]
+    times += [time_of(context, job, thing) for thing in job.awaits if thing.kind == TIME]
     if times:
         context.timers.set(AWAITED, str(job.job.id), min(times))
     else:

@@ -13,7 +13,7 @@ from cress.model.node import Allocated, Load, Local, Node
 from cress.model.node_settings import NodeRevision
 from cress.model.run import Host
 from cress.model.step_values import Values
-from cress.model.waits import WaitFor
+from cress.model.waits import TIME, WaitFor
 
 AWAY = "its executor is not connected"
 
@@ -65,8 +65,8 @@ class LiveJob(Row, kw_only=True):
     shares (0: it has its own), ``index`` its place; ``kept``, in a service or database, is the plan of its version;
     ``scheduled``, in a run of a cron job, are the moment before its own, and its own (wall clock, µs; 0: none).
     ``values`` are those that task 0 has handed on. ``left_out``: the condition of a step did not hold.
-    ``awaits`` are the things outside that are not there yet, ``awaits_since`` (the machine's clock) is the time since
-    which it waits for them; ``None``: its dependencies are not met.
+    ``awaits`` are the things outside and the times that are not there yet, ``awaits_since`` (the machine's clock) is
+    the time since which it waits for them; ``None``: its dependencies are not met.
     """
 
     job: Job
@@ -121,6 +121,11 @@ class LiveJob(Row, kw_only=True):
     def waiting(self) -> int:
         """The number of tasks that wait for a node, or for their time."""
         return self.job.tasks - self.over - len(self.attempts)
+
+    @property
+    def awaits_outside(self) -> bool:
+        """Whether it waits for something that the shell has to look for, not for times alone."""
+        return any(thing.kind != TIME for thing in self.awaits)
 
     @property
     def ending(self) -> bool:
