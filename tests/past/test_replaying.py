@@ -118,6 +118,10 @@ def test_damage_is_told_with_its_place_and_a_cut_end_is_not(day: Path, tmp_path:
     (tmp_path / "00000001.events").write_bytes(content)
     with pytest.raises(InputError, match=r"00000001.events: is damaged at byte \d+"):
         replay_log(RecordedLog(tmp_path))
+    # What was before the damage can be asked for.
+    before = replay_log(RecordedLog(tmp_path), UTC, UTC + 30 * SECOND)
+    assert before.records > 0
+    assert before.difference is None
 
 
 @pytest.mark.parametrize(
