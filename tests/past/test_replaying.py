@@ -114,12 +114,12 @@ def test_damage_is_told_with_its_place_and_a_cut_end_is_not(day: Path, tmp_path:
     content = bytearray(RecordedLog(day).paths[0].read_bytes())
     (tmp_path / "00000001.events").write_bytes(content[:-7])
     assert replay_log(RecordedLog(tmp_path)).difference is None
-    content[len(content) * 2 // 3] ^= 0xFF
+    content[-400] ^= 0xFF
     (tmp_path / "00000001.events").write_bytes(content)
     with pytest.raises(InputError, match=r"00000001.events: is damaged at byte \d+"):
         replay_log(RecordedLog(tmp_path))
     # What was before the damage can be asked for.
-    before = replay_log(RecordedLog(tmp_path), UTC, UTC + 30 * SECOND)
+    before = replay_log(RecordedLog(tmp_path), UTC, UTC + 5 * SECOND)
     assert before.records > 0
     assert before.difference is None
 
