@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
+import pytest
 
 from cress.center.waiting.looker import AT_ONE_USER, Looker
 from cress.center.waiting.looks import LookOrder
-from cress.center.waiting.waiter import MOST_OF_USER, MOST_OPEN, LooksInProgress
-from cress.model.waits import URL
+from cress.center.waiting.waiter import MOST_OF_USER, MOST_OPEN, LooksInProgress, Waiter
+from cress.model.waits import URL, WaitFor
 
 
 def test_one_user_leaves_places_for_others() -> None:
@@ -27,6 +32,37 @@ def test_one_user_leaves_places_for_others() -> None:
     assert looks.begin((URL, "http://slow1/"), {"ann"}) is None
     others = [looks.begin((URL, f"http://{name}/"), {f"user{name}"}) for name in range(MOST_OPEN)]
     assert sum(order is not None for order in others) == MOST_OPEN - MOST_OF_USER - 1
+
+
+def test_the_rest_of_many_things_costs_nothing_while_no_look_can_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = {
+        number: SimpleNamespace(
+            job=SimpleNamespace(user=f"user{number}"), awaits=(WaitFor(URL, f"http://{number}/", every=1),), held=False
+        )
+        for number in range(2 * MOST_OPEN)
+    }
+    committer: Any = SimpleNamespace(
+        settings=SimpleNamespace(wait_hosts=(), wait_folders=()),
+        clock=SimpleNamespace(now=lambda: 0),
+        machine=SimpleNamespace(awaiting=list(jobs), jobs=jobs),
+    )
+    tried, begin = [], LooksInProgress.begin
+
+    def noted(looks: LooksInProgress, key: tuple[str, str], users: Collection[str]) -> LookOrder | None:
+        tried.append(key)
+        return begin(looks, key, users)
+
+    async def ask() -> None:
+        async def drain() -> None:
+            pass
+
+        pipe: Any = SimpleNamespace(write=len, drain=drain)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(Waiter(committer)._ask(pipe), 0.3)
+
+    monkeypatch.setattr(LooksInProgress, "begin", noted)
+    asyncio.run(ask())
+    assert len(tried) == MOST_OPEN
 
 
 def test_hosts_that_hang_hold_up_their_user_alone() -> None:
