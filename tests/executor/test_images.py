@@ -211,6 +211,15 @@ def test_a_huge_archive_is_refused_and_a_failure_leaves_nothing(tmp_path: Path) 
     with pytest.raises(Failed, match="no tar"):
         found._make(place, broken)
     assert list(place.iterdir()) == []
+    # Of one that was killed, another attempt removes it soon, unless it is still being made.
+    (place / "new").mkdir()
+    with (place / "lock").open("w") as lock:
+        os.utime(place, (time.time() - images.PART_KEPT - 9,) * 2)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        found._remove_old()
+        assert place.exists()
+    found._remove_old()
+    assert not place.exists()
 
 
 def test_an_image_that_is_made_again_is_not_set_aside_by_another_attempt(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ FOLDER = "images"
 # The programs that pull and unpack images.
 TOOLS = ("skopeo", "umoci")
 # Seconds for one run of a tool; seconds for which the digest behind a tag is believed; seconds for which an image is
-# kept after its last use.
-PATIENCE, TAG_KEPT, KEPT = 3_000.0, 60.0, 7 * 86_400.0
+# kept after its last use, and one whose making was killed.
+PATIENCE, TAG_KEPT, KEPT, PART_KEPT = 3_000.0, 60.0, 7 * 86_400.0, 3_600.0
 # Bytes of the disk that the copy of an archive leaves free.
 RESERVE = 1 << 28
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -265,10 +265,10 @@ class Images:
 
     def _remove_old(self) -> None:
         """Remove images that nothing has used for long."""
-        last = time.time() - KEPT
+        now = time.time()
         for place in self._folder.iterdir():
             with contextlib.suppress(OSError):
-                if place.stat().st_mtime > last:
+                if place.stat().st_mtime > now - (PART_KEPT if (place / "new").exists() else KEPT):
                     continue
                 if not place.is_dir():
                     place.unlink()

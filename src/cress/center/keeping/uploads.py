@@ -91,7 +91,9 @@ class Uploads:
         part = own / f"{digest}.{size}.part"
         for path in (own / digest, self.folder / CONTENT / digest, part):
             if os.path.lexists(path) and not _is_file(path):
-                raise NotAccepted("what lies in its place is not a file", hint="operators find it with: cress store check")
+                raise NotAccepted(
+                    "what lies in its place is not a file", hint="operators find it with: cress store check"
+                )
         received = part.stat().st_size if part.exists() else 0
         if not part.exists():
             if not data and size:
