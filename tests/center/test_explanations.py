@@ -129,6 +129,10 @@ def test_questions_that_are_asked_together_share_a_fork_and_see_what_was_stored_
         questions = [msgspec.msgpack.encode(explaining.ForkQuestion("group", name=name)) for name in ("a", "b", "a")]
         assert [answers.answer(question) for question in questions] == [b"answer"] * 3
         assert [question.name for question in asked] == ["a", "b"]
+        monkeypatch.setattr(explaining, "MOST_KNOWN", 3)
+        for number in range(10):
+            answers.answer(msgspec.msgpack.encode(explaining.ForkQuestion("group", number)))
+        assert len(answers._known) <= 3
 
     inside(tmp_path, story)
 

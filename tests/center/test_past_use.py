@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cress.center.committing.use_curves import FILE, UseCurves
+from cress.model.times import SECOND
 from tests.center.inside import Inside
 
 
@@ -33,12 +35,20 @@ def test_the_use_of_the_past_is_there_after_a_restart(tmp_path: Path, caplog: py
                 assert newest(found["groups"]["default"]) == group["ratio"]
                 assert (newest(found["tasks"]["running"]), newest(found["tasks"]["waiting"])) == (2, 1)
                 assert len({len(points) for part in ("use", "groups", "tasks") for points in found[part].values()}) == 1
+            # A kind of another release, from the file.
+            center.committer.past_use.add(center.committer.clock.utc() / SECOND, {("other", "x"): 1.0})
             one = await center.call("GET", "/v1/use?group=default")
             assert (list(one["groups"]), one["use"], one["tasks"]) == (["default"], {}, {})
             wrong = await center.call("GET", "/v1/use?span=month", status=422)
             assert wrong["faults"][0]["what"] == "'month' is not a span"
             assert "hour" in wrong["faults"][0]["hint"]
-            curves.close()
+            # A write that was begun before comes to its end first.
+            with ThreadPoolExecutor(1) as pool:
+                with curves._writes:
+                    last = pool.submit(curves.close)
+                    await asyncio.sleep(0.05)
+                    assert not (tmp_path / FILE).exists()
+                last.result()
         async with Inside(tmp_path) as center:
             UseCurves(center.committer, tmp_path)
             found = await center.call("GET", "/v1/use?span=day")

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from cress.center.keeping.upload_room import CountedFile, UploadLimits
+from cress.center.keeping.upload_room import CountedFile, UploadLimits, UploadRoom
 from cress.center.keeping.uploads import FOLDER, Uploads, check_uploads
 from cress.center.leader.unused_uploads import UnusedUploads
+from cress.model.errors import NotAccepted
 from tests.center.inside import Inside, inside
 
 DATA = b"some words of a file"
@@ -34,6 +35,21 @@ def data(tmp_path: Path) -> Path:
 def part(data: bytes = DATA, offset: int = 0, most: int = 1_000_000, size: int | None = None) -> dict[str, Any]:
     sent = base64.b64encode(data[offset : offset + most]).decode()
     return {"size": len(data) if size is None else size, "offset": offset, "data": sent}
+
+
+def test_a_file_is_made_before_the_next_count() -> None:
+    files: list[CountedFile] = []
+    room = UploadRoom(UploadLimits(KIB * KIB, 20_000, KIB * KIB, 0.0), lambda: files)
+
+    def make() -> None:
+        assert room._lock.locked()
+        files.append(CountedFile("ann", 1, in_total=True))
+
+    room.take("ann", 1, make, in_total=True)
+    room.recount()
+    with pytest.raises(NotAccepted, match="ann has uploads of 16K"):
+        room.take("ann", 1, make, in_total=True)
+    assert len(files) == 1
 
 
 async def send(center: Inside, data: bytes = DATA, status: int = 200, user: str = "", **more: Any) -> Any:
@@ -190,6 +206,14 @@ def test_damage_and_what_does_not_belong_there_are_found(data: Path) -> None:
     assert f"{DIGEST} is damaged" in problems[3]
     kept = Uploads(data / FOLDER, UploadLimits(1 << 30, 1 << 30, 1 << 30, 0.0))
     assert kept.path_of("1" * 64) is None
+    user = kept._users()[0]
+    stray = kept._of_user(user) / f"{'4' * 64}.9.part"
+    stray.mkdir()
+    os.utime(stray, (0, 0))
+    assert not kept.has(user, "3" * 64)
+    for digest in ("0" * 64, "3" * 64):
+        with pytest.raises(NotAccepted, match="what lies in its place is not a file"):
+            kept._receive(user, digest, 1, 0, b"")
     assert kept.remove_unused(["0" * 64, DIGEST]) == 1
     assert others == ["uploads/content/notes"]
 

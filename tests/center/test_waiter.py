@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
+import pytest
 
-from cress.center.waiting.looker import AT_ONE_USER, Looker
-from cress.center.waiting.looks import LookOrder
-from cress.center.waiting.waiter import MOST_OF_USER, MOST_OPEN, LooksInProgress
-from cress.model.waits import URL
+from cress.center.waiting import looker as looker_module
+from cress.center.waiting.looker import AT_ONE_FOLDER, AT_ONE_USER, Looker
+from cress.center.waiting.looks import LookOrder, LookResult
+from cress.center.waiting.waiter import MOST_OF_USER, MOST_OPEN, LooksInProgress, Waiter
+from cress.model.waits import PATH, URL, WaitFor
 
 
 def test_one_user_leaves_places_for_others() -> None:
@@ -27,6 +36,68 @@ def test_one_user_leaves_places_for_others() -> None:
     assert looks.begin((URL, "http://slow1/"), {"ann"}) is None
     others = [looks.begin((URL, f"http://{name}/"), {f"user{name}"}) for name in range(MOST_OPEN)]
     assert sum(order is not None for order in others) == MOST_OPEN - MOST_OF_USER - 1
+
+
+def test_the_rest_of_many_things_costs_nothing_while_no_look_can_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = {
+        number: SimpleNamespace(
+            job=SimpleNamespace(user=f"user{number}"), awaits=(WaitFor(URL, f"http://{number}/", every=1),), held=False
+        )
+        for number in range(2 * MOST_OPEN)
+    }
+    committer: Any = SimpleNamespace(
+        settings=SimpleNamespace(wait_hosts=(), wait_folders=()),
+        clock=SimpleNamespace(now=lambda: 0),
+        machine=SimpleNamespace(awaiting=list(jobs), jobs=jobs),
+    )
+    tried, begin = [], LooksInProgress.begin
+
+    def noted(looks: LooksInProgress, key: tuple[str, str], users: Collection[str]) -> LookOrder | None:
+        tried.append(key)
+        return begin(looks, key, users)
+
+    async def ask() -> None:
+        async def drain() -> None:
+            pass
+
+        pipe: Any = SimpleNamespace(write=len, drain=drain)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(Waiter(committer)._ask(pipe), 0.3)
+
+    monkeypatch.setattr(LooksInProgress, "begin", noted)
+    asyncio.run(ask())
+    assert len(tried) == MOST_OPEN
+
+
+def test_a_folder_that_hangs_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [tmp_path.resolve() / name for name in ("hangs", "works")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "x").touch()
+    free, entered = threading.Event(), []
+
+    def file(_: Looker, order: LookOrder) -> LookResult:
+        entered.append(order.id)
+        return LookResult(order.id, "works" in order.name or free.wait(20))
+
+    async def run() -> tuple[list[bool], bool, bool]:
+        async with httpx.AsyncClient() as client:
+            looker = Looker(folders, client)
+            orders = [LookOrder(number, PATH, f"{folders[0]}/x", f"user{number % 9}") for number in range(64)]
+            hung = await asyncio.gather(*map(looker.look, orders))
+            # It also leaves the threads that find the addresses of hosts.
+            await asyncio.wait_for(asyncio.to_thread(int), 10)
+            other = await looker.look(LookOrder(100, PATH, f"{folders[1]}/x", "user1"))
+            free.set()
+            looker._threads[folders[0]]._pool.shutdown()
+            looker._threads[folders[0]]._pool = ThreadPoolExecutor(1)
+            again = await looker.look(LookOrder(101, PATH, f"{folders[0]}/x", "user1"))
+            return [result.found for result in hung], other.found, again.found
+
+    monkeypatch.setattr(looker_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(Looker, "_file", file)
+    assert asyncio.run(run()) == ([False] * 64, True, True)
+    assert len(entered) == AT_ONE_FOLDER + 2
 
 
 def test_hosts_that_hang_hold_up_their_user_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -9,6 +10,8 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -165,8 +168,9 @@ def test_an_archive_that_changes_while_it_is_read_becomes_no_image(
 ) -> None:
     make_layout(tmp_path / "layout", {**programs("sh"), "etc/name": b"forged\n"}, CONFIG)
     skopeo("copy", f"oci:{tmp_path}/layout:latest", f"oci-archive:{tmp_path}/forged.tar")
-    mine, home = tmp_path / "mine.tar", tmp_path / "e"
-    home.mkdir()
+    # In the folder of a task, which is in the executor's directory.
+    mine, home = tmp_path / "e/attempts/1/work/mine.tar", tmp_path / "e"
+    mine.parent.mkdir(parents=True)
     shutil.copy(archive, mine)
     os.chown(mine, 65534, 65534)
     digest_of = images._digest_of
@@ -188,6 +192,51 @@ def test_an_archive_that_changes_while_it_is_read_becomes_no_image(
     with mine.open("rb") as file:
         found = Images(home, AllowedSources()).use(f"oci-archive:{mine}", file.fileno())
     assert Path(found.root, "etc/name").read_text() == "forged\n"
+
+
+def test_a_huge_archive_is_refused_and_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "images/archive-0"
+    place.mkdir(parents=True)
+    with (tmp_path / "huge.tar").open("w+b") as file:
+        file.truncate(shutil.disk_usage(tmp_path).free)
+        found = Images(tmp_path, AllowedSources())
+        with pytest.raises(Failed, match="the disk of this node has no room for its ") as caught:
+            found._make(place, partial(found._copy_archive, "oci-archive:", file.fileno()))
+    assert not caught.value.node
+
+    def broken(new: Path) -> None:
+        (new / "archive").write_text("a copy")
+        raise Failed("no tar")
+
+    with pytest.raises(Failed, match="no tar"):
+        found._make(place, broken)
+    assert list(place.iterdir()) == []
+    # Of one that was killed, another attempt removes it soon, unless it is still being made.
+    (place / "new").mkdir()
+    with (place / "lock").open("w") as lock:
+        os.utime(place, (time.time() - images.PART_KEPT - 9,) * 2)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        found._remove_old()
+        assert place.exists()
+    found._remove_old()
+    assert not place.exists()
+
+
+def test_an_image_that_is_made_again_is_not_set_aside_by_another_attempt(tmp_path: Path) -> None:
+    place = tmp_path / "images/1"
+    (place / "rootfs").mkdir(parents=True)
+    DAMAGES["cut"](place)
+    found = Images(tmp_path, AllowedSources())
+    first = os.open(place.parent, os.O_RDONLY)
+    fcntl.flock(first, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        # The other attempt sees the damage as well, and has its turn when the image is healthy again.
+        other = pool.submit(found._set_aside, place)
+        time.sleep(0.1)
+        (place / "image.json").write_text("{}")
+        os.close(first)
+        other.result()
+    assert [path.name for path in place.parent.iterdir()] == ["1"]
 
 
 def folder(path: Path) -> None:

@@ -132,11 +132,21 @@ def test_another_center_is_asked_and_without_one_it_is_told(tmp_path: Path, acce
     assert content(open_inputs([DIGEST], tmp_path, several)) == DATA
 
 
+def test_a_part_that_another_attempt_renames_in_this_moment_is_no_failure(
+    tmp_path: Path, access: CenterAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if it was there a moment ago.
+    monkeypatch.setattr(os.path, "lexists", lambda _: True)
+    assert content(open_inputs([DIGEST], tmp_path, access)) == DATA
+
+
 def test_what_no_attempt_used_for_long_is_removed(tmp_path: Path, access: CenterAccess) -> None:
     folder = tmp_path / "inputs"
     folder.mkdir()
     (folder / "old").write_text("x")
-    os.utime(folder / "old", (time.time() - inputs.KEPT - 9,) * 2)
+    (folder / "stray/inside").mkdir(parents=True)
+    for name in ("old", "stray"):
+        os.utime(folder / name, (time.time() - inputs.KEPT - 9,) * 2)
     (folder / "new").write_text("x")
     assert content(open_inputs([DIGEST], tmp_path, access)) == DATA
     assert sorted(path.name for path in folder.iterdir()) == sorted([DIGEST, "new"])

@@ -173,6 +173,11 @@ def test_trees_without_bounds_are_refused_with_the_place(attempts: Path, monkeyp
         found = list_files(attempts, order, never)
         msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=FileList)
     assert [file.size for file in found.files] == [2**62]
+    (attempts / "7/work/empty/inner").mkdir()
+    (attempts / "7/work/empty/inner/x").touch()
+    monkeypatch.setattr(task_files, "MOST_HELD", 7)
+    found = list_files(attempts, ListFiles(id=1, attempt=7), never)
+    assert found.error == "empty/inner and the folders above it have more than 7 entries; pack them"
     monkeypatch.setattr(task_files, "MOST_ENTRIES", 3)
     assert "the directory has more than 3 entries" in list_files(attempts, ListFiles(id=1, attempt=7), never).error
 

@@ -31,8 +31,22 @@ def test_a_point_is_the_mean_of_its_samples_and_a_time_without_one_is_a_gap() ->
     past.add(now + 3600, {CPU: 0.125})
     assert curve(past, "hour", now + 3600) == [None] * 239 + [0.125]
     # A clock that was set back changes nothing.
-    past.add(BEGIN, {CPU: 1.0})
+    past.add(BEGIN + 600, {CPU: 1.0})
     assert curve(past, "hour", now + 3600)[-1] == 0.125
+    # Unless it was far ahead: then the curves begin anew.
+    past.add(now + 1e8, {CPU: 1.0})
+    past.add(now, {CPU: 0.25})
+    assert curve(past, "hour", now) == [None] * 239 + [0.25]
+    assert curve(past, "week", now)[-1] == 0.25
+
+
+def test_curves_are_read_while_a_sample_comes() -> None:
+    past = PastUse()
+    past.add(BEGIN, {CPU: 0.5, (GROUP, "a"): 0.5})
+    reading = past.curves("hour", BEGIN)
+    assert next(reading)[0] == CPU
+    past.add(BEGIN, {(GROUP, "b"): 0.5})
+    assert [key for key, _ in reading] == [(GROUP, "a")]
 
 
 def test_curves_are_read_again_and_damaged_ones_are_refused() -> None:

@@ -240,11 +240,12 @@ async def _run(
         stopped = asyncio.create_task(stop.wait())
         await _until_over(stopped, serving, turns, committer.ended)
         await anchors.keep(last=True)
-        curves.close()
         await failover.resign()
         for task in (stopped, turns, *background):
             task.cancel()
         await asyncio.wait((turns, *background))
+        # After the place of the leader is free, and no sample is taken any more.
+        await asyncio.to_thread(curves.close)
     finally:
         server.should_exit = True
         committer.leave()

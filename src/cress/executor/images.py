@@ -30,6 +30,7 @@ import msgspec
 
 from cress.executor.addresses import Failed
 from cress.executor.folder import named, remove
+from cress.executor.inputs import FOLDER as INPUTS
 from cress.executor.runtimes import linux
 from cress.model.allowed_sources import AllowedSources, parse_address
 from cress.model.archives import archive_in
@@ -39,8 +40,10 @@ FOLDER = "images"
 # The programs that pull and unpack images.
 TOOLS = ("skopeo", "umoci")
 # Seconds for one run of a tool; seconds for which the digest behind a tag is believed; seconds for which an image is
-# kept after its last use.
-PATIENCE, TAG_KEPT, KEPT = 3_000.0, 60.0, 7 * 86_400.0
+# kept after its last use, and one whose making was killed.
+PATIENCE, TAG_KEPT, KEPT, PART_KEPT = 3_000.0, 60.0, 7 * 86_400.0, 3_600.0
+# Bytes of the disk that the copy of an archive leaves free.
+RESERVE = 1 << 28
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _DOCKER = "docker.io"
 # The file in ``ID/readers`` of an image that needs no credentials; the others are named by the digest of a user's name.
@@ -174,7 +177,10 @@ class Images:
         (own if options else readers / _EVERYBODY).touch()
 
     def _hold(self, place: Path, copy: Callable[[Path], None]) -> bool:
-        """Hold an image; if it is missing, make it first of what ``copy`` puts into a folder. Return whether it did."""
+        """Hold an image; if it is missing, make it first of what ``copy`` puts into a folder. Return whether it did.
+
+        Then its registry has just given it with the credentials of this call, so it need not be asked again.
+        """
         while True:
             self._set_aside(place)
             place.mkdir(mode=0o700, exist_ok=True)
@@ -201,10 +207,15 @@ class Images:
 
     def _set_aside(self, place: Path) -> None:
         """Set aside what cannot be used in the place of an image, so that it is made again; its users go on."""
-        if not _is_damaged(place):
-            return
-        with contextlib.suppress(FileNotFoundError):  # another attempt has done it
-            place.rename(self._folder / f"damaged-{place.name}-{secrets.token_hex(4)}")
+        fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # One at a time: another attempt that has seen the same damage may be making the image again by now.
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if _is_damaged(place):
+                with contextlib.suppress(FileNotFoundError):  # it was removed, since it was not used for long
+                    place.rename(self._folder / f"damaged-{place.name}-{secrets.token_hex(4)}")
+        finally:
+            os.close(fd)
 
     def _copy_image(self, source: str, options: list[str], new: Path) -> None:
         """Copy an image of a registry into the layout ``new/oci``."""
@@ -215,24 +226,31 @@ class Images:
     def _copy_archive(self, kind: str, archive: int, new: Path) -> None:
         """Copy the image in an archive into the layout ``new/oci``."""
         path = Path(os.path.realpath(f"/proc/self/fd/{archive}"))
-        if not path.is_relative_to(self._folder.parent):
+        # Only there no task can change anything; its own folder is in the executor's directory, too.
+        if not path.is_relative_to(self._folder.parent / INPUTS):
             # Its owner may change it, or put a link in its place, while skopeo reads it as root. Others would get the
             # result for an archive of their own.
             path = new / "archive"
-            with os.fdopen(os.dup(archive), "rb") as given, path.open("x+b") as file:
-                given.seek(0)
-                while data := _part_of(given):
-                    file.write(data)
-                file.flush()
+            _copy_bounded(archive, path)
+            with path.open("rb") as file:
                 if _digest_of(file.fileno()) != new.parent.name.removeprefix("archive-"):
                     raise Failed("it was changed while it was read")
         _run([*_skopeo(), "copy", "--quiet", f"{kind}{path}", f"oci:{new}/oci:image"], "the image", new)
         (new / "archive").unlink(missing_ok=True)
 
     def _make(self, place: Path, copy: Callable[[Path], None]) -> None:
-        """Unpack an image into ``place/rootfs``."""
+        """Make an image in ``place``. What is left of a failure would fill the disk for days, so it is removed."""
         for old in ("rootfs", "new", "readers", "image.json.new"):
             remove(place / old)
+        try:
+            self._unpack(place, copy)
+        except BaseException:
+            for unfinished in ("new", "rootfs"):
+                shutil.rmtree(place / unfinished, ignore_errors=True)
+            raise
+
+    def _unpack(self, place: Path, copy: Callable[[Path], None]) -> None:
+        """Unpack an image into ``place/rootfs``."""
         new = place / "new"
         new.mkdir()
         copy(new)
@@ -247,10 +265,10 @@ class Images:
 
     def _remove_old(self) -> None:
         """Remove images that nothing has used for long."""
-        last = time.time() - KEPT
+        now = time.time()
         for place in self._folder.iterdir():
             with contextlib.suppress(OSError):
-                if place.stat().st_mtime > last:
+                if place.stat().st_mtime > now - (PART_KEPT if (place / "new").exists() else KEPT):
                     continue
                 if not place.is_dir():
                     place.unlink()
@@ -372,6 +390,23 @@ def _digest_of(fd: int) -> str:
         while data := _part_of(file):
             found.update(data)
     return found.hexdigest()
+
+
+def _copy_bounded(archive: int, path: Path) -> None:
+    """Copy an archive to a new file. Raise Failed if it is larger than the free room, or grows meanwhile.
+
+    That is not the fault of the node: a user may make a huge file, which would fill one node after the other.
+    """
+    left, free = os.fstat(archive).st_size, shutil.disk_usage(path.parent).free
+    if left > free - RESERVE:
+        raise Failed(f"the disk of this node has no room for its {left / 1e9:.1f} GB: {free / 1e9:.1f} GB are free")
+    with os.fdopen(os.dup(archive), "rb") as given, path.open("xb") as file:
+        given.seek(0)
+        while data := _part_of(given):
+            left -= len(data)
+            if left < 0:
+                raise Failed("it was changed while it was read")
+            file.write(data)
 
 
 def _part_of(file: IO[bytes]) -> bytes:

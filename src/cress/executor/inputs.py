@@ -59,8 +59,9 @@ def _open(folder: Path, digest: str, access: CenterAccess | None) -> int:
     while True:
         part = folder / f"{digest}.part"
         for place in (path, part):
-            if os.path.lexists(place) and not stat.S_ISREG(place.lstat().st_mode):
-                remove(place)  # what somebody has put in the place of a file; it is fetched again
+            with contextlib.suppress(FileNotFoundError):  # also since another attempt has renamed it in this moment
+                if not stat.S_ISREG(place.lstat().st_mode):
+                    remove(place)  # what somebody has put in the place of a file; it is fetched again
         with contextlib.suppress(FileNotFoundError):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             os.utime(fd)
@@ -136,9 +137,9 @@ def _said(body: bytes) -> str:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove files that no attempt has used for long; one that is open stays readable."""
+    """Remove files that no attempt has used for long; one that is open stays readable. What cannot be removed stays."""
     last = time.time() - KEPT
     for path in folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            if path.stat().st_mtime < last:
-                path.unlink()
+        with contextlib.suppress(OSError):
+            if path.lstat().st_mtime < last:
+                remove(path)

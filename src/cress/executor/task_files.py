@@ -14,6 +14,7 @@ import pwd
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -28,6 +29,8 @@ MOST = 1 << 20
 # Most levels of folders, each with an open descriptor; most entries of one folder; most bytes of a path. A program can
 # make more, which would occupy the agent, or which no message holds.
 MOST_LEVELS, MOST_ENTRIES, MOST_PATH = 100, 200_000, 4_096
+# Most names that are held at the same time, of a folder and of those above it.
+MOST_HELD = 400_000
 # Most bytes in a message; some file systems have larger files, which are holes.
 MOST_SIZE = 1 << 62
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -206,8 +209,11 @@ def _files(root: int, path: list[str], after: list[str], brought: int) -> Iterat
         yield from _below(folder, path, after, brought)
 
 
-def _below(folder: int, words: list[str], after: list[str], brought: int) -> Iterator[TaskFile]:
-    for word, name in _names_in(folder, words):
+def _below(folder: int, words: list[str], after: list[str], brought: int, held: int = 0) -> Iterator[TaskFile]:
+    """Yield the files below a folder; ``held`` names of the folders above it are held meanwhile."""
+    names = _names_in(folder, words, held)
+    held += len(names)
+    for word, name in names:
         place = [*words, word]
         # All below a folder comes after the folder itself, and before its next neighbour.
         if place < after[: len(place)]:
@@ -226,20 +232,22 @@ def _below(folder: int, words: list[str], after: list[str], brought: int) -> Ite
                 is_empty = next(entries, None) is None
             if is_empty and place > after and status.st_ctime_ns > brought:
                 yield TaskFile("/".join(place), 0, stat.S_IMODE(status.st_mode), status.st_mtime, folder=True)
-            yield from _below(inner, place, after, brought)
+            yield from _below(inner, place, after, brought, held)
         finally:
             os.close(inner)
 
 
-def _names_in(folder: int, words: list[str]) -> list[tuple[str, str]]:
+def _names_in(folder: int, words: list[str], held: int) -> list[tuple[str, str]]:
     """Return the entries of a folder in order, each as it is shown and as the kernel knows it. Raise _Refused."""
     names: list[tuple[str, str]] = []
+    where = "/".join(words)[:200] or "the directory"
     with os.scandir(folder) as entries:
         for entry in entries:
             names.append((_shown(entry.name), entry.name))
             if len(names) > MOST_ENTRIES:
-                where = "/".join(words)[:200] or "the directory"
                 raise _Refused(f"{where} has more than {MOST_ENTRIES:,} entries; pack them into one file")
+            if held + len(names) > MOST_HELD:
+                raise _Refused(f"{where} and the folders above it have more than {MOST_HELD:,} entries; pack them")
     if names and len(words) >= MOST_LEVELS:
         raise _Refused(f"{'/'.join(words[:3])[:200]} has folders below it on more than {MOST_LEVELS} levels; pack them")
     return sorted(names)
@@ -269,7 +277,7 @@ def _name_shown_as(word: str, folder: int) -> str:
     if "\\x" not in word:
         return word
     with os.scandir(folder) as entries:
-        found = {entry.name for entry in entries if _shown(entry.name) == word}
+        found = {entry.name for entry in islice(entries, MOST_ENTRIES) if _shown(entry.name) == word}
     return word if word in found else min(found, default=word)
 
 

@@ -80,7 +80,8 @@ async def past_use(request: Request) -> Response:
     now = committer.clock.utc() / SECOND
     found: dict[str, dict[str, tuple[float | None, ...]]] = {USE: {}, GROUP: {}, TASKS: {}}
     async for (kind, name), points in in_turns(committer.past_use.curves(query.span, now)):
-        if not query.group or (kind == GROUP and name == query.group):
+        # The file may have been written by another release, which may know further kinds.
+        if kind in found and (not query.group or (kind == GROUP and name == query.group)):
             found[kind][name] = tuple(points)
     page = PastUsePage(
         begin=committer.past_use.begin(query.span, now),

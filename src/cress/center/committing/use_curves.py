@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 from pathlib import Path
 
 from cress.center.committing.committer import Committer
@@ -31,6 +32,8 @@ class UseCurves:
     def __init__(self, committer: Committer, folder: Path) -> None:
         self._committer = committer
         self._file = folder / FILE
+        # One write at a time: that of a sampling that was cancelled goes on in its thread.
+        self._writes = threading.Lock()
         committer.past_use = _read(self._file)
 
     async def run(self) -> None:
@@ -69,7 +72,7 @@ class UseCurves:
     def _write(self, data: bytes) -> None:
         """Write the file. A failure only costs a gap in the curves after a restart."""
         fresh = self._file.with_name(f".{FILE}.new")
-        with contextlib.suppress(OSError):
+        with self._writes, contextlib.suppress(OSError):
             handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(data)

@@ -51,8 +51,11 @@ class UploadRoom:
         # One file at a time takes room.
         self._lock = threading.Lock()
 
-    def take(self, user: str, size: int, *, in_total: bool) -> None:
-        """Take the room of another file. Raise NotAccepted if there is none."""
+    def take(self, user: str, size: int, make: Callable[[], None], *, in_total: bool) -> None:
+        """Take the room of another file, which ``make`` makes. Raise NotAccepted if there is none.
+
+        It is made while nobody counts: a count between both would not know of its size.
+        """
         with self._lock:
             self._refresh(COUNT_EVERY)
             refusal = self._refusal(user, size, in_total=in_total)
@@ -60,6 +63,7 @@ class UploadRoom:
                 refusal = self._refusal(user, size, in_total=in_total)
             if refusal is not None:
                 raise refusal
+            make()
             self._users[user] += counted(size)
             self._total += counted(size) if in_total else 0
 

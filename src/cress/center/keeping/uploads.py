@@ -15,6 +15,7 @@ import re
 import stat
 import time
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, unquote
 from weakref import WeakValueDictionary
@@ -81,21 +82,24 @@ class Uploads:
 
     def _receive(self, user: str, digest: str, size: int, offset: int, data: bytes) -> UploadView:
         own = self._of_user(user)
-        if (own / digest).exists():
+        if _is_file(own / digest):
             os.utime(own / digest)
             return self._view(own / digest)
         if size > self.limits.file:
             hint = f"at most {_bytes(self.limits.file)} (--upload-file-most); put larger files where nodes see them"
             raise InputError(f"a file of {_bytes(size)} is too large", hint=hint, field="size")
         part = own / f"{digest}.{size}.part"
+        for path in (own / digest, self.folder / CONTENT / digest, part):
+            if os.path.lexists(path) and not _is_file(path):
+                raise NotAccepted(
+                    "what lies in its place is not a file", hint="operators find it with: cress store check"
+                )
         received = part.stat().st_size if part.exists() else 0
         if not part.exists():
             if not data and size:
                 return UploadView(digest=digest, size=size, received=0)
-            self._room.take(user, size, in_total=not (self.folder / CONTENT / digest).exists())
-            for folder in (self.folder, self.folder / USERS, own):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part.touch(mode=0o600)
+            in_total = not (self.folder / CONTENT / digest).exists()
+            self._room.take(user, size, partial(self._begin, part), in_total=in_total)
         if offset == received:
             if received + len(data) > size:
                 raise InputError(f"more than the {size} bytes that were announced", field="data")
@@ -105,6 +109,11 @@ class Uploads:
         if received < size:
             return UploadView(digest=digest, size=size, received=received)
         return self._complete(part, own / digest)
+
+    def _begin(self, part: Path) -> None:
+        for folder in (self.folder, self.folder / USERS, part.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part.touch(mode=0o600)
 
     def _complete(self, part: Path, place: Path) -> UploadView:
         """Keep a file that has arrived, if its content is what its name says. Raises InputError."""
@@ -146,16 +155,17 @@ class Uploads:
 
     def has(self, user: str, digest: str) -> bool:
         """Return whether a user has sent this file; this is a use of it."""
+        path = self._of_user(user) / digest
         try:
-            os.utime(self._of_user(user) / digest)
+            os.utime(path)
         except OSError:
             return False
-        return True
+        return _is_file(path)
 
     def path_of(self, digest: str, user: str = "") -> Path | None:
         """Return the path of a complete file, with ``user`` only of this user's; ``None`` if there is none."""
         path = (self._of_user(user) if user else self.folder / CONTENT) / digest
-        return path if is_digest(digest) and path.exists() and _is_file(path) else None
+        return path if is_digest(digest) and _is_file(path) else None
 
     def of(self, user: str) -> list[UploadView]:
         """Return the complete uploads of a user, latest use first."""
@@ -191,7 +201,7 @@ class Uploads:
             shared = self.folder / CONTENT / digest
             if _used(shared) > last:
                 continue
-            with contextlib.suppress(IsADirectoryError, PermissionError):  # in the place of a file: see check_uploads
+            with contextlib.suppress(IsADirectoryError):  # in the place of a file: see check_uploads
                 for name in self._users():
                     (self._of_user(name) / digest).unlink(missing_ok=True)
                 shared.unlink(missing_ok=True)
@@ -199,7 +209,8 @@ class Uploads:
         for name in self._users():
             for path in self._files_of(name):
                 if _PART.fullmatch(path.name) and _used(path) <= time.time() - PART_KEPT:
-                    path.unlink(missing_ok=True)
+                    with contextlib.suppress(IsADirectoryError):
+                        path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self._of_user(name).rmdir()
         self._room.recount()
@@ -263,7 +274,10 @@ def _paths(folder: Path) -> Iterator[Path]:
 
 def _is_file(path: Path) -> bool:
     """Return whether a path is a file itself, not a link to one: nobody makes links in the folder of uploads."""
-    return stat.S_ISREG(path.lstat().st_mode)
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _size_of(path: Path) -> int:

@@ -35,6 +35,8 @@ PATIENCE, AT_ONCE = 1.0, 0.5
 PAUSE = 10
 # Seconds after the last question until the fork ends: while it lives, the center copies each page that it writes.
 KEPT = 5.0
+# Answers that a fork knows at most, each of some KB.
+MOST_KNOWN = 1_000
 
 _T = TypeVar("_T")
 _log = logging.getLogger("cress.center")
@@ -173,6 +175,8 @@ class ForkAnswers:
             self._machine.core.decide(self._machine.core.now)
             self._follows = False
         if question not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
             asked = _decode_question(question)
             self._known[question] = ANSWERS[asked.kind](self, asked)
         return self._known[question]

@@ -16,7 +16,7 @@ class SenderSettings(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """A occasion for one address: ``body`` is its JSON, ``subject`` and ``text`` are the mail.
+    """An occasion for one address: ``body`` is its JSON, ``subject`` and ``text`` are the mail.
 
     ``event`` is the number of the event that it tells of; 0: it tells of none. ``owner`` is the user or group whose
     address it is, ``job`` and ``group`` those that it tells about.

@@ -6,8 +6,11 @@ Every connection is checked by the guard. A file is looked for without following
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import httpx
@@ -22,14 +25,44 @@ from cress.network.connection_guard import ConnectionGuard, refusal_in
 OPTION = "(--wait-host)"
 # Seconds for one look; looks at the same time, and those of one user: hosts that hang hold up nobody else.
 PATIENCE, AT_ONCE, AT_ONE_USER = 10.0, 32, 8
+# Looks into one folder at the same time.
+AT_ONE_FOLDER = 2
+
+_T = TypeVar("_T")
+
+
+class FolderThreads:
+    """The threads for looks into one folder: a file system that hangs may hold them as long as it likes."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(AT_ONE_FOLDER)
+        self._late: set[Future[Any]] = set()
+
+    @property
+    def hangs(self) -> bool:
+        """Return whether a look for which nobody waits any more has not come back."""
+        return bool(self._late)
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Return the result of a look, done in a thread."""
+        future = self._pool.submit(work)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            if not future.cancel() and not future.done():
+                self._late.add(future)
+                future.add_done_callback(self._late.discard)
 
 
 class Looker:
-    """Looks for things; ``folders`` are real paths."""
+    """Looks for things; ``folders`` are real paths, ``names`` those that the operator gave."""
 
-    def __init__(self, folders: Sequence[Path], client: httpx.AsyncClient) -> None:
+    def __init__(self, folders: Sequence[Path], client: httpx.AsyncClient, names: Sequence[Path] = ()) -> None:
         self._folders = folders
         self._client = client
+        self._threads = {folder: FolderThreads() for folder in (*folders, *names)}
+        # For paths that lead into the folders by links, if at all.
+        self._other_threads = FolderThreads()
         self._places = asyncio.Semaphore(AT_ONCE)
         self._users: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
@@ -39,7 +72,10 @@ class Looker:
         try:
             async with own, self._places, asyncio.timeout(PATIENCE):
                 if order.kind == PATH:
-                    return await asyncio.to_thread(self._file, order)
+                    threads = self._threads_for(Path(order.name))
+                    # While the folder hangs, further looks would take the places of others.
+                    found = LookResult(order.id, False)
+                    return found if threads.hangs else await threads.run(partial(self._file, order))
                 if order.kind == URL:
                     async with self._client.stream("GET", order.name) as page:
                         return LookResult(order.id, page.status_code < 400)
@@ -49,6 +85,10 @@ class Looker:
                 return LookResult(order.id, True)
         except (httpx.HTTPError, OSError, TimeoutError, UnicodeError, httpx.InvalidURL) as error:
             return LookResult(order.id, False, refusal_in(error, OPTION))
+
+    def _threads_for(self, path: Path) -> FolderThreads:
+        places = () if ".." in path.parts else path.parents
+        return next((self._threads[place] for place in places if place in self._threads), self._other_threads)
 
     def _file(self, order: LookOrder) -> LookResult:
         real = Path(order.name).resolve()
@@ -66,7 +106,7 @@ async def _serve() -> None:
     headers = {"User-Agent": f"cress/{cress.__version__}"}
     async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE, headers=headers, follow_redirects=True) as client:
         ConnectionGuard(AllowedSources(hosts=settings.hosts or (ANY,)), OPTION).install()
-        looker = Looker(folders, client)
+        looker = Looker(folders, client, [Path(folder) for folder in settings.folders])
 
         async def look(order: LookOrder) -> None:
             answer(encode(await looker.look(order)))

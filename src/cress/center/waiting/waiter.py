@@ -40,10 +40,17 @@ class LooksInProgress:
         self._of_user: Counter[str] = Counter()
         self._count = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Return whether no look can begin, whoever's it is."""
+        return len(self._open) >= MOST_OPEN
+
     def begin(self, key: tuple[str, str], users: Collection[str]) -> LookOrder | None:
         """Begin a look for a thing, on account of the user with the fewest; ``None``: it has to wait for its turn."""
-        user = min(sorted(users), key=lambda name: self._of_user[name])
-        if len(self._open) >= MOST_OPEN or self._of_user[user] >= MOST_OF_USER:
+        if self.is_full:
+            return None
+        user = min(users, key=lambda name: (self._of_user[name], name))
+        if self._of_user[user] >= MOST_OF_USER:
             return None
         self._count += 1
         self._open[self._count] = key, user
@@ -94,7 +101,9 @@ class Waiter:
             under_way = self._open.things()
             ready = [key for key, due in self._due.items() if due <= now and key not in under_way]
             # What was due first has its turn first: a thing that is looked for often takes none from the others.
-            for key in sorted(ready, key=self._due.__getitem__):
+            async for key in in_turns(sorted(ready, key=self._due.__getitem__)):
+                if self._open.is_full:
+                    break
                 order = self._open.begin(key, wanted[key].users)
                 if order is not None:
                     self._due[key] = now + wanted[key].every

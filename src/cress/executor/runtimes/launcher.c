@@ -83,6 +83,7 @@ __asm__(".globl _start\n_start: mov x29, 0\n mov x0, sp\n bl start\n");
 
 enum { O_WRONLY = 01, O_CREAT = 0100, O_APPEND = 02000, O_CLOEXEC = 02000000, O_PATH = 010000000, AT_FDCWD = -100 };
 enum { ENOENT = 2, EINTR = 4, EAGAIN = 11, EACCES = 13, EEXIST = 17, ENOTDIR = 20, EINVAL = 22, ENAMETOOLONG = 36, ENOSYS = 38 };
+enum { EPERM = 1, E2BIG = 7, EBADF = 9, EOPNOTSUPP = 95 };
 enum { CLONE_PARENT = 0x8000, SIGCHLD = 17, MSG_CMSG_CLOEXEC = 0x40000000 };
 enum { F_DUPFD_CLOEXEC = 1030, SIG_SETMASK = 2, SIGNALS = 64, PR_SET_NO_NEW_PRIVS = 38, JOIN_SESSION_KEYRING = 1 };
 enum { RLIMIT_DATA = 2, RLIMIT_NPROC = 6, RLIMIT_NOFILE = 7, RLIMIT_LOCKS = 10 };
@@ -408,6 +409,13 @@ static long forked_inside(char *at) {
     return pid;
 }
 
+/* Return whether an error means that it can never be done here: older kernels, filters of system calls, and groups of the
+ * first version. Others are of one start, such as a group that was removed, or a lack of memory. */
+static int never(long error) {
+    return error == -ENOSYS || error == -EINVAL || error == -E2BIG || error == -EBADF || error == -EPERM ||
+           error == -EOPNOTSUPP;
+}
+
 __attribute__((noreturn)) static void serve(long socket) {
     static struct rights rights;
     static int answers[MOST_FILES_SENT];
@@ -424,7 +432,7 @@ __attribute__((noreturn)) static void serve(long socket) {
                 long why = pid;
                 pid = call(NR_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
                 if (!pid) obey(at, rights.files + files, 0);
-                if (pid > 0 && why != -EAGAIN) enters = 0; /* older kernels, and groups of the first version */
+                if (pid > 0 && never(why)) enters = 0;
             }
             answers[i] = (int)pid;
             files += head(at, 3);

@@ -39,10 +39,10 @@ _JOIN_SESSION_KEYRING = 1
 # Most groups of an account (NGROUPS_MAX).
 _MOST_GROUPS = 65_536
 
-# Loaded before any fork.
 # The kind of the file system /proc (linux/magic.h).
 _PROC = 0x9FA0
 
+# Loaded before any fork.
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

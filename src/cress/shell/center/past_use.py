@@ -51,8 +51,11 @@ class _Ring:
 
     def add(self, at: float, values: Values) -> None:
         slot = int(at // self.span.step)
-        if slot < self.last:
+        if self.last - self.span.points < slot < self.last:
             return  # the clock was set back: what is known of that time stays
+        if slot < self.last:
+            # Far back, so the clock was wrong before: without this the curves would stop until that time comes.
+            self.curves, self.last = {}, -1
         if slot > self.last:
             self._advance(slot)
         for key, value in values.items():
@@ -87,7 +90,8 @@ class _Ring:
         """Yield each curve until ``now``, oldest point first; None where nothing is known."""
         end = int(now // self.span.step)
         slots = range(end - self.span.points + 1, end + 1)
-        for key, curve in self.curves.items():
+        # There may be a sample between two of them.
+        for key, curve in list(self.curves.items()):
             yield (
                 key,
                 [
