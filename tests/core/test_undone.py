@@ -296,6 +296,17 @@ def test_nobody_takes_room_that_its_victims_would_then_keep() -> None:
     assert world.victims() == []
 
 
+def test_who_takes_room_is_within_what_others_lend_by_its_cost_on_the_nodes_of_its_victims() -> None:
+    """It costs 2 cores on the large node, and 8 on the other, where its memory is half of the node."""
+    world = of_unequal_nodes("cpu", {"a": 16, "b": 16}, large=(16, 64), small=(16, 16))
+    world.apply(group("a", 16), group("b", 16).lends(0))
+    for name, cpu, of, place in (("a1", 8, "a", "large"), ("a2", 4, "a", "small"), ("y", 11, "b", "small")):
+        world.run(job(name).cpu(cpu).group(of).requires(f'Name == "{place}"'))
+    world.run(job("x").cpu(8).group("b").requires('Name == "large"'))
+    world.submit(job("want").cpu(2).memory("8G").group("a")).decide()
+    assert world.victims() == ["x"]
+
+
 def test_a_start_keeps_its_grace_against_a_group_that_lacks_its_quota_once_its_own_victim_has_ended() -> None:
     assert random_play(236).play().undone == Counter()
 

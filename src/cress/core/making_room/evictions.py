@@ -188,7 +188,8 @@ class Evictions:
             for victim in eviction.attempts:
                 group, less = victim.job.group, [-amount for amount in charge_ending_with(self._pool, victim)]
                 ended.enter_context(_with_growth(tree, group, less))
-            return kept_for_others(groups, job, self._cluster) is None
+            charge = charge_of(self._cluster, job, eviction.nodes)
+            return kept_for_others(groups, job, self._cluster, charge) is None
 
     def _keeps_bounds(self, job: JobEntry, eviction: Eviction) -> bool:
         """Return True if every group of a unit keeps to its MaxQuota with the unit in place of its victims."""
