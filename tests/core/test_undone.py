@@ -267,10 +267,17 @@ def test_a_gang_starts_on_no_nodes_where_it_would_cost_its_group_more_than_its_q
     assert "small" not in world.nodes_of("gang")
 
 
-def test_a_gang_takes_its_quota_on_cheap_nodes_although_a_dear_one_is_free() -> None:
+@pytest.mark.parametrize(
+    "gang",
+    [
+        pytest.param(job("gang").cpu(4).tasks(2).gang(), id="plain"),
+        pytest.param(job("gang").parts(job("x").cpu(4), job("y").cpu(4)), id="parts that ask for the same"),
+    ],
+)
+def test_a_gang_takes_its_quota_on_cheap_nodes_although_a_dear_one_is_free(gang: JobBuilder) -> None:
     world = of_unequal_nodes("dominant", {"a": 1.1, "b": 1.5, "idle": 0.4}, small=(4, 4), one=(16, 32), two=(16, 32))
     world.run(job("all").cpu(4).tasks(8).group("b").requires('Name != "small"'))
-    world.submit(job("gang").cpu(4).tasks(2).gang().group("a")).decide()
+    world.submit(gang.group("a")).decide()
     assert world.victims() == ["all", "all"], "one victim would do, but then the gang cost 1.25 servers"
     world.yield_victims()
     assert "small" not in world.nodes_of("gang")
