@@ -21,7 +21,7 @@ from cress.model.events import Outcome
 from cress.model.group import SchedPolicy
 from cress.model.job import JobType
 from cress.model.times import HOUR, NEVER, SECOND
-from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node, nodes
+from tests.core.builders import GroupBuilder, JobBuilder, NodeBuilder, World, group, job, node, nodes
 from tests.core.test_advance_reservations import NOON, at, keep, reservation
 
 GRACE = 5 * SECOND
@@ -281,6 +281,31 @@ def test_a_gang_takes_its_quota_on_cheap_nodes_although_a_dear_one_is_free(gang:
     assert world.victims() == ["all", "all"], "one victim would do, but then the gang cost 1.25 servers"
     world.yield_victims()
     assert "small" not in world.nodes_of("gang")
+
+
+def where_dear_starts_are_refused(quota: int, *places: NodeBuilder) -> World:
+    """Another group is owed room, so gangs of group a start cheapest node first; node ``small`` is dear."""
+    every = [*places, node("small").cpu(1), node("full").cpu(8)]
+    world = World(group("a", quota), group("b", 2), nodes=every, accounting="dominant").set_clock(NOON)
+    world.run(job("has").cpu(8).group("b").requires('Name == "full"'))
+    world.submit(job("owed").cpu(8).group("b").requires('Name == "full"')).decide()
+    return world
+
+
+def test_a_gang_on_the_cheapest_nodes_takes_those_reserved_for_its_group_first_if_they_cost_the_same() -> None:
+    world = where_dear_starts_are_refused(2, node("n1").cpu(8), node("n2").cpu(8))
+    world.run(job("in").cpu(6).group("a").requires('Name == "n2"'))
+    keep(world, reservation("r", "12:05", "13:00", "n2", group="a"))
+    world.wait(301).submit(job("gang").tasks(4).gang().group("a").limit(60)).decide()
+    assert world.nodes_of("gang") == ["n2", "n2", "n1", "n1"]
+
+
+def test_a_gang_on_the_cheapest_nodes_waits_where_whole_disks_would_leave_less_than_is_held() -> None:
+    world = where_dear_starts_are_refused(1, node("n1").cpu(8).disks("50M", "50M"))
+    world.run(job("first").group("a").requires("ExclusiveDisk = True"))
+    world.change_node(node("n1").cpu(8).disks("20M", "20M", "20M"))
+    world.submit(job("gang").requires("ExclusiveDisk = True").tasks(2).gang().group("a"))
+    assert world.decide() == []
 
 
 def test_a_task_costs_at_least_what_it_costs_on_some_node() -> None:
