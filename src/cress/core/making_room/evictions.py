@@ -311,7 +311,9 @@ class Evictions:
         victims.
 
         A unit that waits for an advance reservation does not need its room before that ends. Room on nodes on which
-        none of its groups may take it is not owed to it. With ``nodes`` only room for a single task on these counts.
+        none of its groups may take it is not owed to it. So a gang is owed room only if all its tasks find it on other
+        nodes, although it may start with some on such nodes. With ``nodes`` only room for a single task on these
+        counts.
         """
         books = self._books
         dear = not_entitled_on(books, owed)
