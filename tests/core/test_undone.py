@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from cress.core.charges import dominant_share
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Claim, Decision, Preempt, Start
@@ -317,6 +318,15 @@ def test_a_task_costs_at_least_what_it_costs_on_some_node() -> None:
     assert charge_of_tasks(gang, 5, world.core.cluster) == (4 * 250_000 + 500_000,), "four of them fit on the first"
 
 
+def test_charges_of_any_number_of_gangs_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cress.core.tables.cluster._MOST_REQUESTS", 3)
+    world = of_unequal_nodes("dominant", {"a": 1}, cores=(16, 16), memory=(8, 32))
+    cluster, request = world.core.cluster, job("x").cpu(4).vector(world.dimensions)
+    for tasks in range(2, 12):
+        assert cluster.least_charge_of(tasks, request, dominant_share) >= 250_000 * tasks
+    assert len(cluster._extremes[2]) <= 4
+
+
 def test_nobody_takes_room_that_its_victims_would_then_keep() -> None:
     """Group b lends nothing of its core. As long as it has more, a may have all the rest; it took b's node for that."""
     world = World(group("a", 119), group("b", 1).lends(0), nodes=nodes(6, cpu=20))
@@ -469,12 +479,13 @@ class Play:
         world, now = self.world, self.world.now
         fresh = set()
         # In a tree, the end of a task may be the cause for others to take room from its own group and from outside,
-        # for a group above both: so all victims of one claim are judged together.
-        without: list[list[bool]] = []
+        # for a group above both: so there all victims of one claim are judged together, elsewhere each by itself.
+        together = bool(world.core.groups.tree.inner)
+        without: list[list[bool]] = [[]]
         for each in decided:
-            if isinstance(each, Claim):
+            if isinstance(each, Claim) or not together:
                 without.append([])
-            elif isinstance(each, Start):
+            if isinstance(each, Start):
                 fresh.add(each.attempt)
                 if (each.job, each.task) not in self._first:
                     self._first.add((each.job, each.task))

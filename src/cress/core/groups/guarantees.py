@@ -163,9 +163,11 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
     by_cpu = job.group.options.accounting == "cpu"
     together = tasks > 1 and job.shape.size > 1 and not job.is_mixed and not job.group.vector
     if together and not (by_cpu and job.cpu_charge):
-        share = core_share if by_cpu else dominant_share
-        rest = sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))[1:]
-        return (cluster.least_charge_of(tasks, job.job.request, share), *rest)
+        least = cluster.least_charge_of(tasks, job.job.request, core_share if by_cpu else dominant_share)
+        kinds = job.group.kinds
+        if kinds is None:
+            return (least,)
+        return (least, *(amount * tasks for amount in kinds.least(job.job.request, job.shape.wants)))
     if job.group.counts_cores and not job.is_mixed:
         # The most frequent case, asked for each unit that is offered.
         stamp, least = job.shape.least_cores
