@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cress.core.placing.gang_rules import GangRules, Limit, Rule, Within
 from cress.core.placing.gangs import GangRoom, ruled_rooms
+from cress.core.placing.together import MOST_DOMAINS, Asked, Levels, ways_in
 from cress.core.tables.domains import Domains
 
 
@@ -49,6 +50,15 @@ def test_an_adjacent_gang_stays_near_what_it_belongs_with() -> None:
     assert room is not None
     assert room.first(3) == [(0, 2), (1, 1)]
     assert room_for(racks_of("abc", "ab"), [2, 0, 9], 3, adjacent=True, used=(1,)) is None
+
+
+def test_of_many_racks_that_hold_a_gang_only_some_are_tried() -> None:
+    """Each may be asked about at length, for example whether its group may have it there."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    kind = Asked(np.array([1]), 2, np.zeros(0, np.int64))
+    copies = np.full((len(letters), 1), 2)
+    room = Levels([kind], [copies[:, 0]], copies, GangRules((Within(Domains(letters), ()),)))
+    assert len(list(ways_in(room))) == MOST_DOMAINS
 
 
 cases = st.integers(1, 4).flatmap(

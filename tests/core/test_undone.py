@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from cress.core.charges import dominant_share
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Claim, Decision, Preempt, Start
@@ -21,7 +22,7 @@ from cress.model.events import Outcome
 from cress.model.group import SchedPolicy
 from cress.model.job import JobType
 from cress.model.times import HOUR, NEVER, SECOND
-from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node, nodes
+from tests.core.builders import GroupBuilder, JobBuilder, NodeBuilder, World, group, job, node, nodes
 from tests.core.test_advance_reservations import NOON, at, keep, reservation
 
 GRACE = 5 * SECOND
@@ -267,13 +268,45 @@ def test_a_gang_starts_on_no_nodes_where_it_would_cost_its_group_more_than_its_q
     assert "small" not in world.nodes_of("gang")
 
 
-def test_a_gang_takes_its_quota_on_cheap_nodes_although_a_dear_one_is_free() -> None:
+@pytest.mark.parametrize(
+    "gang",
+    [
+        pytest.param(job("gang").cpu(4).tasks(2).gang(), id="plain"),
+        pytest.param(job("gang").parts(job("x").cpu(4), job("y").cpu(4)), id="parts that ask for the same"),
+    ],
+)
+def test_a_gang_takes_its_quota_on_cheap_nodes_although_a_dear_one_is_free(gang: JobBuilder) -> None:
     world = of_unequal_nodes("dominant", {"a": 1.1, "b": 1.5, "idle": 0.4}, small=(4, 4), one=(16, 32), two=(16, 32))
     world.run(job("all").cpu(4).tasks(8).group("b").requires('Name != "small"'))
-    world.submit(job("gang").cpu(4).tasks(2).gang().group("a")).decide()
+    world.submit(gang.group("a")).decide()
     assert world.victims() == ["all", "all"], "one victim would do, but then the gang cost 1.25 servers"
     world.yield_victims()
     assert "small" not in world.nodes_of("gang")
+
+
+def where_dear_starts_are_refused(quota: int, *places: NodeBuilder) -> World:
+    """Another group is owed room, so gangs of group a start cheapest node first; node ``small`` is dear."""
+    every = [*places, node("small").cpu(1), node("full").cpu(8)]
+    world = World(group("a", quota), group("b", 2), nodes=every, accounting="dominant").set_clock(NOON)
+    world.run(job("has").cpu(8).group("b").requires('Name == "full"'))
+    world.submit(job("owed").cpu(8).group("b").requires('Name == "full"')).decide()
+    return world
+
+
+def test_a_gang_on_the_cheapest_nodes_takes_those_reserved_for_its_group_first_if_they_cost_the_same() -> None:
+    world = where_dear_starts_are_refused(2, node("n1").cpu(8), node("n2").cpu(8))
+    world.run(job("in").cpu(6).group("a").requires('Name == "n2"'))
+    keep(world, reservation("r", "12:05", "13:00", "n2", group="a"))
+    world.wait(301).submit(job("gang").tasks(4).gang().group("a").limit(60)).decide()
+    assert world.nodes_of("gang") == ["n2", "n2", "n1", "n1"]
+
+
+def test_a_gang_on_the_cheapest_nodes_waits_where_whole_disks_would_leave_less_than_is_held() -> None:
+    world = where_dear_starts_are_refused(1, node("n1").cpu(8).disks("50M", "50M"))
+    world.run(job("first").group("a").requires("ExclusiveDisk = True"))
+    world.change_node(node("n1").cpu(8).disks("20M", "20M", "20M"))
+    world.submit(job("gang").requires("ExclusiveDisk = True").tasks(2).gang().group("a"))
+    assert world.decide() == []
 
 
 def test_a_task_costs_at_least_what_it_costs_on_some_node() -> None:
@@ -285,6 +318,15 @@ def test_a_task_costs_at_least_what_it_costs_on_some_node() -> None:
     assert charge_of_tasks(gang, 5, world.core.cluster) == (4 * 250_000 + 500_000,), "four of them fit on the first"
 
 
+def test_charges_of_any_number_of_gangs_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cress.core.tables.cluster._MOST_REQUESTS", 3)
+    world = of_unequal_nodes("dominant", {"a": 1}, cores=(16, 16), memory=(8, 32))
+    cluster, request = world.core.cluster, job("x").cpu(4).vector(world.dimensions)
+    for tasks in range(2, 12):
+        assert cluster.least_charge_of(tasks, request, dominant_share) >= 250_000 * tasks
+    assert len(cluster._extremes[2]) <= 4
+
+
 def test_nobody_takes_room_that_its_victims_would_then_keep() -> None:
     """Group b lends nothing of its core. As long as it has more, a may have all the rest; it took b's node for that."""
     world = World(group("a", 119), group("b", 1).lends(0), nodes=nodes(6, cpu=20))
@@ -294,6 +336,17 @@ def test_nobody_takes_room_that_its_victims_would_then_keep() -> None:
     assert world.jobs_running() == [*["large"] * 5, "wide"]
     world.wait(60).decide()
     assert world.victims() == []
+
+
+def test_who_takes_room_is_within_what_others_lend_by_its_cost_on_the_nodes_of_its_victims() -> None:
+    """It costs 2 cores on the large node, and 8 on the other, where its memory is half of the node."""
+    world = of_unequal_nodes("cpu", {"a": 16, "b": 16}, large=(16, 64), small=(16, 16))
+    world.apply(group("a", 16), group("b", 16).lends(0))
+    for name, cpu, of, place in (("a1", 8, "a", "large"), ("a2", 4, "a", "small"), ("y", 11, "b", "small")):
+        world.run(job(name).cpu(cpu).group(of).requires(f'Name == "{place}"'))
+    world.run(job("x").cpu(8).group("b").requires('Name == "large"'))
+    world.submit(job("want").cpu(2).memory("8G").group("a")).decide()
+    assert world.victims() == ["x"]
 
 
 def test_a_start_keeps_its_grace_against_a_group_that_lacks_its_quota_once_its_own_victim_has_ended() -> None:
@@ -426,12 +479,13 @@ class Play:
         world, now = self.world, self.world.now
         fresh = set()
         # In a tree, the end of a task may be the cause for others to take room from its own group and from outside,
-        # for a group above both: so all victims of one claim are judged together.
-        without: list[list[bool]] = []
+        # for a group above both: so there all victims of one claim are judged together, elsewhere each by itself.
+        together = bool(world.core.groups.tree.inner)
+        without: list[list[bool]] = [[]]
         for each in decided:
-            if isinstance(each, Claim):
+            if isinstance(each, Claim) or not together:
                 without.append([])
-            elif isinstance(each, Start):
+            if isinstance(each, Start):
                 fresh.add(each.attempt)
                 if (each.job, each.task) not in self._first:
                     self._first.add((each.job, each.task))

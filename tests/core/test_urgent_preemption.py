@@ -14,7 +14,7 @@ from cress.core.placing.vetoes import Verdict
 from cress.model.events import ClockSet, Outcome
 from cress.model.job import JobType
 from cress.model.times import HOUR, MINUTE, SECOND
-from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, nodes
+from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node, nodes
 from tests.core.test_advance_reservations import NOON, at, keep, reservation
 
 LATER = 100 * HOUR
@@ -105,6 +105,18 @@ def test_a_group_above_its_quota_takes_only_from_its_own() -> None:
     world.submit(of("own", "tight", 3, due=TIGHT)).decide()
     assert world.victims() == []
     world.cancel("tight").submit(of("own", "smaller", 2, due=TIGHT)).decide()
+    assert world.victims() == ["ours"]
+
+
+def test_a_gang_that_others_need_not_yield_to_where_it_costs_too_much_takes_from_its_own() -> None:
+    """On the small node its memory costs 16 cores, twice the quota of its group, and on the large one 4."""
+    places = [node("large").cpu(16).memory("64G"), node("small").cpu(16).memory("16G")]
+    world = World(urgent("own", 8), group("other", 4), group("c", 20), nodes=places)
+    world.observe([ClockSet(0)])
+    world.run(of("own", "ours", 2).memory("16G").requires('Name == "large"'))
+    world.run(job("fill").cpu(12).group("c").memory("48G").requires('Name == "large"'))
+    world.run(job("theirs").cpu(8).memory("8G").tasks(2).group("other").requires('Name == "small"'))
+    world.submit(of("own", "gang", due=TIGHT).memory("8G").tasks(2).gang()).decide()
     assert world.victims() == ["ours"]
 
 

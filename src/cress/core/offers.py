@@ -334,7 +334,8 @@ class Offers:
             if not rights.allow(charge_of(self._cluster, unit.job, unit.nodes)):
                 group.offered = unit.job
                 group.verdict = Verdict.OWED
-                current.deferred += [unit.job] * rights.deferred
+                if rights.deferred:
+                    current.deferred.append(unit.job)
                 return False
         if unit is not None and self._rejoining and unit.job.still_running():
             if unit.job.moving:

@@ -564,7 +564,8 @@ class _VictimSearch:
         for dear in self.closed_in_turn:
             self.dear = dear
             found = self._plan_in_domains(beyond=beyond)
-            if found is not None and (self.job.shape.size == 1 or found.is_allowed(self.cluster, self.job)):
+            # With a single choice the caller asks, who knows what the unit's own group saves by its victims.
+            if found is not None and (len(self.closed_in_turn) == 1 or found.is_allowed(self.cluster, self.job)):
                 return found
         return None
 

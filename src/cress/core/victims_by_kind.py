@@ -50,8 +50,8 @@ def rights_of(core: Books, job: JobEntry, tasks: int, *, to_quota: bool) -> list
 
 
 def _asked(job: JobEntry, tasks: int) -> ResourceVector:
-    """Return the total request of ``tasks`` tasks; for a gang with parts, that of its next unit."""
-    asked = job.unit_requests() if job.job.parts else ((job.job.request, tasks),)
+    """Return the total request of ``tasks`` tasks; for a gang of several kinds, that of its next unit."""
+    asked = job.unit_requests() if job.is_mixed else ((job.job.request, tasks),)
     return tuple(sum(request[k] * number for request, number in asked) for k in range(len(job.job.request)))
 
 
@@ -156,9 +156,9 @@ def _is_above(node: Amounts, charged: list[int], *, to_quota: bool) -> bool:
 def kinds_with_room(core: Books, job: JobEntry, among: Bools | None = None) -> list[Bools]:
     """Return the nodes ``[n]`` with room for a task of a job, ``among`` these only, those of each kind apart.
 
-    None for a gang with parts, and without quotas for kinds.
+    None for a gang of several kinds of tasks, and without quotas for kinds.
     """
-    if job.group.kinds is None or job.job.parts:
+    if job.group.kinds is None or job.is_mixed:
         return []
     places = core.cluster.lack[job.shape.row, : core.cluster.node_count] == 0
     if among is not None:

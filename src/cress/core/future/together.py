@@ -68,6 +68,7 @@ class RoomAt(UnitRoom):
         t, duration, now, asker = self._when
         found = self._timeline.all_copies_at(self._shapes[i], t, duration, now, asker)
         if t == now:
+            devices.cap_exclusive(self._timeline.cluster, self.kinds[i].request, self._shapes[i].ask, found)
             for f in self._taken:
                 found[f] = min(int(found[f]), self._left_now(i, f))
         return found

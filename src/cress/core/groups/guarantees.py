@@ -161,12 +161,14 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
     A kind of node is charged only if the clauses or the size of the job leave no other kind.
     """
     by_cpu = job.group.options.accounting == "cpu"
-    together = tasks > 1 and job.shape.size > 1 and not job.job.parts and not job.group.vector
+    together = tasks > 1 and job.shape.size > 1 and not job.is_mixed and not job.group.vector
     if together and not (by_cpu and job.cpu_charge):
-        share = core_share if by_cpu else dominant_share
-        rest = sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))[1:]
-        return (cluster.least_charge_of(tasks, job.job.request, share), *rest)
-    if job.group.counts_cores and not job.job.parts:
+        least = cluster.least_charge_of(tasks, job.job.request, core_share if by_cpu else dominant_share)
+        kinds = job.group.kinds
+        if kinds is None:
+            return (least,)
+        return (least, *(amount * tasks for amount in kinds.least(job.job.request, job.shape.wants)))
+    if job.group.counts_cores and not job.is_mixed:
         # The most frequent case, asked for each unit that is offered.
         stamp, least = job.shape.least_cores
         if stamp != cluster.usable_changes:
@@ -185,7 +187,7 @@ def charge_where_it_fits(job: JobEntry, cluster: Cluster, *, claimed: bool = Fal
     if kinds is not None and claimed and job.claims:
         return job.claims[0].charge
     charge = charge_of_tasks(job, shape.size, cluster)
-    if kinds is None or job.job.parts:
+    if kinds is None or job.is_mixed:
         return charge
     room = cluster.lack[shape.row, : cluster.node_count] == 0
     here: list[bool] = np.any(kinds.masks()[:, room], axis=1).tolist()
@@ -238,7 +240,7 @@ def too_dear_on(job: JobEntry, cluster: Cluster, *, to_quota: bool = True) -> Bo
     its quota (or quota × B); a gang as if all its tasks were on nodes alike.
 
     What a task is charged depends on its node: it is a share of the node, or of its memory. ``None`` if this makes no
-    difference, for gangs with parts, and for a quota of several dimensions.
+    difference, for gangs of several kinds of tasks, and for a quota of several dimensions.
     """
     return too_dear_for([Taker(job.group, to_quota)], job, cluster)
 
@@ -248,7 +250,7 @@ def too_dear_for(takers: Sequence[Taker], job: JobEntry, cluster: Cluster) -> Bo
     may take for it; ``None`` as ``too_dear_on``.
     """
     group, tasks = job.group, job.shape.size
-    if group.vector or job.job.parts or (tasks == 1 and job.companions):
+    if group.vector or job.is_mixed or (tasks == 1 and job.companions):
         return None
     by_cpu = group.options.accounting == "cpu"
     if by_cpu and job.cpu_charge:
@@ -276,11 +278,12 @@ def too_dear_for(takers: Sequence[Taker], job: JobEntry, cluster: Cluster) -> Bo
 def sum_of(
     job: JobEntry, tasks: int, charge: Callable[[ResourceVector, Wants], tuple[int, ...]], wants: Wants | None = None
 ) -> tuple[int, ...]:
-    """Return the charge of ``tasks`` tasks from the ``charge`` of one; for a gang with parts, that of its next unit.
+    """Return the charge of ``tasks`` tasks from the ``charge`` of one; for a gang of several kinds of tasks, that of
+    its next unit.
 
     ``wants`` are the wants of the tasks, if the job has no shape yet.
     """
-    if not job.job.parts:
+    if not job.is_mixed:
         return tuple([amount * tasks for amount in charge(job.job.request, wants or job.shape.wants)])
     total = [0] * len(job.group.quota)
     for request, wanted, number in _asked_by_parts(job, job.shape.wants if wants is None else wants):

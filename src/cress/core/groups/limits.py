@@ -140,16 +140,17 @@ def _beyond_most(groups: Groups, node: Amounts, charge: list[int], *, alone: boo
     return None
 
 
-def kept_for_others(groups: Groups, job: JobEntry, cluster: Cluster) -> AtBound | None:
+def kept_for_others(groups: Groups, job: JobEntry, cluster: Cluster, charge: tuple[int, ...] = ()) -> AtBound | None:
     """Return the bound that the next unit of a job breaks if it would take capacity kept by other groups.
 
+    ``charge``: that on its nodes if they are known; else it counts as on the dearest ones.
     The unit is within the guarantees if its group, or one above it, needs at most its quota with the unit added; all
     that the groups below have or keep counts. Else all groups together must have or keep at most the capacity of the
     cluster. Kinds of nodes without room for the unit are ignored while others have room, since it starts on none of
     them.
     """
-    charge = most_charge_of(job, job.shape.size, cluster)
-    full = _kinds_without_room(job, cluster)
+    full = () if charge else _kinds_without_room(job, cluster)
+    charge = charge or most_charge_of(job, job.shape.size, cluster)
     for i, more in enumerate(charge):
         if more and i not in full and (found := _against(groups, job.group, charge, i, cluster)):
             return found

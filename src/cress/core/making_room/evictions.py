@@ -188,7 +188,8 @@ class Evictions:
             for victim in eviction.attempts:
                 group, less = victim.job.group, [-amount for amount in charge_ending_with(self._pool, victim)]
                 ended.enter_context(_with_growth(tree, group, less))
-            return kept_for_others(groups, job, self._cluster) is None
+            charge = charge_of(self._cluster, job, eviction.nodes)
+            return kept_for_others(groups, job, self._cluster, charge) is None
 
     def _keeps_bounds(self, job: JobEntry, eviction: Eviction) -> bool:
         """Return True if every group of a unit keeps to its MaxQuota with the unit in place of its victims."""
@@ -310,7 +311,9 @@ class Evictions:
         victims.
 
         A unit that waits for an advance reservation does not need its room before that ends. Room on nodes on which
-        none of its groups may take it is not owed to it. With ``nodes`` only room for a single task on these counts.
+        none of its groups may take it is not owed to it. So a gang is owed room only if all its tasks find it on other
+        nodes, although it may start with some on such nodes. With ``nodes`` only room for a single task on these
+        counts.
         """
         books = self._books
         dear = not_entitled_on(books, owed)

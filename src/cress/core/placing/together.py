@@ -152,10 +152,12 @@ def places_in(room: UnitRoom) -> list[Places] | None:
 
 
 def ways_in(room: UnitRoom) -> Iterator[list[Places]]:
-    """Yield places by kind for a unit, best choice of domains first. No place stays taken."""
+    """Yield places by kind for a unit, in at most ``MOST_DOMAINS`` choices of domains, best first. No place stays
+    taken.
+    """
     if len(room.kinds) == 1:
         size, nodes = room.kinds[0].size, room.order(0)
-        rooms = ruled_rooms(room.rules, size, room.copies(0))
+        rooms = islice(ruled_rooms(room.rules, size, room.copies(0)), MOST_DOMAINS)
         yield from ([places] for one in rooms if (places := one.first(size, nodes)) is not None)
         return
     alone = [room.copies(i) for i in range(len(room.kinds))]

@@ -91,13 +91,16 @@ class Starter:
     def start_gang_within(self, job: JobEntry, now: int, may: Callable[[tuple[int, ...]], bool], *, due: bool) -> bool:
         """Start all tasks of a gang on the cheapest nodes, if they fit together there and ``may`` allows their charge.
 
-        Return True if they started.
+        Of nodes that cost the same, those in an advance reservation of its group that is in force come first. Return
+        True if they started.
         """
         self._pending.count()
         cluster, balance = self._books.cluster, self._books.balance
+        own = self._reserved.active_nodes(job.group)
 
         def cheapest(shape: Shape) -> Ints:
-            return cheapest_first(job, cluster, shape, balance.preferred(shape))
+            nodes = balance.preferred(shape)
+            return cheapest_first(job, cluster, shape, nodes[np.argsort(~np.isin(nodes, own), kind="stable")])
 
         room = RoomAt(self._timeline, job.shape, now, job.duration, now, job.group.asker, prefer=cheapest)
         for places in map(joined, ways_in(room)):

@@ -414,15 +414,16 @@ class Cluster:
             return least * tasks
         _, usable, known = self._extremes
         key = (request, charge, tasks)
-        if key not in known:
+        found = known.get(key)
+        if found is None:
             left, total, last = tasks, 0, 0
             large = [capacity for capacity in usable if all(map(int.__ge__, capacity, request))]
             for last, capacity in sorted((charge(request, capacity), capacity) for capacity in large):
                 room = min(has // asked for has, asked in zip(capacity, request, strict=True) if asked)
                 count = min(left, room * usable[capacity])
                 left, total = left - count, total + count * last
-            known[key] = (total + left * last, most * tasks)
-        return known[key][0]
+            found = self._remember(key, (total + left * last, most * tasks))
+        return found[0]
 
     def _charges(
         self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
@@ -434,11 +435,16 @@ class Cluster:
         key = (request, charge)
         found = known.get(key)
         if found is None:
-            if len(known) > _MOST_REQUESTS:
-                known.clear()
             charges = [charge(request, capacity) for capacity in usable if all(map(int.__ge__, capacity, request))]
-            found = known[key] = (min(charges, default=0), max(charges, default=0))
+            found = self._remember(key, (min(charges, default=0), max(charges, default=0)))
         return found
+
+    def _remember(self, key: tuple[object, ...], charges: tuple[int, int]) -> tuple[int, int]:
+        known = self._extremes[2]
+        if len(known) > _MOST_REQUESTS:
+            known.clear()
+        known[key] = charges
+        return charges
 
     def used(self) -> ResourceVector:
         """Return the total of the held amounts."""
