@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cress.cli.jobfile import read_jobs
-from cress.cli.placed import placed
+from cress.cli.placed import in_file, placed
 from cress.client import Fault, Refused
 from cress.formats.yaml_text import TAG, YamlNode, parsed
 from cress.model.errors import InputError, InputErrors
@@ -154,6 +154,13 @@ def test_what_the_center_refuses_gets_its_line(tmp_path: Path, field: str, line:
     error = placed(Refused("no", "bad_input", (Fault(what="is wrong", field=place),)), entries)
     assert isinstance(error, InputError)
     assert (error.file, error.line, error.field) == (second, line, field)
+
+
+def test_a_count_of_more_mistakes_stays_one(tmp_path: Path) -> None:
+    entries = read_jobs([write(tmp_path, "command: x")])
+    missing = [InputError("does not exist here", field=f"jobs[0].files[{number}]") for number in range(102)]
+    error = in_file(InputErrors(missing), entries)
+    assert str(error).endswith("job.yaml: and 2 more errors")
 
 
 def shape(node: YamlNode) -> object:

@@ -69,6 +69,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
     "a variable": ({"files": ["in-$CRESS_TASK_INDEX"]}, "have no variables in their path", "jobs[0].files[0]"),
     "a pipe": ({"files": ["pipe"]}, "pipe is neither a file nor a folder", "jobs[0].files[0]"),
     "a pipe in a folder": ({"workdir": "."}, "pipe is neither a file, a folder nor a link", "jobs[0].workdir"),
+    "a name that is too long": ({"files": ["x" * 300]}, "cannot be read: File name too long", "jobs[0].files[0]"),
+    "no path": ({"files": ["../a\0b"]}, "'../a\\x00b' is not a path", "jobs[0].files[0]"),
     "no archive": ({"image": "oci-archive:no.tar"}, "no.tar does not exist here", "jobs[0].image"),
 }
 

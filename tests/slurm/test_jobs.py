@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from cress.cli.slurm.submitted_script import path_of, script_of
+from cress.client import JobView, TaskCounts
 from cress.model.errors import InputError
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import Surroundings, Translated, batch_job, job_name, read_request
@@ -160,3 +162,30 @@ def test_every_mistake_is_reported() -> None:
     with pytest.raises(InputError) as error:
         translated("-t 1h --mem=lots")
     assert len(error.value.errors) == 2  # type: ignore[attr-defined]
+
+
+def submitted(command: list[str]) -> JobView:
+    counts = TaskCounts(total=1, waiting=1, running=0, succeeded=0, failed=0, cancelled=0)
+    return JobView(
+        id=7, name="x", group="lab", user="ann", type="batch", state="waiting", tasks=counts, priority=0, gang=False,
+        resource={"cpu": "1"}, time_limit=None, submitted=0.0, command=tuple(command), directory="/d",
+    )  # fmt: skip
+
+
+HEAD = translated("").job["command"][:3]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("command", "script", "output"),
+    [
+        ([*HEAD, "slurm", "pieces=2 output=o-%4j.%a", "ab", "cd", "argument"], "abcd", "/d/o-0007.4294967294"),
+        ([*HEAD, "slurm", "pieces=1 output=%99999999999999999999j", "a"], "a", "/d/0000000007"),
+        ([*HEAD, "slurm", "pieces=² output=o", "a"], "", "/d/o"),
+        ([*HEAD, "slurm", "--name=O'Brien", "a"], "", ""),
+        (["python", "x.py", "--cluster", "slurm", "--name=O'Brien"], "", ""),
+        (["python", "x.py", "--cluster", "slurm", "pieces=1 output=o", "a"], "", ""),
+    ],
+)
+def test_any_command_may_look_like_that_of_a_script(command: list[str], script: str, output: str) -> None:
+    view = submitted(command)
+    assert (script_of(view), path_of(view, "output", "", 7, "n1")) == (script, output)

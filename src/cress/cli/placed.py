@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cress.model.errors import InputError, InputErrors, NotAccepted
+from cress.model.errors import InputError, InputErrors, MoreErrors, NotAccepted
 
 if TYPE_CHECKING:
     from cress.cli.jobfile import JobInFile
@@ -36,6 +36,8 @@ def in_file(error: InputError, entries: Sequence[JobInFile], options: Mapping[st
     """Return a mistake in a submit, or several, with its file and line, or with its option."""
     if isinstance(error, InputErrors):
         return InputErrors([in_file(one, entries, options) for one in error.errors])
+    if isinstance(error, MoreErrors):
+        return error  # it counts mistakes of many places
     found = PLACE.match(error.field)
     key = re.split(r"[.\[]", PLACE.sub("", error.field, count=1))[0]
     if options and key in options:

@@ -169,6 +169,7 @@ class Inputs:
         assert isinstance(source, str)
         path = _here(base, source)
         made = {key: value for key, value in entry.items() if _plain(key) != "source"}
+        mistakes = len(self.mistakes)
         if "$" in source:
             what = f"{source}: files from where you stand have no variables in their path"
             hint = "their folder; the task finds its own file in it by CRESS_TASK_INDEX"
@@ -177,6 +178,9 @@ class Inputs:
         else:
             made["source"] = SCHEME + self._digest(path, source, field_of_source)
         target = str(made.get(keys.get("path", "path"), "")) or _target_of(source, path)
+        if len(self.mistakes) > mistakes:  # what cannot be read has neither kind nor mode
+            made[keys.get("path", "path")] = target
+            return made
         if path.is_dir():
             made["unpack"] = True
         elif target.endswith("/") and "unpack" not in keys:
@@ -198,6 +202,9 @@ class Inputs:
             return _NO_DIGEST
         except InputError as error:
             self.mistakes.append(error)
+            return _NO_DIGEST
+        except ValueError:  # a NUL
+            self.mistakes.append(InputError(f"{name!r} is not a path", field=field))
             return _NO_DIGEST
         self._known[path, is_workdir] = found
         self.found.setdefault(found.digest, found)
@@ -275,7 +282,10 @@ def _target_of(source: str, path: Path) -> str:
     """Return where a file goes in the directory of a task if the job does not say: the same relative path."""
     words = [word for word in source.split("/") if word not in ("", ".")]
     if source.startswith("~") or ".." in words or not words:
-        return path.resolve().name
+        try:
+            return path.resolve().name
+        except ValueError:  # a NUL
+            return path.name
     return "/".join(words)
 
 

@@ -9,21 +9,33 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cress.client import JobView
 
-# The places in the command of a job (cress.slurm.jobs.head): a word that marks it, the settings, pieces of the script.
-_MARK, _SETTINGS, _PIECES = 3, 4, 5
+# The places in the command of a job (cress.slurm.jobs.head): its head, a word that marks it, the settings, pieces of
+# the script.
+_HEAD, _MARK, _SETTINGS, _PIECES = 2, 3, 4, 5
+# What the head of every release has.
+_IN_HEAD = "export SLURM_JOB_ID="
+# Most digits of the number of pieces, and the widest number in the name of a file.
+_DIGITS, _WIDEST = 6, 10
 
 
 def settings_of(job: JobView) -> dict[str, str]:
     """Return the settings of the head of a job, empty for one of another kind."""
-    if len(job.command) <= _SETTINGS or job.command[_MARK] != "slurm":
+    words = job.command
+    if len(words) <= _SETTINGS or list(words[:_HEAD]) != ["/bin/sh", "-c"] or words[_MARK] != "slurm":
         return {}
-    return dict(word.partition("=")[::2] for word in shlex.split(job.command[_SETTINGS]))
+    try:
+        settings = shlex.split(words[_SETTINGS]) if _IN_HEAD in words[_HEAD] else []
+    except ValueError:  # the command of a job is its user's own text, whatever it looks like
+        return {}
+    return dict(word.partition("=")[::2] for word in settings)
 
 
 def script_of(job: JobView) -> str:
     """Return the script of a job, empty without one."""
     count = settings_of(job).get("pieces", "0")
-    return "".join(job.command[_PIECES : _PIECES + int(count)]) if count.isdigit() else ""
+    if len(count) > _DIGITS or not (count.isascii() and count.isdigit()):
+        return ""
+    return "".join(job.command[_PIECES : _PIECES + int(count)])
 
 
 def path_of(job: JobView, stream: str, element: str, number: int, node: str) -> str:
@@ -50,5 +62,9 @@ def path_of(job: JobView, stream: str, element: str, number: int, node: str) -> 
         "u": job.user,
         "x": job.environment.get("SLURM_JOB_NAME") or job.name,
     }
-    path = re.sub(r"%(\d*)([%AaJjNntsux])", lambda found: values[found[2]].zfill(int(found[1] or 0)), text)
+    path = re.sub(r"%([0-9]*)([%AaJjNntsux])", lambda found: values[found[2]].zfill(_width(found[1])), text)
     return path if path.startswith("/") else f"{job.directory}/{path}"
+
+
+def _width(digits: str) -> int:
+    return min(int(digits[:3] or 0), _WIDEST)
