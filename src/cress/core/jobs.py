@@ -194,11 +194,6 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         """Sort tasks by kind, like the places of a shape."""
         return self.constraints.by_kind(tasks) if isinstance(self.constraints, KindsConstraints) else list(tasks)
 
-    @property
-    def is_mixed(self) -> bool:
-        """True for a gang of several kinds of tasks: its parts do not all ask for the same."""
-        return isinstance(self.constraints, KindsConstraints)
-
     def unit_requests(self) -> Iterable[tuple[ResourceVector, int]]:
         """Return the requests of the tasks of the next unit, with the number of tasks for each.
 
@@ -405,8 +400,13 @@ def describe(job: JobEntry) -> None:
     job.workload = spec.workload or _BUILT_IN_OF[spec.type]
     job.is_part = bool(spec.workload)
     job.key = (job.submitted, spec.id)
-    job.cpu_charge = () if job.is_mixed else job.shape.cpu_charge
+    job.cpu_charge = () if is_mixed(job) else job.shape.cpu_charge
     job.expect(job.estimate)
+
+
+def is_mixed(job: JobEntry) -> bool:
+    """Return True for a gang of several kinds of tasks: its parts do not all ask for the same."""
+    return isinstance(job.constraints, KindsConstraints)
 
 
 def asks_alike(job: JobEntry) -> bool:

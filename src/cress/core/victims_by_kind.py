@@ -14,7 +14,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
-from cress.core.jobs import GroupState, JobEntry, Rights
+from cress.core.jobs import GroupState, JobEntry, Rights, is_mixed
 from cress.core.kernels.holding import NODE, NONE
 from cress.core.kernels.victims import LOSS, OF, R_GROUP, UNSET
 from cress.core.tables.arrays import Bools, Ints
@@ -51,7 +51,7 @@ def rights_of(core: Books, job: JobEntry, tasks: int, *, to_quota: bool) -> list
 
 def _asked(job: JobEntry, tasks: int) -> ResourceVector:
     """Return the total request of ``tasks`` tasks; for a gang of several kinds, that of its next unit."""
-    asked = job.unit_requests() if job.is_mixed else ((job.job.request, tasks),)
+    asked = job.unit_requests() if is_mixed(job) else ((job.job.request, tasks),)
     return tuple(sum(request[k] * number for request, number in asked) for k in range(len(job.job.request)))
 
 
@@ -158,7 +158,7 @@ def kinds_with_room(core: Books, job: JobEntry, among: Bools | None = None) -> l
 
     None for a gang of several kinds of tasks, and without quotas for kinds.
     """
-    if job.group.kinds is None or job.is_mixed:
+    if job.group.kinds is None or is_mixed(job):
         return []
     places = core.cluster.lack[job.shape.row, : core.cluster.node_count] == 0
     if among is not None:

@@ -11,7 +11,7 @@ from cress.core.charges import MILLION, core_share, dominant_share
 from cress.core.groups.lenders import Taker
 from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
-from cress.core.jobs import GroupState, JobEntry
+from cress.core.jobs import GroupState, JobEntry, is_mixed
 from cress.core.placing.constraints import Wants
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Bools, Ints
@@ -161,14 +161,14 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
     A kind of node is charged only if the clauses or the size of the job leave no other kind.
     """
     by_cpu = job.group.options.accounting == "cpu"
-    together = tasks > 1 and job.shape.size > 1 and not job.is_mixed and not job.group.vector
+    together = tasks > 1 and job.shape.size > 1 and not is_mixed(job) and not job.group.vector
     if together and not (by_cpu and job.cpu_charge):
         least = cluster.least_charge_of(tasks, job.job.request, core_share if by_cpu else dominant_share)
         kinds = job.group.kinds
         if kinds is None:
             return (least,)
         return (least, *(amount * tasks for amount in kinds.least(job.job.request, job.shape.wants)))
-    if job.group.counts_cores and not job.is_mixed:
+    if job.group.counts_cores and not is_mixed(job):
         # The most frequent case, asked for each unit that is offered.
         stamp, least = job.shape.least_cores
         if stamp != cluster.usable_changes:
@@ -187,7 +187,7 @@ def charge_where_it_fits(job: JobEntry, cluster: Cluster, *, claimed: bool = Fal
     if kinds is not None and claimed and job.claims:
         return job.claims[0].charge
     charge = charge_of_tasks(job, shape.size, cluster)
-    if kinds is None or job.is_mixed:
+    if kinds is None or is_mixed(job):
         return charge
     room = cluster.lack[shape.row, : cluster.node_count] == 0
     here: list[bool] = np.any(kinds.masks()[:, room], axis=1).tolist()
@@ -250,7 +250,7 @@ def too_dear_for(takers: Sequence[Taker], job: JobEntry, cluster: Cluster) -> Bo
     may take for it; ``None`` as ``too_dear_on``.
     """
     group, tasks = job.group, job.shape.size
-    if group.vector or job.is_mixed or (tasks == 1 and job.companions):
+    if group.vector or is_mixed(job) or (tasks == 1 and job.companions):
         return None
     by_cpu = group.options.accounting == "cpu"
     if by_cpu and job.cpu_charge:
@@ -283,7 +283,7 @@ def sum_of(
 
     ``wants`` are the wants of the tasks, if the job has no shape yet.
     """
-    if not job.is_mixed:
+    if not is_mixed(job):
         return tuple([amount * tasks for amount in charge(job.job.request, wants or job.shape.wants)])
     total = [0] * len(job.group.quota)
     for request, wanted, number in _asked_by_parts(job, job.shape.wants if wants is None else wants):
