@@ -40,7 +40,7 @@ Exit codes: the command's own; without one 0 done, 2 bad input, 3 no center reac
 
 # Seconds in which changes are collected, and after which a command that is restarted is killed.
 SETTLE, GRACE = 0.5, 10.0
-_STARTED = "cress render: waiting for a task of {}"
+_WAITING = "cress render: waiting for a task of {}"
 
 
 class News(NamedTuple):
@@ -114,33 +114,55 @@ class FileKeeper:
         self._places: dict[str, Sequence[PlaceView]] = {}
         self._text: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        # A signal that came between two commands.
+        self._noted = 0
+        self._waits = False
 
     def run(self, *, restart: bool) -> int:
-        """Write the file, once or until the command ends; return the code of the command. Raises InputError."""
+        """Write the file, once or until the command ends; return the code of the command.
+
+        Raises InputError, and errors of the client before the first file.
+        """
         for name in self._template.names:
             threading.Thread(target=self._ask, args=(name,), daemon=True).start()
-        self._say_what_is_missing()
         while True:
             for change in self._next_changes():
-                if change.problem is not None and self._text is None:
-                    raise change.problem
-                if change.problem is not None:
-                    typer.echo(f"cress render: {change.problem}; the last file stays", err=True)
-                elif change.ended is None:
-                    self._places[change.name] = change.places
-                elif change.ended is self._process:
-                    code = change.ended.returncode
-                    return code if code >= 0 else 128 - code
-            if len(self._places) < len(self._template.names) or not all(self._places.values()):
-                continue
-            if not self._is_new():
+                if (code := self._taken(change)) is not None:
+                    return code
+            if self._misses_places() or not self._is_new():
                 continue
             if not self._command:
                 return 0
-            if self._process is None:
-                self._start()
-            else:
-                self._tell(restart=restart)
+            if self._process is not None and not restart:
+                self._tell(self._process)
+                continue
+            if self._process is not None:
+                self._stop(self._process)
+            if self._noted:
+                return 128 + self._noted
+            self._start()
+
+    def _taken(self, change: News) -> int | None:
+        """Take one change into account; return the code of the command if it ended."""
+        if change.problem is not None and self._text is None:
+            raise change.problem
+        if change.problem is not None:
+            typer.echo(f"cress render: {change.problem}; the last file stays", err=True)
+        elif change.ended is None:
+            self._places[change.name] = change.places
+        elif change.ended is self._process:
+            code = change.ended.returncode
+            return code if code >= 0 else 128 - code
+        return None
+
+    def _misses_places(self) -> bool:
+        """Return whether a name has no places yet; said once, when the center has answered for each name."""
+        missing = [name for name in self._template.names if not self._places.get(name)]
+        if missing and len(self._places) == len(self._template.names) and not self._waits:
+            self._waits = True
+            if self._text is None:
+                typer.echo(_WAITING.format(", ".join(missing)), err=True)
+        return bool(missing)
 
     def _is_new(self) -> bool:
         """Write the file if it differs. Raises InputError, but not while the command runs with the last file."""
@@ -157,10 +179,6 @@ class FileKeeper:
         self._text = text
         return True
 
-    def _say_what_is_missing(self) -> None:
-        names = ", ".join(self._template.names)
-        typer.echo(_STARTED.format(names), err=True)
-
     def _next_changes(self) -> list[News]:
         """Return the next changes: all that come soon after the first one."""
         found = [self._changes.get()]
@@ -172,32 +190,34 @@ class FileKeeper:
                 return found
 
     def _ask(self, name: str) -> None:
-        from cress.client import ClientError, Unavailable, Unreachable
+        from cress.client import ClientError, NoCenter, Unavailable, Unreachable
 
-        heard = False
+        heard, said = False, ""
         while True:
             try:
                 with connect(self._data) as client:
                     for places in client.watch_names(name, group=self._group):
-                        heard = True
+                        heard, said = True, ""
                         self._changes.put(News(name, places))
-            except (Unreachable, Unavailable) as error:
-                if not heard:
+            except (ClientError, NoCenter, InputError, OSError) as error:
+                # A center that is away for a moment is no news; another error is told once, and may be mended.
+                passes = isinstance(error, (Unreachable, Unavailable, NoCenter))
+                if not (heard and passes) and str(error) != said:
+                    said = str(error)
                     self._changes.put(News(problem=error))
-            except (ClientError, InputError) as error:
-                self._changes.put(News(problem=error))
-                return
             time.sleep(AGAIN)
 
     # --- the command --------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda received, _: self._pass_on(received))
         try:
             process = self._process = subprocess.Popen(self._command)
         except OSError as error:
             raise InputError(f"{self._command[0]} cannot be started: {error.strerror}") from None
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda received, _: self._pass_on(received))
+        if self._noted:  # during the start
+            process.send_signal(self._noted)
         threading.Thread(target=self._await, args=(process,), daemon=True).start()
 
     def _await(self, process: subprocess.Popen[bytes]) -> None:
@@ -205,16 +225,16 @@ class FileKeeper:
         self._changes.put(News(ended=process))
 
     def _pass_on(self, number: int) -> None:
-        if self._process is not None:
+        if self._process is None:
+            self._noted = number
+        elif not (number == signal.SIGINT and _is_in_foreground()):
             self._process.send_signal(number)
 
-    def _tell(self, *, restart: bool) -> None:
-        process = self._process
-        assert process is not None, "a command is told of changes after its start"
-        if not restart:
-            if self._signal is not None:
-                process.send_signal(self._signal)
-            return
+    def _tell(self, process: subprocess.Popen[bytes]) -> None:
+        if self._signal is not None:
+            process.send_signal(self._signal)
+
+    def _stop(self, process: subprocess.Popen[bytes]) -> None:
         self._process = None
         process.terminate()
         try:
@@ -222,17 +242,37 @@ class FileKeeper:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        self._start()
+
+
+def _is_in_foreground() -> bool:
+    """Return whether the terminal sends its Ctrl-C to this group of processes, so to the command too."""
+    try:
+        terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file as a whole: a reader sees the old one or the new one."""
+    """Write a file as a whole: a reader sees the old one or the new one. A link stays, and leads to the new one."""
+    target = path.resolve()
+    umask = os.umask(0)
+    os.umask(umask)
+    new: Path | None = None
     try:
-        mode = path.stat().st_mode & 0o7777 if path.exists() else 0o644
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~umask
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        new = Path(name)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
-        Path(name).chmod(mode)
-        Path(name).replace(path)
+        new.chmod(mode)
+        new.replace(target)
     except OSError as error:
+        if new is not None:
+            new.unlink(missing_ok=True)
         raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None
