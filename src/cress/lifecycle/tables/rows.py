@@ -124,7 +124,7 @@ class LiveJob(Row, kw_only=True):
 
     @property
     def awaits_outside(self) -> bool:
-        """Whether it waits for something that the shell has to look for, not for times alone."""
+        """Return whether it waits for something that the shell has to look for, not for times alone."""
         return any(thing.kind != TIME for thing in self.awaits)
 
     @property
