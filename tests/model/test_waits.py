@@ -31,6 +31,7 @@ def test_things_to_wait_for(value: object, found: WaitFor) -> None:
         ({"time": "soon"}, "'soon' is not a time to wait for"),
         ({"time": "2026-12-01"}, "'2026-12-01' has no time of day"),
         ({"time": "400d"}, "'400d' is longer than a year"),
+        ({"time": "9999-12-31 23:59:59 -01:00"}, "is beyond the calendar"),
         ({"time": "2h", "timeout": "3h"}, "does not belong to a time"),
         ({"time": "2h", "path": "/x"}, "are two things"),
     ],

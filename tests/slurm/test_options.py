@@ -4,12 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from cress.cli.job_options import starts_as_script
 from cress.cli.slurm.batch import directives
+from cress.cli.slurm.common import FOLDER, site
+from cress.cli.slurm.install import MARK, installed
 from cress.model.errors import InputError
 from cress.slurm.command_line import notes, parse, refused
 from cress.slurm.option_table import SBATCH, STEP, Fate, table
 from cress.slurm.pbs import pbs_table, pbs_words
 from cress.slurm.script import begins_script, read_script
+from cress.slurm.sites import Site
 
 PAGE = (Path(__file__).parents[2] / "docs" / "slurm.md").read_text(encoding="utf-8")
 
@@ -162,12 +166,48 @@ def test_directives_of_pbs(words: list[str], expected: list[str]) -> None:
     assert pbs_words(words) == expected
 
 
+def test_a_job_file_with_comments_about_pbs_is_no_script(tmp_path: Path) -> None:
+    for name, text, is_script in [
+        ("job.yaml", "#PBS -N x\ncommand: echo\n", False),
+        ("job.pbs", "#PBS -N x\necho\n", True),
+        ("job", "#SBATCH -N 1\ncommand: echo\n", False),
+        ("job.sh", "#!/bin/sh\n", True),
+    ]:
+        (tmp_path / name).write_text(text)
+        assert starts_as_script(str(tmp_path / name)) == is_script, name
+
+
+def test_the_commands_are_found_behind_a_link_and_an_unreadable_home_has_no_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder, links = tmp_path / "slurm", tmp_path / "bin"
+    folder.mkdir()
+    links.mkdir()
+    (folder / "sbatch").write_text(f"#!/bin/sh\n{MARK}\n")
+    (folder / "sbatch").chmod(0o755)
+    (links / "sbatch").symlink_to(folder / "sbatch")
+    monkeypatch.delenv(FOLDER, raising=False)
+    monkeypatch.setenv("PATH", str(links))
+    assert installed() == str(folder.resolve())
+
+    def refused(path: Path, *_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    monkeypatch.setattr(Path, "is_file", refused)
+    assert (installed(), site()) == ("", Site())
+
+
 def test_a_script_for_pbs_names_its_interpreter_in_a_directive_or_gets_bash() -> None:
     named = "# two nodes\n\n#PBS -N x\n#PBS -S /usr/bin/python3\nprint()\n"
     assert begins_script(named)
     assert read_script(named, "run.pbs").text == f"#!/usr/bin/python3\n{named}"
     assert read_script("#PBS -N x\ntrue\n", "run.pbs").text.startswith("#!/bin/bash\n#PBS")
+    other = "#!/bin/sh\n#PBS -S /bin/bash\n"
+    assert read_script(other, "run.pbs", pbs=False).text == other
+    assert read_script(f"{other}#SBATCH -n 2\n", "run.pbs").text.startswith(other)
     same = "#!/usr/bin/env bash\n#PBS -S /bin/bash\n"
     assert read_script(same, "run.pbs").text == same
+    assert not begins_script("# a job file in place of\n#SBATCH -n 2\ncommand: echo\n")
     assert not begins_script("command: echo\n")
     assert not begins_script("# a job file\ncommand: echo\n#PBS\n")

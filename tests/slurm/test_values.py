@@ -1,6 +1,7 @@
 """Values as Slurm spells them."""
 
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -139,6 +140,19 @@ def test_a_list_of_nodes_is_read_back(numbers: list[int]) -> None:
     assert expanded(nodelist(names)) == names
 
 
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the zone of the machine for a test."""
+
+    def set_to(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield set_to
+    monkeypatch.undo()
+    time.tzset()
+
+
 @pytest.mark.parametrize(
     ("text", "begins"),
     [
@@ -156,7 +170,18 @@ def test_a_list_of_nodes_is_read_back(numbers: list[int]) -> None:
         ("12/01/26", "2026-12-01 00:00:00 Z"),
     ],
 )
-def test_times_of_begin(monkeypatch: pytest.MonkeyPatch, text: str, begins: str) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
+def test_times_of_begin(zone: Callable[[str], None], text: str, begins: str) -> None:
+    zone("UTC")
     assert read_begin(text, datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp()) == begins
+
+
+def test_the_next_clock_is_of_the_next_day_though_the_clocks_change(zone: Callable[[str], None]) -> None:
+    zone("CET-1CEST,M3.5.0,M10.5.0/3")
+    assert read_begin("10:00", datetime(2026, 3, 28, 11, tzinfo=UTC).timestamp()) == "2026-03-29 08:00:00 Z"
+
+
+@pytest.mark.parametrize("text", ["now+999999999weeks", "now+²", "9999-12-31T23:59:59"])
+def test_a_time_beyond_the_calendar_is_refused(zone: Callable[[str], None], text: str) -> None:
+    zone("EST5")
+    with pytest.raises(InputError, match=r"not a time|beyond the calendar"):
+        read_begin(text, datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp())

@@ -159,14 +159,16 @@ def _flags(key: Key) -> str:
 
 
 def starts_as_script(file: str) -> bool:
-    """Return whether a file begins as a script: with ``#!``, or with comments and a directive."""
+    """Return whether a file begins as a script: with ``#!``, or with comments and a directive of PBS."""
     from cress.slurm.script import MOST_HEAD, begins_script
 
     try:
         with Path(file).open("rb") as stream:
-            return begins_script(stream.read(MOST_HEAD).decode(errors="replace"))
+            head = stream.read(MOST_HEAD).decode(errors="replace")
     except OSError:
         return False
+    # The comments of a job file may speak of PBS.
+    return begins_script(head) and (head.startswith("#!") or Path(file).suffix not in (".yaml", ".yml", ".json"))
 
 
 def _set(text: str) -> tuple[str, str]:

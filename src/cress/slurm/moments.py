@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from cress.model.errors import InputError
 
 DAY = 86_400
+# Seconds of the longest time from now on: what is longer may be beyond the calendar.
+_LONGEST = 36_525 * DAY
 _UNITS = {"": 1, "second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY}
 _FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%m/%d/%y-%H:%M:%S", "%m/%d/%y", "%m%d%y")
 _CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M%p", "%I%p")
@@ -20,7 +22,7 @@ def read_moment(text: str, name: str, now: float) -> float:
     Raises InputError with the option ``name``.
     """
     word = text.strip().lower()
-    midnight = datetime.fromtimestamp(now, UTC).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = _midnight(now)
     if word == "now":
         return now
     days = {"today": 0, "tomorrow": 1, "yesterday": -1}
@@ -32,8 +34,10 @@ def read_moment(text: str, name: str, now: float) -> float:
         sign, amount = 1 if word[3] == "+" else -1, word[4:].rstrip("s")
         digits = amount.rstrip("abcdefghijklmnopqrstuvwxyz")
         unit = amount[len(digits) :]
-        if digits.isdigit() and len(digits) < 10 and unit in _UNITS:
-            return now + sign * int(digits) * _UNITS[unit]
+        if digits.isascii() and digits.isdigit() and len(digits) < 10 and unit in _UNITS:
+            seconds = int(digits) * _UNITS[unit]
+            if seconds <= _LONGEST:
+                return now + sign * seconds
     for form in _FORMS:
         try:
             return datetime.strptime(text.strip(), form).astimezone().timestamp()
@@ -48,9 +52,19 @@ def read_begin(text: str, now: float) -> str:
     Raises InputError.
     """
     at = read_moment(text, "--begin", now)
-    if at < now and _clock(text.strip().lower()) is not None:
-        at += DAY
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} Z" if at > now else ""
+    clock = _clock(text.strip().lower())
+    if at < now and clock is not None:
+        at = _local(_midnight(now) + timedelta(days=1) + clock)
+    if at <= now:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} Z"
+    except ValueError:
+        raise InputError(f"{text!r} is beyond the calendar", hint="an earlier time", field="--begin") from None
+
+
+def _midnight(now: float) -> datetime:
+    return datetime.fromtimestamp(now, UTC).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _clock(word: str) -> timedelta | None:

@@ -42,18 +42,22 @@ class Script(NamedTuple):
 
 
 def begins_script(text: str) -> bool:
-    """Return whether a text begins as a script: with ``#!``, or with comments and a directive."""
-    return text.startswith("#!") or _DIRECTED.match(text) is not None
+    """Return whether a text begins as a script: with ``#!``, or with comments and a directive of PBS."""
+    return text.startswith("#!") or _is_for_pbs(text)
 
 
-def read_script(text: str, file: str) -> Script:
+def _is_for_pbs(text: str) -> bool:
+    head = _DIRECTED.match(text)
+    return head is not None and head[1] == "PBS"
+
+
+def read_script(text: str, file: str, *, pbs: bool = True) -> Script:
     """Return a script. Directives stand before the first line that is neither empty nor a comment.
 
-    A script for PBS whose first line names no interpreter gets that of ``-S``, by default bash. Raises InputError with
-    the line.
+    A script for PBS whose first line names no interpreter gets that of ``-S``, by default bash. Without ``pbs``, and
+    beside directives of Slurm, ``-S`` is not read. Raises InputError with the line.
     """
-    head = _DIRECTED.match(text)
-    if not text.startswith("#!") and not (head and head[1] == "PBS"):
+    if not begins_script(text):
         raise InputError(
             "is not a batch script: its first line names no interpreter", hint="#!/bin/sh", file=file, line=1
         )
@@ -75,7 +79,8 @@ def read_script(text: str, file: str) -> Script:
         words = _words(match[2], file, number)
         if words:
             found.append(Directive(match[1], tuple(words), number))
-    return Script(file.rpartition("/")[2], _with_interpreter(text, found, file), tuple(found))
+    counts = pbs and not any(directive.kind == "SBATCH" for directive in found)
+    return Script(file.rpartition("/")[2], _with_interpreter(text, found if counts else [], file), tuple(found))
 
 
 def _with_interpreter(text: str, directives: Sequence[Directive], file: str) -> str:

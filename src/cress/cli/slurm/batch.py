@@ -46,7 +46,7 @@ VARIABLES = {
 def sbatch(name: str, words: Sequence[str]) -> int:
     """Submit a script and print the id of its job."""
     given, rest = parse(words, SBATCH)
-    on = {one.option.name for one in given}
+    pbs = all(one.option.name != "ignore-pbs" for one in given)
     wrap = next((one.value for one in reversed(given) if one.option.name == "wrap"), None)
     if wrap is not None:
         if rest:
@@ -56,8 +56,8 @@ def sbatch(name: str, words: Sequence[str]) -> int:
         if rest[:1] == [":"]:
             _nothing_left(rest)
         file, arguments = (rest[0], rest[1:]) if rest else ("-", [])
-        script = read_script(_text(file), file if file != "-" else "standard input")
-    everything = [*directives(script, file, pbs="ignore-pbs" not in on), *_from_variables(), *given]
+        script = read_script(_text(file), file if file != "-" else "standard input", pbs=pbs)
+    everything = [*directives(script, file, pbs=pbs), *_from_variables(), *given]
     request = read_request(everything)
     with center() as client:
         around = surroundings(client, everything)

@@ -82,7 +82,11 @@ def site() -> Site:
     """Return the table of the site: of the user, else of the folder of the commands, else an empty one."""
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "cress" / SITE_FILE
     for path in (home, Path(os.environ.get(FOLDER, "/nonexistent")) / SITE_FILE):
-        if path.is_file():
+        try:
+            is_there = path.is_file()
+        except PermissionError:  # of a folder above it, such as the home of somebody else
+            continue
+        if is_there:
             from cress.cli.common import read_text
             from cress.model.toml_text import TomlText
 

@@ -81,7 +81,7 @@ def installed() -> str:
     if os.environ.get(FOLDER):
         return os.environ[FOLDER]
     found = shutil.which("sbatch")
-    return str(Path(found).parent.resolve()) if found and not _is_foreign(Path(found)) else ""
+    return str(Path(found).resolve().parent) if found and not _is_foreign(Path(found)) else ""
 
 
 def _is_foreign(path: Path) -> bool:
@@ -89,6 +89,8 @@ def _is_foreign(path: Path) -> bool:
         return MARK not in path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return False
+    except PermissionError:
+        return True
 
 
 def _center(data: Path | None) -> dict[str, str]:

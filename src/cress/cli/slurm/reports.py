@@ -15,8 +15,6 @@ from cress.slurm.command_line import parse
 from cress.slurm.moments import read_moment
 from cress.slurm.values import memory_text, time_text
 
-DAY = 86400.0
-
 
 def sprio(_name: str, words: Sequence[str]) -> int:
     """Print the priorities of waiting jobs."""
@@ -118,7 +116,7 @@ def sreport(_name: str, words: Sequence[str]) -> int:
         raise InputError(f"unknown report {' '.join(rest) or '(none)'!r}", hint=f"{shown}; or `cress usage`")
     now = time.time()
     midnight = read_moment("today", "start", now)
-    start = read_moment(pairs["start"], "start", now) if "start" in pairs else midnight - DAY
+    start = read_moment(pairs.get("start", "yesterday"), "start", now)
     end = read_moment(pairs["end"], "end", now) if "end" in pairs else midnight if start < midnight else now
     seconds: dict[str, float] = {}
     with center() as client:

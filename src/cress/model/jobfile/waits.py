@@ -52,7 +52,7 @@ def _one(value: object) -> WaitFor:
     every = reader.read("every", checks.duration(SOONEST, MOST_WAIT), EVERY)
     timeout = reader.read("timeout", checks.duration(SOONEST, MOST_WAIT), 0)
     if kinds == [TIME]:
-        for key in {"every", "timeout"} & reader.given.keys():
+        for key in [key for key in ("every", "timeout") if key in reader.given]:
             reader.wrong(key, "does not belong to a time", "leave it out: a time comes by itself")
     raise_all(reader.errors)
     return WaitFor(kinds[0], names[0], every, timeout or None)
@@ -75,4 +75,7 @@ def time_name(value: object) -> str:
         return format_duration(written.within)
     if written.clocks:
         return written.clocks
-    return f"{datetime.fromtimestamp(written.moment / SECOND, UTC):%Y-%m-%d %H:%M:%S} Z"
+    try:
+        return f"{datetime.fromtimestamp(written.moment / SECOND, UTC):%Y-%m-%d %H:%M:%S} Z"
+    except ValueError:
+        raise InputError(f"{shown(value)} is beyond the calendar", hint=TIME_HINT) from None
