@@ -14,7 +14,7 @@ from cress.portal.guard import PortalGuard
 from cress.portal.pages.overview import reasons_of
 from cress.portal.sessions import CODE_SECONDS, SESSION_SECONDS, BrowserSessions
 from cress.portal.settings import PortalSettings
-from cress.portal.texts import moment, tone
+from cress.portal.texts import MOST_OF_TEXT, cut, moment, tone, variables
 from cress.portal.web import environment
 from cress.protocol.job_views import JobView, TaskCounts
 from tests.portal.running import Portal, csrf_of
@@ -222,3 +222,8 @@ def test_a_host_is_a_name_without_its_port() -> None:
     assert guard._refusal("GET", {"host": "127.0.0.1:80"}) == ""
     assert guard._refusal("GET", {"host": "127.0.0.1.evil.example"})
     assert guard._refusal("GET", {})
+
+
+def test_a_long_environment_is_cut() -> None:
+    assert cut(variables({"A": "b c", "D": ""})) == "A='b c' D=''"
+    assert len(cut(variables({"A": "x" * 100_000}))) < MOST_OF_TEXT + 5

@@ -19,12 +19,12 @@ SITE = Site(
 )
 AROUND = Surroundings(
     "/home/ann",
+    datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp(),
     "login",
     {"PATH": "/bin", "HOME": "/home/ann", "CRESS_TOKEN": "secret", "SLURM_JOB_ID": "1", "BAD NAME": "x"},
     "/opt/slurm",
     ("default", "physics"),
     SITE,
-    datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp(),
 )
 
 

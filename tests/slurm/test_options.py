@@ -8,6 +8,7 @@ from cress.cli.job_options import starts_as_script
 from cress.cli.slurm.batch import directives
 from cress.cli.slurm.common import FOLDER, site
 from cress.cli.slurm.install import MARK, installed
+from cress.cli.slurm.nodes import letters
 from cress.model.errors import InputError
 from cress.slurm.command_line import notes, parse, refused
 from cress.slurm.option_table import SBATCH, STEP, Fate, table
@@ -196,6 +197,10 @@ def test_the_commands_are_found_behind_a_link_and_an_unreadable_home_has_no_tabl
     monkeypatch.setattr(Path, "read_text", refused)
     monkeypatch.setattr(Path, "is_file", refused)
     assert (installed(), site()) == ("", Site())
+
+
+def test_fields_of_sinfo_may_end_with_a_comma() -> None:
+    assert letters("nodelist:20, StateLong, ") == "NT"
 
 
 def test_a_script_for_pbs_names_its_interpreter_in_a_directive_or_gets_bash() -> None:

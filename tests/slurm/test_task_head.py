@@ -22,7 +22,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run the script as the executor would."""
     request = read_request(parse(options, SBATCH)[0])
-    job = batch_job(request, Surroundings(str(folder)), text, arguments, script_name="run.sh").job
+    job = batch_job(request, Surroundings(str(folder), 0.0), text, arguments, script_name="run.sh").job
     attempt = folder / "attempt"
     attempt.mkdir(exist_ok=True)
     environment = job["environment"]

@@ -183,5 +183,5 @@ def test_the_next_clock_is_of_the_next_day_though_the_clocks_change(zone: Callab
 @pytest.mark.parametrize("text", ["now+999999999weeks", "now+²", "9999-12-31T23:59:59"])
 def test_a_time_beyond_the_calendar_is_refused(zone: Callable[[str], None], text: str) -> None:
     zone("EST5")
-    with pytest.raises(InputError, match=r"not a time|beyond the calendar"):
+    with pytest.raises(InputError, match="is not a time"):
         read_begin(text, datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp())

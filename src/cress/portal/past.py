@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cress.client import calls
 from cress.client.errors import ClientError
-from cress.portal.viewers import Viewer
+from cress.portal.viewers import LARGE, Viewer
 from cress.protocol.cluster_views import PastUsePage
 
 # Seconds for which curves are kept: a point of the shortest span.
@@ -102,7 +102,7 @@ async def past_curves(viewer: Viewer, span: str, group: str = "") -> PastCurves 
     call = calls.past_use(span, group)
     try:
         # What happens does not make the past old, only time does.
-        found = await viewer.keep(("large", f"{call.path} {span} {group}"), lambda: viewer.client.ask(call), FRESH)
+        found = await viewer.keep((LARGE, f"{call.path} {span} {group}"), lambda: viewer.client.ask(call), FRESH)
     except ClientError:
         return None
     return curves_of(found, span)

@@ -35,6 +35,8 @@ TONES = {
     "cancelled": "off",
     "preempted": "off",
 }
+# Characters of a command, and of all variables of a job, on its page.
+MOST_OF_TEXT = 1_000
 # Words that were not listed are failures, except these, which say nothing yet.
 NEUTRAL = ("", "unknown")
 
@@ -90,6 +92,16 @@ def share(used: float, capacity: float) -> float:
     return min(1.0, max(0.0, used / capacity)) if capacity > 0 else 0.0
 
 
+def variables(environment: Mapping[str, str]) -> str:
+    """Return the variables of a job on one line."""
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+
+
+def cut(text: str) -> str:
+    """Return a text of at most some lines; the rest, such as a whole script, would hide the other facts."""
+    return text if len(text) <= MOST_OF_TEXT else f"{text[:MOST_OF_TEXT]} …"
+
+
 def host(url: str) -> str:
     """Return the host of an address, as people call a server."""
     return urlsplit(url).netloc or url
@@ -111,4 +123,6 @@ FILTERS = {
     "bytes": size,
     "segment": segment,
     "command": shlex.join,
+    "variables": variables,
+    "cut": cut,
 }

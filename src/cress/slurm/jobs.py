@@ -30,15 +30,15 @@ _T = TypeVar("_T")
 
 
 class Surroundings(NamedTuple):
-    """The place of a submission: directory, host, variables, folder of the commands, names of groups, and its time."""
+    """The place of a submission: directory, time, host, variables, folder of the commands, names of groups."""
 
     directory: str
+    now: float
     host: str = ""
     variables: Mapping[str, str] = {}
     commands: str = ""
     groups: Collection[str] = ()
     site: Site = Site()
-    now: float = 0.0
 
 
 class Layout(NamedTuple):

@@ -106,10 +106,10 @@ def _array(value: str) -> list[str]:
 
 
 def _begin(value: str) -> str:
-    """Return ``[[[[CC]YY]MM]DD]hhmm[.SS]`` as a time of sbatch; what is left out is that of today."""
+    """Return ``[[CC]YYMMDD]hhmm[.SS]`` as a time of sbatch, without seconds; one without a day is the next one."""
     found = re.fullmatch(r"(\d{2})?(\d{2})(\d{2})(\d{2})(\d{4})(?:\.\d{2})?|(\d{2})(\d{2})(?:\.\d{2})?", value)
     if found is None:
-        raise InputError(f"{value!r} is not a time", hint="YYYYMMDDhhmm or hhmm", field="-a")
+        raise InputError(f"{value!r} is not a time", hint="YYYYMMDDhhmm, YYMMDDhhmm or hhmm", field="-a")
     if found[6]:
         return f"{found[6]}:{found[7]}"
     return f"{found[1] or '20'}{found[2]}-{found[3]}-{found[4]}T{found[5][:2]}:{found[5][2:]}"

@@ -100,12 +100,12 @@ def surroundings(client: Client, given: Sequence[Given]) -> Surroundings:
     groups = [group.name for group in client.groups().groups] if named else []
     return Surroundings(
         str(Path.cwd()),
+        time.time(),
         socket.gethostname(),
         dict(os.environ),
         os.environ.get(FOLDER, ""),
         groups,
         site(),
-        time.time(),
     )
 
 

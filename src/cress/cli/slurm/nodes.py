@@ -176,6 +176,12 @@ def _named(name: str) -> Callable[[Line], str]:
     return LETTERS[letter]
 
 
+def letters(names: str) -> str:
+    """Return the letters of the fields of --Format, which are known."""
+    words = [word.partition(":")[0].strip().lower() for word in names.split(",")]
+    return "".join(NAMES[word] for word in words if word)
+
+
 def sinfo(_name: str, words: Sequence[str]) -> int:
     """Print the partitions and the states of their nodes."""
     given, _ = parse(words, OPTIONS, mixed=True)
@@ -188,7 +194,7 @@ def sinfo(_name: str, words: Sequence[str]) -> int:
     columns = widths(text, LETTERS, HEADS)
     if "Format" in values:
         columns = columns_of_names(values["Format"], _named, width=20)
-        text = "".join(NAMES[word.partition(":")[0].strip().lower()] for word in values["Format"].split(",") if word)
+        text = letters(values["Format"])
     with center() as client:
         views, names = client.nodes(), partitions(client)
     if values.get("nodes"):

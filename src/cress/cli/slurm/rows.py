@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from cress.cli.slurm.submitted_script import path_of
@@ -198,6 +198,7 @@ def moment(at: float | None, without: str = "Unknown") -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at)) if at is not None else without
 
 
+@cache
 def _account_number(user: str) -> str:
     """Return the number of an account of this machine, empty for a user that has none."""
     import pwd

@@ -93,8 +93,8 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
 
 def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> tuple[JobSpec, list[InputError]]:
     """Read one job other than a dag; return it with its mistakes."""
-    type_ = type_of(mapping)
-    assumed = not Reader(mapping, KEYS, aliases=ALIASES).has("type")
+    keys = Reader(mapping, KEYS, aliases=ALIASES)
+    type_, assumed = keys.read("type", values.job_type, JobType.BATCH), not keys.has("type")
     reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_, assumed=assumed))
     reader.read("type", values.job_type, JobType.BATCH)
     spec = read_spec(reader, type_, dimensions=dimensions, user=user)

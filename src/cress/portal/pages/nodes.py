@@ -18,6 +18,7 @@ from cress.model.units import parse_duration
 from cress.portal.dimensions import measured
 from cress.portal.drawings import curve
 from cress.portal.nodes_view import SMALL, STATES, all_nodes, attributes_of, chosen, dimensions_of, map_of
+from cress.portal.pages.overview import FULL
 from cress.portal.sessions import BrowserSession
 from cress.portal.trials import TrialResult, tried_if_possible
 from cress.portal.web import FormError, back_to, changing, page, signed_in
@@ -101,6 +102,7 @@ async def _node(
         measures=measured(view.capacity, view.used),
         curves={kind: curve([(at, getattr(load, kind)) for at, load in loads]) for kind in LOAD_KINDS},
         explanation=explanation,
+        nearly_full=FULL,
         steer=may_steer(caller),
         trial=trial,
         form=form or {},
