@@ -171,8 +171,8 @@ def test_that_a_job_failed_is_forgotten_with_the_last_one_of_its_shape() -> None
 # Some stories have what is decided since then: 6 and 12, since a group keeps its quota for its due unit; 1 and 4, since
 # tasks start in idle parts of their own workload before every queue; 3, 23 and 41, since units that wait for something
 # else take no turn and no place in their queue; 4 also, since the default group shares among its users; 4, 6 and 8,
-# since rights are judged by the node; 4, since every search spares tasks in the grace of their start; 6 and 8, since the
-# smallest charge under `dominant` is that on a node that exists.
+# since rights are judged by the node; 4, since every search spares tasks in the grace of their start; 6 and 8, since
+# the smallest charge under `dominant` is that on a node that exists.
 STATES = msgspec.msgpack.decode(gzip.decompress((Path(__file__).parent / "states_of_4.msgpack.gz").read_bytes()))
 
 
