@@ -2,7 +2,7 @@
 
 A push tries ``PUSH`` of each, drawn from a seed that comes from the source: the same source passes or fails the same
 way everywhere, with or without git, and the next change looks elsewhere. ``CRESS_SEED`` repeats a run. A long run tries
-``LONGER`` times ``USUAL``, each time others.
+``LONGER`` times as many, each time others.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hypothesis import settings
 
 T = TypeVar("T")
 
-PUSH, USUAL, LONGER = 6, 10, 30
+PUSH, LONGER = 10, 30
 _SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
 def examples(count: int) -> settings:
-    """Return the setting of a property that takes ``count`` examples where others take ``USUAL``: on a push ``PUSH`` in
-    ``USUAL`` of these, in a long run ``LONGER`` times as many.
+    """Return the setting of a property that takes ``count`` examples where others take ``PUSH``, and ``LONGER`` times as
+    many in a long run.
     """
-    return settings(max_examples=-(-count * settings().max_examples // USUAL))
+    return settings(max_examples=-(-count * settings().max_examples // PUSH))
 
 
 def fixed(count: int) -> settings:
