@@ -22,8 +22,8 @@ _SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
 def examples(count: int) -> settings:
-    """Return the setting of a property that takes ``count`` examples where others take ``PUSH``, and ``LONGER`` times as
-    many in a long run.
+    """Return the setting of a property that takes ``count`` examples on a push where others take ``PUSH``, and
+    ``LONGER`` times as many in a long run.
     """
     return settings(max_examples=-(-count * settings().max_examples // PUSH))
 
