@@ -131,7 +131,8 @@ class Claims:
             f: np.zeros(k, np.int64)
             for claim in self._claims
             for f, _ in claim.reservation.nodes
-            if nodes[f, FIRST_END] <= books.now
+            # The timeline takes a task that ends by then for one that gives back its room before a claim needs it.
+            if nodes[f, FIRST_END] <= books.now + 1
         }
         for claim in self._claims if found else ():
             for f, amounts in claim.needs().items():
