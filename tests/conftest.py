@@ -17,7 +17,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from tests.budget import Budget
-from tests.examples import LONGER, PUSH, seed
+from tests.examples import LONGER, PUSH, USUAL, seed
 from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
 
@@ -41,7 +41,7 @@ settings.register_profile(
 settings.register_profile(
     "long",
     parent=settings.get_profile("default"),
-    max_examples=LONGER * PUSH,
+    max_examples=LONGER * USUAL,
     phases=tuple(Phase),
     # What it finds comes again by ``@reproduce_failure`` with what is printed.
     print_blob=True,

@@ -2,7 +2,7 @@
 
 A push tries ``PUSH`` of each, drawn from a seed that comes from the source: the same source passes or fails the same
 way everywhere, with or without git, and the next change looks elsewhere. ``CRESS_SEED`` repeats a run. A long run tries
-``LONGER`` times as many, each time others.
+``LONGER`` times ``USUAL``, each time others.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hypothesis import settings
 
 T = TypeVar("T")
 
-PUSH, LONGER = 10, 30
+PUSH, USUAL, LONGER = 6, 10, 30
 _SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
 def examples(count: int) -> settings:
-    """Return the setting of a property that takes ``count`` examples on a push where others take ``PUSH``, and
-    ``LONGER`` times as many in a long run.
+    """Return the setting of a property that takes ``count`` examples where others take ``USUAL``: on a push ``PUSH`` in
+    ``USUAL`` of these, in a long run ``LONGER`` times as many.
     """
-    return settings(max_examples=-(-count * settings().max_examples // PUSH))
+    return settings(max_examples=-(-count * settings().max_examples // USUAL))
 
 
 def fixed(count: int) -> settings:

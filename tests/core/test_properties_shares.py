@@ -218,7 +218,8 @@ def test_nothing_above_its_quota_delays_a_group_below_it(setting: Setting, story
         units = [
             (job, size)
             for job, size in blocked_below_quota(player)
-            if not core.never_fits(job)
+            if job.id in core.jobs
+            and not core.never_fits(job)
             and not guarantees.forbid(core.jobs[job.id])
             # Nor is what limits of its groups keep from starting.
             and limit_reached(core.jobs[job.id]) is None
