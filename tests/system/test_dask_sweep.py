@@ -24,7 +24,7 @@ from tests.system.dask_cluster import begin, dask
 def threads() -> Iterator[str]:
     """The address of a cluster of two threads in this process."""
     with LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, protocol="tcp"
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0", protocol="tcp"
     ) as cluster:
         yield cluster.scheduler_address
 
@@ -63,7 +63,7 @@ def test_workers_with_another_release_are_refused(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.long
 def test_the_processes_of_a_local_cluster_give_the_files_that_one_process_gives(tmp_path: Path) -> None:
     labels = sweep_into(tmp_path / "one", LocalSweep(1))
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         assert sweep_into(tmp_path / "dask", DaskSweep(cluster.scheduler_address)) == labels
     assert files(tmp_path / "dask") == files(tmp_path / "one")
 
