@@ -99,7 +99,7 @@ def test_a_job_without_a_task_is_named(
 def test_after_the_first_file_every_error_passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "out"
     center = Center("a", Unauthorized("no"), NoCenter("not here"), Unauthorized("no"), "b")
-    follow = f"for _ in $(seq 200); do grep -q b {file} && exit 7; sleep 0.01; done"
+    follow = f"for _ in $(seq 6000); do grep -q b {file} && exit 7; sleep 0.01; done"
     assert run(monkeypatch, file, center, follow) == 7
 
 
@@ -108,7 +108,7 @@ def test_a_signal_between_two_commands_ends_all(monkeypatch: pytest.MonkeyPatch,
     command = f"""
 trap 'kill -TERM $PPID; sleep 0.05; exit 0' TERM
 cat {file} >>{log}
-for _ in $(seq 200); do sleep 0.01; done
+for _ in $(seq 6000); do sleep 0.01; done
 """
     center = Center("a", log, "b")
     assert run(monkeypatch, file, center, command, restart=True) == 128 + signal.SIGTERM
