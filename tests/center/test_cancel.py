@@ -10,6 +10,7 @@ import pytest
 
 from cress.store.base import StoreError
 from tests.center.inside import Inside, inside
+from tests.waiting import PATIENCE
 
 
 def test_if_one_is_not_there_none_is_cancelled(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_a_cancel_that_is_not_stored_yet_is_not_acknowledged_to_a_second_caller(
     gate = threading.Event()
 
     def commit(*_: object) -> None:
-        gate.wait(10)
+        gate.wait(PATIENCE)
         raise StoreError("the disk is full")
 
     async def story(center: Inside) -> None:

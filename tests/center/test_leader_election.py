@@ -6,10 +6,11 @@ import asyncio
 
 from cress.center.committing.leader_election import Lapses, LeaderElection
 from tests.center.leads import Lead
+from tests.center.program import PATIENCE
 
 
 def watched(lead: Lead, *, is_replaced: bool = False) -> tuple[int, str]:
-    """How many lapses a center sees within a few claims, and why it stops watching."""
+    """How many lapses a center sees until it stops watching, and why it does; one that goes on: within a few claims."""
     lapses: list[None] = []
 
     async def run() -> str:
@@ -19,7 +20,7 @@ def watched(lead: Lead, *, is_replaced: bool = False) -> tuple[int, str]:
         while not election.is_mine:
             await election.news(1)
         try:
-            async with asyncio.timeout(0.2):
+            async with asyncio.timeout(PATIENCE if is_replaced else 0.2):
                 return await election.watch(lambda: lapses.append(None), lambda: is_replaced)
         except TimeoutError:
             return ""

@@ -29,6 +29,7 @@ from tests.center.inside import until
 from tests.center.leads import Lead
 from tests.servers.logs import empty_place
 from tests.servers.zookeeper import Ensemble
+from tests.waiting import PATIENCE
 
 
 def test_a_center_whose_lead_is_uncertain_replaces_no_other_one(zookeeper: Ensemble, tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_a_center_whose_lead_is_uncertain_replaces_no_other_one(zookeeper: Ensem
         assert store.load().epoch == 0
         assert not taking_over.done()
         lead.certain = True
-        await asyncio.wait_for(taking_over, 10)
+        await asyncio.wait_for(taking_over, PATIENCE)
         assert store.load().epoch == 1
         await committer.stop()
 

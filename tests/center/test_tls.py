@@ -26,6 +26,7 @@ from cress.executor.bundle import BundleError, BundleFolder
 from cress.model.errors import InputError
 from cress.model.times import DAY, HOUR, SECOND
 from cress.protocol.messages import NewCertificate
+from tests.waiting import PATIENCE
 
 
 class Clock:
@@ -265,7 +266,7 @@ def test_an_executor_gets_its_next_certificate_over_its_connection(site: Site, t
         present = ssl.PEM_cert_to_DER_cert((tmp_path / "short" / "cert.pem").read_text())
         task = asyncio.create_task(renew_node(site.tls, present, send))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 return [await sent.get(), await sent.get()]
         finally:
             task.cancel()

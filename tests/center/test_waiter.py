@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
+from cress.center.committing.committer import NotStored
 from cress.center.waiting import looker as looker_module
 from cress.center.waiting.looker import AT_ONE_FOLDER, AT_ONE_USER, Looker
-from cress.center.waiting.looks import LookOrder, LookResult
+from cress.center.waiting.looks import LookOrder, LookResult, encode
 from cress.center.waiting.waiter import MOST_OF_USER, MOST_OPEN, LooksInProgress, Waiter
+from cress.lifecycle.inputs import Awaited
 from cress.model.waits import PATH, URL, WaitFor
+from tests.waiting import PATIENCE
 
 
 def test_one_user_leaves_places_for_others() -> None:
@@ -61,12 +63,54 @@ def test_the_rest_of_many_things_costs_nothing_while_no_look_can_begin(monkeypat
             pass
 
         pipe: Any = SimpleNamespace(write=len, drain=drain)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(Waiter(committer)._ask(pipe), 0.3)
+        task = asyncio.create_task(Waiter(committer)._ask(pipe))
+        # Many more turns than it needs; a time would be too short on a busy machine.
+        for _ in range(20 * MOST_OPEN):
+            await asyncio.sleep(0)
+        task.cancel()
 
     monkeypatch.setattr(LooksInProgress, "begin", noted)
     asyncio.run(ask())
     assert len(tried) == MOST_OPEN
+
+
+def test_what_is_found_is_told_to_each_job_that_waits_for_it() -> None:
+    thing, other = WaitFor(URL, "http://a/", every=1), WaitFor(PATH, "/b")
+    told: list[Awaited] = []
+
+    async def submit(awaited: Awaited) -> None:
+        told.append(awaited)
+        if awaited.job == 3:
+            raise NotStored("the disk is full")
+
+    # Job 4 has ended while others were told.
+    jobs = {
+        number: SimpleNamespace(awaits=awaits) for number, awaits in ((1, (other, thing)), (2, (other,)), (3, (thing,)))
+    }
+    committer: Any = SimpleNamespace(
+        settings=SimpleNamespace(wait_hosts=(), wait_folders=()),
+        machine=SimpleNamespace(awaiting=[*jobs, 4], jobs=jobs),
+        submit=submit,
+    )
+
+    async def story(found: bool, problem: str) -> bool:
+        waiter, key = Waiter(committer), (thing.kind, thing.name)
+        waiter._due[key] = 100
+        order = waiter._open.begin(key, {"ann"})
+        assert order is not None
+        await waiter._take(encode(LookResult(order.id, found, problem)))
+        assert waiter._open.things() == set()
+        # An answer from the process before: the look is over.
+        await waiter._take(encode(LookResult(order.id, True)))
+        return key in waiter._due
+
+    assert asyncio.run(story(False, "")), "looked for again, when it is due"
+    assert told == []
+    assert not asyncio.run(story(True, "")), "looked for at once, since job 3 does not know it"
+    assert told == [Awaited(job=number, what=thing) for number in (1, 3)]
+    told.clear()
+    asyncio.run(story(False, "refused"))
+    assert [each.problem for each in told] == ["refused"] * 2
 
 
 def test_a_folder_that_hangs_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,15 +122,19 @@ def test_a_folder_that_hangs_holds_up_no_other(tmp_path: Path, monkeypatch: pyte
 
     def file(_: Looker, order: LookOrder) -> LookResult:
         entered.append(order.id)
-        return LookResult(order.id, "works" in order.name or free.wait(20))
+        return LookResult(order.id, "works" in order.name or free.wait(2 * PATIENCE))
 
     async def run() -> tuple[list[bool], bool, bool]:
         async with httpx.AsyncClient() as client:
             looker = Looker(folders, client)
             orders = [LookOrder(number, PATH, f"{folders[0]}/x", f"user{number % 9}") for number in range(64)]
             hung = await asyncio.gather(*map(looker.look, orders))
+            monkeypatch.setattr(looker_module, "PATIENCE", 2 * PATIENCE)
+            # Nobody waits for a folder of which it is known that it hangs.
+            late = await asyncio.wait_for(looker.look(LookOrder(99, PATH, f"{folders[0]}/x", "user1")), PATIENCE)
+            assert not late.found
             # It also leaves the threads that find the addresses of hosts.
-            await asyncio.wait_for(asyncio.to_thread(int), 10)
+            await asyncio.wait_for(asyncio.to_thread(int), PATIENCE)
             other = await looker.look(LookOrder(100, PATH, f"{folders[1]}/x", "user1"))
             free.set()
             looker._threads[folders[0]]._pool.shutdown()
@@ -116,7 +164,7 @@ def test_hosts_that_hang_hold_up_their_user_alone() -> None:
                 asyncio.create_task(looker.look(LookOrder(number, URL, f"http://slow{number}/", "ann")))
                 for number in range(100)
             ]
-            found = await asyncio.wait_for(looker.look(LookOrder(100, URL, "http://quick/", "bob")), 30)
+            found = await asyncio.wait_for(looker.look(LookOrder(100, URL, "http://quick/", "bob")), PATIENCE)
             under_way = len(asked) - 1
             free.set()
             await asyncio.gather(*slow)

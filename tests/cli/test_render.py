@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Self
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
+import typer
 
 from cress.cli import render
 from cress.cli.place_template import PlaceTemplate
@@ -96,11 +99,64 @@ def test_a_job_without_a_task_is_named(
     assert capsys.readouterr().err == ""
 
 
-def test_after_the_first_file_every_error_passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_after_the_first_file_every_error_passes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "out"
     center = Center("a", Unauthorized("no"), NoCenter("not here"), Unauthorized("no"), "b")
-    follow = f"for _ in $(seq 200); do grep -q b {file} && exit 7; sleep 0.01; done"
+    follow = f"for _ in $(seq 6000); do grep -q b {file} && exit 7; sleep 0.01; done"
     assert run(monkeypatch, file, center, follow) == 7
+    # A center that is away is no news, and another error is told once.
+    assert capsys.readouterr().err.splitlines().count("cress render: no; the last file stays") == 1
+
+
+def test_changes_that_come_together_are_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = FileKeeper(PlaceTemplate("{{x}}\n", "t"), Path("out"), [], None, "", None)
+    waits: list[float] = []
+
+    class Changes:
+        """One change, and no further one."""
+
+        def get(self, timeout: float | None = None) -> render.News:
+            if timeout is None:
+                return render.News("x")
+            waits.append(timeout)
+            raise queue.Empty
+
+    monkeypatch.setattr(keeper, "_changes", Changes())
+    monkeypatch.setattr(render, "SETTLE", 1000.0)
+    for text, least, most in ((None, 0, 1), ("as it was", 500, 1000)):
+        keeper._text = text
+        assert keeper._next_changes() == [render.News("x")]
+        assert least <= waits.pop() <= most
+
+
+@pytest.mark.parametrize(("number", "foreground", "passed"), [(2, True, []), (2, False, [2]), (15, True, [15])])
+def test_ctrl_c_reaches_the_command_once(
+    monkeypatch: pytest.MonkeyPatch, number: int, passed: list[int], *, foreground: bool
+) -> None:
+    keeper = FileKeeper(PlaceTemplate("{{x}}\n", "t"), Path("out"), ["x"], None, "", None)
+    sent: list[int] = []
+    monkeypatch.setattr(keeper, "_process", SimpleNamespace(send_signal=sent.append))
+    monkeypatch.setattr(render, "_is_in_foreground", lambda: foreground)
+    keeper._pass_on(number)
+    assert sent == passed
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"command": ["true"], "send": "HUP", "restart": True}, "--signal: is given beside --restart (one of them)"),
+        ({"send": "HUP"}, "--signal and --restart need a command (-- COMMAND ARGUMENTS)"),
+        ({"restart": True}, "--signal and --restart need a command (-- COMMAND ARGUMENTS)"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    tmp_path: Path, given: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        render.render(tmp_path / "t", tmp_path / "out", **given)
+    assert (ended.value.exit_code, capsys.readouterr().err) == (2, f"cress render: {said}\n")
 
 
 def test_a_signal_between_two_commands_ends_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,7 +164,7 @@ def test_a_signal_between_two_commands_ends_all(monkeypatch: pytest.MonkeyPatch,
     command = f"""
 trap 'kill -TERM $PPID; sleep 0.05; exit 0' TERM
 cat {file} >>{log}
-for _ in $(seq 200); do sleep 0.01; done
+for _ in $(seq 6000); do sleep 0.01; done
 """
     center = Center("a", log, "b")
     assert run(monkeypatch, file, center, command, restart=True) == 128 + signal.SIGTERM

@@ -18,6 +18,7 @@ from cress.model.reports import Cause
 from cress.model.run import Run
 from cress.protocol.messages import Durable
 from tests.executor.harness import Client, SupervisorProcess, kill_attempts, remove_groups, shell, until
+from tests.waiting import PATIENCE
 
 WAITS = "while ! [ -e ../../../go ]; do sleep 0.02; done; "
 
@@ -59,7 +60,7 @@ class ReapedSupervisor:
                 os.kill(self.pid, signal.SIGKILL)
         kill_attempts(self.directory)
         for process in self.processes:
-            process.reaper.wait(10)
+            process.reaper.wait(PATIENCE)
         remove_groups(self.directory)
 
 

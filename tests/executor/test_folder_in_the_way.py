@@ -17,6 +17,7 @@ from cress.executor.journal import JournalFile
 from cress.executor.unvouched import stop_unvouched
 from cress.protocol.messages import Launch
 from cress.shell.executor.records import Boot, Deadline, Intent
+from tests.waiting import PATIENCE
 
 
 def test_each_is_set_aside_and_named(tmp_path: Path) -> None:
@@ -64,11 +65,11 @@ def test_tasks_end_with_their_term_although_no_supervisor_can_start(
     assert stop_unvouched(tmp_path, now=999) == 0
     monkeypatch.setattr(unvouched, "PATIENCE", 0.5)
     assert stop_unvouched(tmp_path, now=1001) == 1
-    assert running[1].wait(10) == -9
+    assert running[1].wait(PATIENCE) == -9
     assert running[2].poll() is None
     (tmp_path / "journal").unlink()  # without it, no term is known
     assert stop_unvouched(tmp_path, now=0) == 1
-    assert running[2].wait(10) == -9
+    assert running[2].wait(PATIENCE) == -9
 
 
 def test_a_living_supervisor_is_trusted(tmp_path: Path, running: dict[int, subprocess.Popen[bytes]]) -> None:
@@ -78,7 +79,7 @@ def test_a_living_supervisor_is_trusted(tmp_path: Path, running: dict[int, subpr
         assert stop_unvouched(tmp_path) == 0
         supervisor.kill()
     assert stop_unvouched(tmp_path) == 2
-    assert [process.wait(10) for process in running.values()] == [-9, -9]
+    assert [process.wait(PATIENCE) for process in running.values()] == [-9, -9]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a mount")
@@ -96,5 +97,5 @@ def test_a_supervisor_that_cannot_start_names_the_file_and_ends_what_is_overdue(
     assert done.returncode == 1
     assert f"{tmp_path / 'supervisor.lock'}: " in done.stderr
     assert "1 tasks whose term has ended were stopped" in done.stderr
-    assert running[1].wait(10) == -9
+    assert running[1].wait(PATIENCE) == -9
     assert running[2].poll() is None

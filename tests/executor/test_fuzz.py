@@ -21,6 +21,7 @@ from cress.model.run import File, Run
 from cress.protocol.messages import Durable, Launch, Launches, Material, Signal, Stop, Stops
 from tests.executor.harness import Client, SupervisorProcess, shell, supervisor
 from tests.hostile import NOT_MESSAGES, packed
+from tests.waiting import PATIENCE
 
 RUN = Run(job=1, command=("/bin/true",), files=(File(source="/etc/hostname", path="x"),), environment=(("A", "b"),))
 MESSAGES: list[Any] = [
@@ -110,7 +111,7 @@ def test_many_hostile_agents(parent: SupervisorProcess, data: st.DataObject) -> 
 @pytest.mark.parametrize("message", NOT_MESSAGES)
 def test_what_is_not_a_message_ends_the_connection_only(parent: SupervisorProcess, message: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as wire:
-        wire.settimeout(5)
+        wire.settimeout(PATIENCE)
         with socket_path(parent.directory / "supervisor.sock") as path:
             wire.connect(path)
         wire.sendall(frame(message))

@@ -18,6 +18,7 @@ from cress.executor.probes import MOST_SAID, Target, ask, port_of
 from cress.model.run import Check
 from cress.model.times import SECOND
 from tests.executor.harness import free_port, until
+from tests.waiting import PATIENCE
 
 
 def answer(check: Check, port: int = 0, target: Target | None = None) -> str:
@@ -57,7 +58,7 @@ def serving(*parts: bytes, family: socket.AddressFamily = socket.AF_INET, hang: 
             yield door.getsockname()[1]
         finally:
             door.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(PATIENCE)
 
 
 def test_a_port_that_somebody_listens_on() -> None:

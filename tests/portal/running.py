@@ -11,12 +11,13 @@ from typing import Any
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests import waiting
 from tests.forked import ForkedCress
 from tests.system.cluster import Cluster, wait_until
 
 CHROMIUM = Path("/usr/bin/chromium")
 # Milliseconds for which a page may keep a test waiting.
-PATIENCE = 30_000
+PATIENCE = 1000 * waiting.PATIENCE
 expect.set_options(timeout=PATIENCE)
 
 
@@ -41,7 +42,7 @@ class Portal:
 
     def signed_in(self) -> httpx.Client:
         """A client without a browser, signed in as the owner of the cluster."""
-        client = httpx.Client(base_url=self.url, trust_env=False, timeout=30.0)
+        client = httpx.Client(base_url=self.url, trust_env=False, timeout=waiting.PATIENCE)
         answer = client.get(self.new_link().removeprefix(self.url))
         assert answer.status_code == 200, answer.text
         return client
@@ -49,7 +50,7 @@ class Portal:
     def stop(self) -> None:
         """End the portal."""
         self.process.terminate()
-        self.process.wait(15)
+        self.process.wait(waiting.PATIENCE)
 
 
 def csrf_of(client: httpx.Client) -> str:

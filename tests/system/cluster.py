@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -27,6 +28,8 @@ PATIENCE = waiting.PATIENCE
 wait_until = waiting.wait_until
 # A program of its own, or one that is forked from a process that has imported it.
 Program: TypeAlias = "subprocess.Popen[bytes] | ForkedCress"
+# A line about a job that has waited for some seconds.
+_WAITS = re.compile(r"^cress [a-z]+: job \d+ (\(.*\) )?waits: .*\n", re.MULTILINE)
 
 
 def free_port() -> int:
@@ -199,9 +202,14 @@ class Cluster:
     # --- the command line ---------------------------------------------------------------------------------------------
 
     def cress(self, *arguments: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run ``cress`` to its end, forked unless a library must be loaded before it."""
-        given = self.environment | environment
-        words = [*map(str, arguments)]
+        """Run ``cress`` to its end, forked unless a library must be loaded before it. What it tells of a job that has
+        waited for some seconds is left out, since on a busy machine every job may.
+        """
+        done = self._cress([*map(str, arguments)], stdin, self.environment | environment)
+        done.stderr = _WAITS.sub("", done.stderr)
+        return done
+
+    def _cress(self, words: list[str], stdin: str, given: dict[str, str]) -> subprocess.CompletedProcess[str]:
         if "LD_PRELOAD" not in given:
             return run_cress(words, stdin=stdin, environment=given, folder=self.folder, timeout=2 * PATIENCE)
         return subprocess.run(

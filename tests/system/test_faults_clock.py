@@ -105,8 +105,10 @@ def test_an_hour_forth_and_two_back_move_no_duration(stepped: Stepped) -> None:
         client.cancel(stubborn)
         assert abs(off(client) - HOUR) < SOON
         waited = time.monotonic()
-        assert client.job(steady, wait=1).state == "running"
-        assert 1 <= time.monotonic() - waited < SOON
+        state = client.job(steady, wait=1).state
+        # On a busy machine it may be over by now.
+        assert state == "running" or time.monotonic() - begin > 7
+        assert (1 if state == "running" else 0) <= time.monotonic() - waited < SOON
         # What started is as old as it was, whatever the clock shows.
         moved = client.job(steady).started
         assert moved is not None
