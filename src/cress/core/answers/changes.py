@@ -93,7 +93,7 @@ def changes_for(core: Books, job: JobEntry, absent: Mapping[str, bool] = NOBODY)
         yield from _of_clauses(core, job)
         if prospects.has_room:
             yield from _of_the_limit(core, job)
-    if prospects.has_room:
+    if prospects.may_move:
         yield from _of_groups(core, job)
     yield from _of_nodes(core, job, prospects, absent)
     yield from _of_ends(core, job, prospects)

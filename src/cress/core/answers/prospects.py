@@ -20,8 +20,10 @@ class Prospects:
     def __init__(self, core: Books, job: JobEntry) -> None:
         self._core = core
         self._job = job
-        # Parts, companions and leases make room in ways that amounts do not show.
-        self._simple = not (job.job.parts or job.companions or core.pool.leases)
+        match = job.shape.match
+        # Parts, companions, leases, and clauses about what runs make room in ways that amounts do not show.
+        by_tasks = match is not None and match.depends_on_tasks
+        self._simple = not (job.job.parts or job.companions or core.pool.leases or by_tasks)
         # Of a unit with rules about all its tasks it is only known whether it fits as a whole.
         self._counts = self._simple and in_any_order(job.shape)
         self._room = core.fit.copies_free(job.shape) if self._simple else 0
@@ -35,6 +37,11 @@ class Prospects:
     def has_room(self) -> bool:
         """True if a change that makes no room could help."""
         return not self._simple or self._room >= self._job.shape.size
+
+    @property
+    def may_move(self) -> bool:
+        """True if the job could start in another group, where other clauses of nodes and jobs apply to it."""
+        return self.has_room or self._job.shape.match is not None
 
     @property
     def may_change(self) -> bool:

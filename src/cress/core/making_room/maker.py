@@ -39,15 +39,13 @@ class RoomMaker:
         """Start a unit of a group with claims in the room that was made for it; return True if something was decided.
 
         With quotas for kinds of nodes, units beyond the quota wait until all groups that may take room were served. If
-        one gives up its room, the pass begins again.
+        one gives up its room, the pass begins again: a unit that was tried before may have that room.
         """
-        begun, waits = len(self._decided.items), claims_wait(group)
-        if current.serving and waits:
+        if current.serving and claims_wait(group):
             return False
-        started = self._claims.start_first(
+        return self._claims.start_first(
             group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
         )
-        return started or (waits and len(self._decided.items) > begun)
 
     def make_room(self, job: JobEntry, current: Pass) -> bool:
         """Make room for a blocked unit, from fragments or else by preemption; return True if something was decided."""
