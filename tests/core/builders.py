@@ -24,7 +24,6 @@ from cress.core.diagnostics.sentences import sentence
 from cress.core.jobs import GroupState
 from cress.core.placing.vetoes import Veto
 from cress.core.scheduler import Scheduler
-from cress.core.state import promised_state
 from cress.model.decisions import Decision, Decisions, Preempt, Start, Stop, WouldPreempt
 from cress.model.devices import capacity_with, facts_of
 from cress.model.estimates import RunEstimate
@@ -57,6 +56,7 @@ from cress.model.resources import Dimensions, Measure
 from cress.model.times import SECOND, seconds
 from cress.model.units import parse_amount, parse_duration
 from cress.model.vectors import parse_vector
+from tests.core.promises import promised_state
 from tests.later_checks import check_now_or_later, check_the_rest
 
 Amounts = tuple[tuple[str, object], ...]
