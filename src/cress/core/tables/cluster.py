@@ -429,7 +429,8 @@ class Cluster:
         self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
     ) -> tuple[int, int]:
         if self._extremes[0] != self.usable_changes:
-            usable = Counter(self.specs[f].capacity for f in np.flatnonzero(self.usable()).tolist())
+            nodes, numbers = self.kinds(np.flatnonzero(self.usable()))
+            usable = Counter(dict(zip(map(self.capacity_of, nodes), numbers, strict=True)))
             self._extremes = self.usable_changes, usable, {}
         _, usable, known = self._extremes
         key = (request, charge)
@@ -493,6 +494,17 @@ class Cluster:
         """Return the capacities of all nodes."""
         k = self.k_count
         return self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
+
+    def kinds(self, nodes: Ints) -> tuple[list[int], list[int]]:
+        """Return the first node of each capacity among these, the smallest capacity first, and the number of nodes."""
+        if not len(nodes):
+            return [], []
+        capacities = self.capacities()[nodes]
+        # Sorted by the first amount, then by the second …; of equal rows the first node comes first.
+        order = np.lexsort(capacities.T[::-1])
+        ordered = capacities[order]
+        begins = np.flatnonzero(np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1))))
+        return nodes[order[begins]].tolist(), np.diff(begins, append=len(nodes)).tolist()
 
     def copies_when_empty(self, request: Ints, most: int) -> Ints:
         """Return, per node, the copies of ``request`` that it holds when empty, at most ``most``."""
