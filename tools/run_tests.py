@@ -48,7 +48,7 @@ COMPUTING = (
 # What pytest returns when no test was chosen, and when tests failed.
 NONE_CHOSEN = 5
 FAILED = 1
-AGAIN = 12
+AGAIN = 30
 # What is added to the nice value of the pool that computes.
 GIVES_WAY = 5
 _BAD = ("failed", "error", "errors")

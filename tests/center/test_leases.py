@@ -136,7 +136,9 @@ def test_a_lease_with_a_task_in_it_is_taken_as_a_whole_after_its_minimum_time(tm
             executor.started(inside.attempt)
             entitled = center.submit(resource="<5, 1G>", group="batch")
             (lease,) = leases(center, "1.0")
-            assert (lease["state"], cores(lease)) == ("held", [6, 6])
+            assert cores(lease) == [6, 6]
+            # On a busy machine its minimum time may be over by now.
+            assert lease["state"] == "held" or time.time() - first["since"] > 5
             stops = [*executor.stops().stops]
             while len(stops) < 2:
                 stops += executor.stops().stops

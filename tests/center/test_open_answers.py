@@ -95,7 +95,7 @@ def test_a_stream_ends_with_its_token(own: Center, way: str) -> None:
 
 
 def test_a_stream_ends_when_its_token_expires(own: Center) -> None:
-    with stream(own, "/v1/events", token_of(own, "eve", expires=1.0)) as wire:
+    with stream(own, "/v1/events", token_of(own, "eve", expires=2.0)) as wire:
         assert ended(wire)
 
 

@@ -147,6 +147,7 @@ def test_ctrl_c_reaches_the_command_once(
     ("given", "said"),
     [
         ({"command": ["true"], "send": "HUP", "restart": True}, "--signal: is given beside --restart (one of them)"),
+        ({"command": ["true"], "restart": True}, "{}: cannot be read: No such file or directory"),
         ({"send": "HUP"}, "--signal and --restart need a command (-- COMMAND ARGUMENTS)"),
         ({"restart": True}, "--signal and --restart need a command (-- COMMAND ARGUMENTS)"),
     ],
@@ -156,7 +157,7 @@ def test_options_that_do_not_go_together(
 ) -> None:
     with pytest.raises(typer.Exit) as ended:
         render.render(tmp_path / "t", tmp_path / "out", **given)
-    assert (ended.value.exit_code, capsys.readouterr().err) == (2, f"cress render: {said}\n")
+    assert (ended.value.exit_code, capsys.readouterr().err) == (2, f"cress render: {said.format(tmp_path / 't')}\n")
 
 
 def test_a_signal_between_two_commands_ends_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -153,7 +153,8 @@ ONCE = "def test_once(): assert not first('once')\n"
 ALWAYS = "@pytest.mark.parametrize('how', ['a - b'])\ndef test_always(how): assert False\n"
 AT_THE_END = "def test_at_the_end(torn_down): pass\n"
 TWICE = "def test_twice(torn_down): assert not first('twice')\n"
-MANY = "@pytest.mark.parametrize('number', range(13))\ndef test_many(number): assert not first(str(number))\n"
+TOO_MANY = run_tests.AGAIN + 1
+MANY = f"@pytest.mark.parametrize('number', range({TOO_MANY}))\ndef test_many(number): assert not first(str(number))\n"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ MANY = "@pytest.mark.parametrize('number', range(13))\ndef test_many(number): as
     [
         ("", ONCE + AT_THE_END + TWICE, True, 0, "3 passed, 3 passed alone", ["at_the_end", "once", "twice"]),
         (ONCE, ONCE + ALWAYS, False, 1, "3 failed, 2 passed", []),
-        ("", MANY, False, 1, "13 failed, 2 passed", []),
+        ("", MANY, False, 1, f"{TOO_MANY} failed, 2 passed", []),
     ],
     ids=["one time only", "always, or in the pool that computes", "too many"],
 )

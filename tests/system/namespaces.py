@@ -21,8 +21,10 @@ def is_missing() -> str:
     """Return why there can be no such hosts here, empty if there can."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         return "network namespaces need root and iproute2: centers on hosts of their own were not tried"
-    tried = subprocess.run(["ip", "netns", "add", "cress-try"], capture_output=True, check=False)
-    subprocess.run(["ip", "netns", "del", "cress-try"], capture_output=True, check=False)
+    # Another test process may try at the same moment.
+    name = f"cress-try-{os.getpid()}"
+    tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
+    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
     return f"no network namespaces here: {tried.stderr.decode().strip()}" if tried.returncode else ""
 
 

@@ -7,8 +7,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from cress.cli.slurm.layout import step_folder, step_number
+from cress.model.errors import InputError
 from tests.system.cluster import Cluster, wait_until
 
 
@@ -26,7 +29,7 @@ class Slurm:
         # The installed commands know their center: its variables are not needed.
         self.environment = {
             name: value for name, value in cluster.environment.items() if not name.startswith("CRESS_")
-        } | {"PATH": path}
+        } | {"PATH": path, "XDG_RUNTIME_DIR": str(cluster.folder)}
 
     def run(self, command: str, *words: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run one of the commands in the folder."""
@@ -113,6 +116,33 @@ def test_srun_outside_a_job_passes_input_and_codes_on(slurm: Slurm) -> None:
     assert sorted(done.stdout.splitlines()) == ["0: hello", "1: hello"]
     assert done.returncode == 1
     assert "task 1: Exited with exit code 1" in done.stderr
+
+
+def test_steps_are_counted_in_their_allocation_and_leave_nothing(slurm: Slurm) -> None:
+    step = "srun sh -c 'echo $SLURM_STEP_ID'"
+    for _ in range(2):
+        done = slurm.run("salloc", "-n", "1", "sh", "-c", f"{step}; {step}")
+        assert (done.returncode, done.stdout.split()) == (0, ["0", "1"]), done.stderr
+    assert slurm.run("srun", "sh", "-c", "echo $SLURM_STEP_ID").stdout == "0\n"
+    assert list(slurm.cluster.folder.glob("cress-steps-*")) == []
+
+
+def test_a_folder_of_steps_is_of_one_cluster_and_one_user(
+    slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with slurm.cluster.client() as client:
+        job = client.job(client.submit([{"command": "true", "hold": True}]).jobs[0].id)
+        client.cancel(job.id)
+    folder = step_folder(job)
+    assert (step_number(folder), step_number(step_folder(job))) == (0, 1)
+    # Of another cluster, or of one with a new beginning.
+    assert step_number(step_folder(msgspec.structs.replace(job, submitted=job.submitted - 1))) == 0
+    foreign = tmp_path / "foreign"
+    folder.rename(foreign)
+    folder.symlink_to(foreign)
+    with pytest.raises(InputError, match="belongs to somebody else"):
+        step_folder(job)
 
 
 def test_a_shell_with_a_terminal(slurm: Slurm) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cress.cli.slurm.batch import after_singletons
 from cress.cli.slurm.common import FAILED, center, say, surroundings
-from cress.cli.slurm.layout import AllocatedPlace, places_of
+from cress.cli.slurm.layout import AllocatedPlace, places_of, step_folder
+from cress.model.errors import InputError
 from cress.slurm.command_line import Given, parse
 from cress.slurm.jobs import SlurmRequest, Translated, allocation, head, read_request
 from cress.slurm.nodelist import compressed
@@ -25,11 +28,12 @@ SOON, SELDOM = 0.02, 0.5
 
 
 class Held(NamedTuple):
-    """An allocation that runs: its job, its places, and the variables of Slurm for it."""
+    """An allocation that runs: its job, its places, the variables of Slurm for it, and the folder of its steps."""
 
     id: int
     places: tuple[AllocatedPlace, ...]
     variables: dict[str, str]
+    steps: Path
 
 
 def salloc(name: str, words: Sequence[str]) -> int:
@@ -47,6 +51,7 @@ def salloc(name: str, words: Sequence[str]) -> int:
             return _run(name, command or [os.environ.get("SHELL", "/bin/sh")], held.variables)
         finally:
             release(client, held.id, [place.task for place in held.places])
+            shutil.rmtree(held.steps, ignore_errors=True)
             say(name, f"Relinquishing job allocation {held.id}")
 
 
@@ -72,16 +77,20 @@ def allocate(
         say(name, f"Pending job allocation {id}")
     try:
         places = _places(name, client, id)
+        steps = step_folder(client.job(id)) if places else None
     except KeyboardInterrupt:
         client.cancel(id)
         say(name, f"Job allocation {id} has been revoked.")
         raise
-    if not places:
+    except InputError:
+        client.cancel(id)
+        raise
+    if steps is None:
         say(name, f"error: Job allocation {id} has ended before it was used: {client.job(id).reason}")
         return None
     if tells:
         say(name, f"Granted job allocation {id}")
-    return Held(id, places, _variables(id, translated, places))
+    return Held(id, places, _variables(id, translated, places), steps)
 
 
 def _places(name: str, client: Client, id: int) -> tuple[AllocatedPlace, ...]:

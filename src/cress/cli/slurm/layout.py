@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -83,13 +84,26 @@ def _of_center(id: int) -> Allocation:
         places = places_of(client, job)
     if not places:
         raise InputError(f"job {id} does not run", hint="salloc, or sbatch, gives an allocation", field="--jobid")
-    return Allocation(id, places, int(job.environment.get("SLURM_NTASKS", len(places))), -1, step_folder(id))
+    return Allocation(id, places, int(job.environment.get("SLURM_NTASKS", len(places))), -1, step_folder(job))
 
 
-def step_folder(id: int) -> Path:
-    """Return the folder of the steps that this machine starts in an allocation."""
+def step_folder(job: JobView) -> Path:
+    """Return the folder of the steps that this machine starts in an allocation; it is made if necessary.
+
+    A job of another cluster may have the same number, but hardly the same moment. Raises InputError if the folder
+    belongs to somebody else: everybody may make files in /tmp.
+    """
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")  # noqa: S108 – locks need a place on this machine
-    return runtime / f"cress-steps-{os.getuid()}-{id}"
+    folder = runtime / f"cress-steps-{os.getuid()}-{job.id}-{job.submitted * 1e6:.0f}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    facts = folder.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
+        raise InputError(
+            f"{folder} belongs to somebody else, so no step can be started",
+            hint="set XDG_RUNTIME_DIR to a folder to which only you can write",
+        )
+    return folder
 
 
 def places_of(client: Client, job: JobView) -> tuple[AllocatedPlace, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,6 @@ from cress.cli.slurm.layout import (
     find_allocation,
     ranks_of,
     spread,
-    step_folder,
     step_number,
 )
 from cress.model.errors import InputError
@@ -221,13 +221,13 @@ def _job(name: str, given: Sequence[Given], request: SlurmRequest, command: list
             return FAILED
         code = FAILED
         try:
-            folder = step_folder(held.id)
             own = held.variables
             os.environ.update(own)
-            found = Allocation(held.id, held.places, int(own.get("SLURM_NTASKS", "1")), -1, folder)
+            found = Allocation(held.id, held.places, int(own.get("SLURM_NTASKS", "1")), -1, held.steps)
             for option in ("nodes", "nodelist", "ntasks-per-node"):
                 request.values.pop(option, None)
             code = _step(name, request, command, found)
         finally:
             release(client, held.id, [place.task for place in held.places], failed=code != 0)
+            shutil.rmtree(held.steps, ignore_errors=True)
         return code
