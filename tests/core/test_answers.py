@@ -175,6 +175,13 @@ def test_what_a_clause_says_of_other_jobs_differs_in_another_group_and_when_they
     assert (found["group"], found["end"]) == (["in group b", "in group default"], ["when job 1 ends"])
 
 
+def test_a_job_that_was_passed_over_is_first_again_with_less() -> None:
+    """No node has three GPUs, so the second job of the queue is offered in its place."""
+    world = World(group("a", 2), nodes=[node("n1").cpu(4).has(gpu=1)], dimensions=("gpu",))
+    world.submit(job("wait").group("a").cpu(1).needs(gpu=3), job("first").group("a").cpu(3).tasks(2)).decide()
+    assert remedies(world, "wait")["amount"] == ["with gpu of at most 1"]
+
+
 def test_a_closed_node_would_hold_it() -> None:
     world = World(group("a", 8), nodes=nodes(2, cpu=4)).cordon("n2")
     world.run(job("one").group("a").cpu(4).limit("1h"))

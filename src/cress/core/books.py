@@ -54,7 +54,7 @@ class Books:
         self.fit = Fit(self.cluster, self.matching)
         self.timeline = Timeline(self.cluster, self.fit)
         quota_only = options.behind_blocked == "quota_only"
-        self.reservations = Reservations(self.cluster, self.fit, self.timeline, quota_only=quota_only)
+        self.reservations = Reservations(self.cluster, self.fit, self.timeline, self.holders_on, quota_only=quota_only)
         self.plans = Plans(self.cluster, self.fit, self.timeline)
         self.mix = Mix(options.mix_tasks)
         self.fragmentation = Fragmentation(self.cluster, self.matching, self.mix, options)

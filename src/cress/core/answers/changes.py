@@ -42,7 +42,7 @@ from cress.model.events import (
     TaskEnded,
 )
 from cress.model.group import DEFAULT_GROUP, Quota
-from cress.model.job import Job, JobType
+from cress.model.job import KEPT_RUNNING, Job
 from cress.model.resources import Measure
 from cress.model.times import MINUTE, NEVER, SECOND
 from cress.model.units import format_amount, format_duration, parse_duration, rounded_duration
@@ -54,7 +54,6 @@ MOST_LOOKED = 100
 # The leases, by their ends, among which the tasks of these are looked for.
 MOST_LEASES = 1_000
 _MEBI = 2**20
-_KEPT_RUNNING = (JobType.SERVICE, JobType.DATABASE)
 NOBODY: Mapping[str, bool] = {}
 # Kinds of which the first change that helps makes the others needless.
 _SMALLEST_ONLY = frozenset({"time_limit", "node", "end"})
@@ -285,7 +284,7 @@ def _of_ends(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Count
         number = other.job.id
         if tried == MOST_JOBS:
             break
-        if other.job.type in _KEPT_RUNNING:
+        if other.job.type in KEPT_RUNNING:
             # Its tasks run again when they end.
             continue
         if not prospects.with_end(other.attempts.values()):

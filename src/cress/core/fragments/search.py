@@ -29,7 +29,7 @@ from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.model.decisions import LeasePart, LeaseReduced
-from cress.model.job import JobType
+from cress.model.job import KEPT_RUNNING
 from cress.model.node import Allocated
 from cress.model.resources import ResourceVector
 from cress.model.times import NEVER
@@ -124,7 +124,7 @@ def find_loan(core: Books, job: JobEntry) -> FragmentPlace | None:
     """
     pool, cluster = core.pool, core.cluster
     # A task that must not be stopped cannot return a loan.
-    stays = job.job.is_lease or job.job.type in (JobType.SERVICE, JobType.DATABASE)
+    stays = job.job.is_lease or job.job.type in KEPT_RUNNING
     if stays or not pool.idle_on or not may_use(job) or min(job.run, job.limit) > pool.limit.limit:
         return None
     pool.more_nodes()

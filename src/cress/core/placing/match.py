@@ -117,7 +117,7 @@ class Match:
     @property
     def depends_on_tasks(self) -> bool:
         """True if running tasks, or licences that they use, decide which nodes its predicates exclude."""
-        return any(each.dynamic or each.compares or each.watches for each in self.predicates)
+        return any(test.dynamic or test.compares or test.watches for test in self.predicates)
 
     def forget_scores(self) -> None:
         """Drop scores and orders; they are computed again when needed."""
