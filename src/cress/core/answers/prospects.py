@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from cress.core.books import Books
 from cress.core.jobs import Attempt, JobEntry
-from cress.core.kernels.holding import FREE
 from cress.core.placing.gangs import in_any_order
 from cress.model.resources import ResourceVector
 
@@ -71,7 +70,7 @@ class Prospects:
         gained = 0
         for f, more in freed.items():
             # Plain numbers: hundreds of jobs are asked about, each on a node or two.
-            free = cluster.nodes[f, FREE : FREE + cluster.k_count].tolist()
+            free = cluster.free_now()[f].tolist()
             before = min((max(0, free[i]) // amount for i, amount in asked), default=2**31)
             after = min(((free[i] + more[i]) // amount for i, amount in asked), default=2**31)
             gained += max(0, after - before)

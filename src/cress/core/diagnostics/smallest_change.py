@@ -6,7 +6,6 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import FREE, USABLE
 from cress.core.placing.fit import capped
 from cress.core.placing.gang_rules import GangRules
 from cress.core.placing.match import least, merged
@@ -40,10 +39,9 @@ def smallest_change(core: Books, job: JobEntry) -> tuple[str, ...]:
 def _places(core: Books, shape: Shape, predicates: list[Predicate]) -> Ints:
     """Return the nodes allowed by these predicates with enough free for one task."""
     cluster = core.cluster
-    n, k = cluster.node_count, cluster.k_count
-    fits = (cluster.nodes[:n, USABLE] > 0) & np.all(cluster.nodes[:n, FREE : FREE + k] >= shape.request_array, axis=1)
+    fits = cluster.usable() & np.all(cluster.free_now() >= shape.request_array, axis=1)
     if devices.cares(cluster, shape.ask):
-        fits &= devices.copies(cluster, shape.ask, empty=False)[:n] > 0
+        fits &= devices.copies(cluster, shape.ask, empty=False)[: len(fits)] > 0
     places = np.flatnonzero(fits)
     for each in predicates:
         places = places[~each.excludes(places)]
@@ -53,7 +51,7 @@ def _places(core: Books, shape: Shape, predicates: list[Predicate]) -> Ints:
 def _fits(core: Books, shape: Shape, predicates: list[list[Predicate]]) -> bool:
     """Return True if a gang would fit now with these predicates, by kind."""
     cluster = core.cluster
-    free = cluster.nodes[: cluster.node_count, FREE : FREE + cluster.k_count]
+    free = cluster.free_now()
     asked, alone = [], []
     for kind, those in zip(shape.every_kind, predicates, strict=True):
         caps = least(predicate.caps(empty=False) for predicate in those)

@@ -81,6 +81,11 @@ class Reservations:
             jobs = [job for job in jobs if job.group is group or self._binds_all(job, now)]
         self.heed(jobs, now)
 
+    def keep_off(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Do ``heed_for`` for the group of a unit, then ``hold_back`` for the unit."""
+        self.heed_for(job.group, ahead, now)
+        return self.hold_back(job.group, job.shape)
+
     def heed_others(self, group: GroupState, ahead: Ahead, now: int) -> None:
         """Put exactly those reservations of other groups in force that bind a group."""
         jobs = [job for job in ahead.jobs if job.group is not group]

@@ -146,8 +146,7 @@ class RoomMaker:
         workload = self._pool.workload(job)
         if workload is None or not any(lease.is_held for lease in workload.leases.values()):
             return []
-        self._reservations.heed_for(job.group, current.ahead, current.now)
-        if self._reservations.hold_back(job.group, job.shape):
+        if self._reservations.keep_off(job, current.ahead, current.now):
             return []
         choices = (self._in_leases.find_leaving(job, may) for may in leave_to(self._books, job))
         found = next((tasks for tasks in choices if tasks), [])

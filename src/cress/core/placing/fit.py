@@ -5,6 +5,9 @@ A shape has a row while jobs with it wait; afterwards the row stays as a cache u
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,7 +16,6 @@ from cress.core.kernels.choice import set_aside
 from cress.core.kernels.holding import (
     EXCLUDED,
     FITTING,
-    FREE,
     IN_USE,
     NONE,
     REQUEST,
@@ -128,6 +130,15 @@ class Fit:
                 self.matching.drop(shape)
         for kind in shape.kinds:
             self.unwant(kind)
+
+    @contextmanager
+    def wanted(self, shape: Shape) -> Iterator[None]:
+        """Give a shape a row for a question."""
+        self.want(shape)
+        try:
+            yield
+        finally:
+            self.unwant(shape)
 
     def give_row(self, shape: Shape) -> None:
         """Compute the row of ``shape``, and keep it up to date."""
@@ -308,8 +319,8 @@ class Fit:
         return self._would_do(shape, clauses=True) != NONE
 
     def _is_large(self, f: int, shape: Shape) -> bool:
-        cluster = self.cluster
-        return cluster.is_large(f, shape.request_array) and devices.copies_on(cluster, shape.ask, f, empty=True) > 0
+        large = bool(np.all(self.cluster.capacities()[f] >= shape.request_array))
+        return large and devices.copies_on(self.cluster, shape.ask, f, empty=True) > 0
 
     def _would_do(self, shape: Shape, *, clauses: bool) -> int:
         """Return the first node that could hold a unit when empty.
@@ -357,7 +368,7 @@ class Fit:
         Only usable nodes that no clause excludes are included.
         """
         may = self.cluster.usable() & ~self.excluded(shape)
-        free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count][may]
+        free = self.cluster.free_now()[may]
         asked = shape.request_array > 0
         copies = np.zeros(self.cluster.node_count, np.int64)
         copies[may] = (free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31)
@@ -367,7 +378,7 @@ class Fit:
         """Return True if each of these nodes has free amounts for its copies of ``shape``, and no clause excludes
         one.
         """
-        free = self.cluster.nodes[:, FREE : FREE + self.cluster.k_count]
+        free = self.cluster.free_now()
         needs: dict[int, Ints] = {}
         number: dict[int, int] = {}
         places = list(shape.copies(nodes))
@@ -388,7 +399,7 @@ class Fit:
 
     def free(self, shape: Shape) -> Levels:
         """Return the free room for a unit on usable nodes that no clause excludes."""
-        free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count]
+        free = self.cluster.free_now()
         alone = [self.free_copies(kind) for kind in shape.every_kind]
         return Levels(asked_of(shape), alone, free, rules_of_unit(shape))
 

@@ -9,7 +9,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.eviction import Eviction
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry
-from cress.core.kernels.holding import FIRST_END, FREE
+from cress.core.kernels.holding import FIRST_END
 from cress.core.passes import Decided
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import Basis, TaskStarts
@@ -149,7 +149,7 @@ class Claims:
         job, cluster = claim.job, self._cluster
         kept = self._reserved.kept_from(job.group, self._books.now + min(job.limit, NEVER))
         for f, needed in claim.needs().items():
-            left = cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - needed
+            left = cluster.free_now()[f] - kept[f] - needed
             if np.any(left[needed > 0] < 0):
                 return False
         return True
