@@ -68,7 +68,7 @@ def is_kept_off(core: Books, job: JobEntry) -> bool:
     if not binding:
         return False
     if core.fit.has_free(job.shape):
-        return not holds(core.fit.free(job.shape).at_most(_left_now(core, job, binding)))
+        return not holds(core.fit.free(job.shape).at_most(left_now(core, job, binding)))
     return _closes_all(core, job, binding)
 
 
@@ -99,7 +99,7 @@ def _left_when_empty(core: Books, binding: list[Kept]) -> Ints:
     return np.maximum(left, 0)
 
 
-def _left_now(core: Books, job: JobEntry, binding: list[Kept]) -> Ints:
+def left_now(core: Books, job: JobEntry, binding: list[Kept]) -> Ints:
     """Return the amounts of each node (N, K) that a unit may take now and hold until its end, beside these
     reservations.
     """
