@@ -655,6 +655,8 @@ class World:
         """Check all invariants, and that the follower has the same state, unless the test checks no more."""
         if not self.check:
             return
+        for number in [waiting.job.id for waiting in self.core.waiting()][:3]:
+            assert self.core.veto(number) == self.core._reasons.why_waiting(number), "a kept answer is out of date"
         broken = self.core.validate()
         assert not broken, f"{broken} after {after}; CRESS_CHECK=1 checks after each call"
         assert promised_state(self.follower) == promised_state(self.core), f"after {after}"

@@ -5,8 +5,9 @@ A shape has a row while jobs with it wait; afterwards the row stays as a cache u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,8 @@ from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Closed, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.resources import ResourceVector
+
+T = TypeVar("T")
 
 # Rows of shapes without waiting jobs stay as a cache, up to this number of used rows.
 WARM_ROWS = 256
@@ -94,6 +97,32 @@ class Fit:
         # The shapes with a row and without a queued job, those first that have had none for longest.
         self._idle: dict[Shape, None] = {}
         self._aside: Closed = np.zeros(1, np.int32)
+        # Answers that are kept while nothing changes, by question; ``None`` while something may change.
+        self._kept: dict[Hashable, Any] | None = None
+        self._answers: tuple[Hashable, dict[Hashable, Any]] = (None, {})
+
+    @contextmanager
+    def unchanged(self, moment: Hashable) -> Iterator[None]:
+        """Keep answers about whole clusters within this context, for all contexts of one moment.
+
+        Thousands of waiting jobs have a few shapes. Their reasons ask the same, and each answer looks at all nodes.
+        """
+        if self._answers[0] != moment:
+            self._answers = (moment, {})
+        self._kept = self._answers[1]
+        try:
+            yield
+        finally:
+            self._kept = None
+
+    def _once(self, question: Hashable, answer: Callable[[], T]) -> T:
+        """Return the kept answer to a question, or find it."""
+        if self._kept is None:
+            return answer()
+        if question not in self._kept:
+            self._kept[question] = answer()
+        found: T = self._kept[question]
+        return found
 
     @property
     def rows(self) -> Ints:
@@ -256,7 +285,8 @@ class Fit:
         """
         if wants.kinds:
             return all(self.ever_fits(each.request, each.wants) for each in wants.kinds)
-        return bool(np.any(self._large(request, wants) & self.matching.ever(wants)))
+        question = ("ever fits", request, None if wants is NO_WANTS else wants)
+        return self._once(question, lambda: bool(np.any(self._large(request, wants) & self.matching.ever(wants))))
 
     def _large(self, request: ResourceVector, wants: Wants) -> Bools:
         large = self.cluster.large(request)
@@ -352,6 +382,9 @@ class Fit:
 
     def copies_free(self, shape: Shape) -> int:
         """Return the number of copies of ``shape`` that fit on the usable nodes that no clause excludes."""
+        return self._once(("copies free", shape), lambda: self._count_free(shape))
+
+    def _count_free(self, shape: Shape) -> int:
         if in_any_order(shape):
             return int(self.free_copies(shape).sum())
         room = self.free(shape)
@@ -405,6 +438,10 @@ class Fit:
 
     def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
         """Return True if the present nodes that satisfy ``wants`` hold ``size`` copies together when empty."""
+        question = ("holds when empty", request, size, None if wants is NO_WANTS else wants)
+        return self._once(question, lambda: self._hold_when_empty(request, size, wants))
+
+    def _hold_when_empty(self, request: ResourceVector, size: int, wants: Wants) -> bool:
         asked, alone, rules = [], [], []
         for kind in wants.kinds or (KindWants(0, request, size, wants),):
             array = np.array(kind.request, np.int64)
