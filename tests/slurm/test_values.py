@@ -113,7 +113,7 @@ def test_dependencies() -> None:
     ("text", "hint"),
     [
         ("after:12", "afterany"),
-        ("aftercorr:12", "afterok"),
+        ("aftercorr:12", "elements do both steps"),
         ("afterok:12?afterany:13", "all of them"),
         ("afterok", "afterok:12"),
         ("afterok:12_3", "the id of the array"),
