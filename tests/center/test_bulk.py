@@ -7,11 +7,13 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from typing import cast
 
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
 
-from cress.center.connections.bulk import LEAST_CHUNK, MOST_CHUNK, ChunkSize, Pace
+from cress.center.connections.bulk import LEAST_CHUNK, MOST_CHUNK, BulkWire, ChunkSize, Pace
+from cress.center.connections.executor_wire import Wire
 from cress.protocol import messages
 from cress.protocol.messages import Bulk, LogData, OpenBulk, ReadLog
 from tests.center.program import PATIENCE, Center, Executor, SealedWire
@@ -89,16 +91,58 @@ def test_logs_go_over_the_second_connection_which_stays_open(center: Center, exe
 def test_a_second_connection_that_is_lost_is_asked_for_again(center: Center, executor: Executor) -> None:
     job = running(center, executor)
     with asked(center, job) as answer:
-        ticket = ticket_of(executor)
-        with Second(center, "n1", ticket) as second:
-            assert isinstance(second.receive(), ReadLog)
+        for _ in range(2):  # a request is repeated once
+            with Second(center, "n1", ticket_of(executor)) as second:
+                assert isinstance(second.receive(), ReadLog)
         assert answer.result(PATIENCE).startswith("503 ")
         assert "the connection for bulk data is gone" in answer.result()
     with asked(center, job) as answer:
-        ticket = ticket_of(executor)
-        with Second(center, "n1", ticket) as second:
+        with Second(center, "n1", ticket_of(executor)) as second:
+            assert isinstance(second.receive(), ReadLog)
+        with Second(center, "n1", ticket_of(executor)) as second:
             second.answer(b"there\n")
             assert answer.result(PATIENCE) == "there\n"
+
+
+def test_nobody_uses_a_second_connection_that_is_being_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is closed once nobody has used it for a while, however often its owner is quiet; then nobody may use it."""
+    monkeypatch.setattr("cress.center.connections.bulk.IDLE", 0.2)
+    events: list[str] = []
+
+    class Owner:
+        is_quiet = True
+
+        def heard(self, message: object) -> None:
+            raise AssertionError(message)
+
+        def closed(self, bulk: BulkWire, why: str) -> None:
+            events.append(f"closed {why!r}")
+
+    class SlowWire:
+        def __init__(self) -> None:
+            self.over = asyncio.Event()
+
+        async def receive(self) -> bytes:
+            await self.over.wait()
+            raise ConnectionClosedOK(None, None)
+
+        async def send(self, message: bytes) -> None:
+            events.append("sent")
+
+        async def close(self, code: int, reason: str) -> None:
+            events.append(f"closing {reason!r}")
+            self.over.set()
+
+    async def story() -> str:
+        bulk = BulkWire(cast("Wire", SlowWire()), lambda _: None, Owner())
+        serving = asyncio.create_task(bulk.serve())
+        for _ in range(5):
+            await asyncio.sleep(0.08)
+            bulk.put(ReadLog(id=1, attempt=1, stream="stdout", offset=0, limit=1, wait=0))
+        return await serving
+
+    assert asyncio.run(story()) == ""
+    assert events == [*["sent"] * 5, "closed ''", "closing 'idle'", "closing ''"]
 
 
 def test_without_a_second_connection_logs_go_over_the_first(center: Center, executor: Executor) -> None:

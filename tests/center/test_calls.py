@@ -203,5 +203,14 @@ def test_a_service_is_one_job_of_the_cluster(tmp_path: Path) -> None:
         await center.call("POST", "/v1/jobs", {"jobs": [dag]}, 201)
         state = await center.get("/v1/state")
         assert (state["jobs_running"], state["jobs_waiting"], state["tasks_running"]) == (2, 1, 4)
+        # The work is counted once for all who ask, and anew after a step.
+        counter, machine = center.committer.work_counter, center.committer.machine
+        counts = await counter.counts(machine)
+        assert await counter.counts(machine) is counts
+        await center.submit(tasks=100)
+        state = await center.get("/v1/state")
+        (default,) = (await center.get("/v1/groups"))["groups"]
+        assert state["tasks_waiting"] == default["waiting"] == 102 - (state["tasks_running"] - 4)
+        assert state["jobs_running"] + state["jobs_waiting"] == 4
 
     inside(tmp_path, story)

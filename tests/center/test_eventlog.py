@@ -17,7 +17,6 @@ from cress.center.committing.committer import Committer
 from cress.center.keeping import event_log as eventlog
 from cress.center.keeping.event_log import EventLog, files, prune, read
 from cress.center.settings import CenterSettings
-from cress.core.state import promised_state
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import NodeJoined, Reported, Submit
 from cress.lifecycle.machine import Machine
@@ -34,6 +33,7 @@ from cress.shell.center.log_entries import unpack
 from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
 from tests.center.test_committer import Flaky, _submit, run
+from tests.core.promises import promised_state
 from tests.examples import examples
 from tests.lifecycle.builders import ended, node, started
 

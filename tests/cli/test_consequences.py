@@ -68,21 +68,27 @@ def test_the_cluster_before_and_after(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("start", "nodes", "late", "line"),
+    ("start", "nodes", "late", "reason", "line"),
     [
-        (NOW, {"n1": 1}, False, "job 7 (etl) would start now on n1; it would end MOMENT"),
+        (NOW, {"n1": 1}, False, "", "job 7 (etl) would start now on n1; it would end MOMENT"),
         (
-            NOW + 600, {"n1": 2, "n2": 3}, True,
+            NOW + 600, {"n1": 2, "n2": 3}, True, "",
             "job 7 (etl) would start MOMENT, in 10m00s on n2 (3 tasks), n1 (2 tasks); it would end MOMENT, late",
         ),
-        (None, {}, False, "job 7 (etl) would wait: no start is known"),
+        (None, {}, False, "", "job 7 (etl) would wait: no start is known"),
+        (
+            None, {}, False, "waiting for job 2 (db)",
+            "job 7 (etl) would wait: no start is known; waiting for job 2 (db)",
+        ),
     ],
 )  # fmt: skip
 def test_a_planned_job(
-    capsys: pytest.CaptureFixture[str], start: float | None, nodes: dict[str, int], late: bool, line: str
+    capsys: pytest.CaptureFixture[str], start: float | None, nodes: dict[str, int], late: bool, reason: str, line: str
 ) -> None:
     end = None if start is None else start + 60
-    job = PlannedView(id=7, name="etl", group="web", start=start, end=end, nodes=nodes, deadline=None, late=late)
+    job = PlannedView(
+        id=7, name="etl", group="web", start=start, end=end, nodes=nodes, deadline=None, late=late, reason=reason
+    )
     assert told(capsys, found(jobs=(job,)))[0] == line
 
 

@@ -225,6 +225,8 @@ def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_its
             "cress submit: nothing to submit (FILE…, SCRIPT ARGUMENTS…, or -- COMMAND…; `--help` has examples)",
         ),
         (["run"], "cress run: COMMAND: is missing (see: cress run -h)"),
+        (["jobs", "12"], "cress jobs: unexpected words: 12 (did you mean cress job 12?)"),
+        (["submit", "sleep", "5 m"], "cress submit: sleep is a command, not a job file (cress submit -- sleep '5 m')"),
         (["whoami", "a", "b"], "cress whoami: unexpected words: a b (see: cress whoami -h)"),
         (["jobs", "--limit"], "cress: --limit: needs a value (see: cress -h)"),
         (["up", "--executors", "0"], "cress up: --executors: is too small (at least 1)"),

@@ -100,6 +100,37 @@ def test_mistakes_of_the_file_itself(tmp_path: Path, text: str | bytes, sentence
     assert str(caught.value) == file + sentence
 
 
+FOREIGN = [
+    ("job.yaml", "# a job\napiVersion: batch/v1\nkind: Job\nspec: {command: [a]}\n", ":2: is a manifest of Kubernetes"),
+    ("job.json", '{"apiVersion": "batch/v1", "kind": "Job"}', ":1: is a manifest of Kubernetes"),
+    ("job.sub", "# c\nuniverse = vanilla\nExecutable = /bin/echo\nqueue 3\n", ":2: is a submit file of HTCondor"),
+    ("dag", "JOB A a.sub\nPARENT A CHILD B\n", ":1: is a file of DAGMan"),
+    ("web.nomad", 'job "web" {\n}\n', ":1: is a job specification of Nomad"),
+    ("compose.yaml", "services:\n  web:\n    image: nginx\n", ":1: is a file of Docker Compose"),
+    ("run", "# x\n#SBATCH -n 2\nsrun hostname\n", ":2: is a script of Slurm whose first line names no interpreter"),
+    ("train.py", "import os\nprint(1)\n", ": is a program without #! in its first line"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "sentence"), FOREIGN, ids=[case[0] for case in FOREIGN])
+def test_files_of_other_systems_are_called_by_their_names(tmp_path: Path, name: str, text: str, sentence: str) -> None:
+    with pytest.raises(InputError) as info:
+        read_jobs([write(tmp_path, text, name)])
+    assert f"{name}{sentence}" in str(info.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#SBATCH -N 1\ncommand: echo\n",
+        "name: make\ncommand: |\n  executable = a\n  queue 1\n",
+        "- {name: services, command: echo}\n",
+    ],
+)
+def test_job_files_that_mention_other_systems_are_job_files(tmp_path: Path, text: str) -> None:
+    assert len(read_jobs([write(tmp_path, text, "job.sh")])) == 1
+
+
 def test_a_bomb_of_aliases_does_no_harm(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     with pytest.raises(InputError, match="too much for one job"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,26 @@ def test_missing_files_are_told_beside_all_other_mistakes(tmp_path: Path) -> Non
     result = CliRunner().invoke(app, ["validate", "--json", str(tmp_path / "job.yaml")])
     faults = json.loads(result.output)["faults"]
     assert [(fault["line"], fault["field"]) for fault in faults] == [(1, "files[0]"), (1, "files[1]"), (2, "tasks")]
+
+
+def test_the_page_for_users_of_other_systems_shows_valid_job_files_for_files_that_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.py", "data.csv"):
+        (tmp_path / name).touch()
+    page = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    blocks = [
+        text for kind, text in re.findall(r"^```(\w*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE) if kind != "console"
+    ]
+    said = []
+    for block in blocks:
+        (tmp_path / "job.yaml").write_text(block, encoding="utf-8")
+        said.append(CliRunner().invoke(app, ["validate", "job.yaml"]).output)
+    assert [text.partition(" (")[0].removeprefix("cress validate: job.yaml:1: ").strip() for text in said] == [
+        "is a submit file of HTCondor, not a job file", "1 job: nothing is wrong",
+        "is a manifest of Kubernetes, not a job file", "1 job: nothing is wrong",
+    ]  # fmt: skip
+    # The anchors that the errors name exist.
+    for anchor in re.findall(r"coming-from\.md#([\w-]+)", " ".join(said)):
+        assert f"### {anchor.replace('-', ' ')}" in page.lower(), anchor

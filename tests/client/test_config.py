@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,15 @@ def test_no_center_there(tmp_path: Path, file: bool) -> None:
     with pytest.raises(NoCenter) as caught:
         find_center(folder)
     assert str(caught.value) == f"no center runs on {folder} (start one with `cress up --data {folder}`)"
+
+
+def test_a_center_that_starts_is_not_called_missing(tmp_path: Path) -> None:
+    with (tmp_path / "center.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(NoCenter, match="is starting or stopping"):
+            find_center(tmp_path)
+    with pytest.raises(NoCenter, match="no center runs on"):
+        find_center(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"url": 3}', '{"url": "ftp://x"}', '{"url": "http://:80"}'])

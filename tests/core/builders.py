@@ -24,7 +24,6 @@ from cress.core.diagnostics.sentences import sentence
 from cress.core.jobs import GroupState
 from cress.core.placing.vetoes import Veto
 from cress.core.scheduler import Scheduler
-from cress.core.state import promised_state
 from cress.model.decisions import Decision, Decisions, Preempt, Start, Stop, WouldPreempt
 from cress.model.devices import capacity_with, facts_of
 from cress.model.estimates import RunEstimate
@@ -57,6 +56,7 @@ from cress.model.resources import Dimensions, Measure
 from cress.model.times import SECOND, seconds
 from cress.model.units import parse_amount, parse_duration
 from cress.model.vectors import parse_vector
+from tests.core.promises import promised_state
 from tests.later_checks import check_now_or_later, check_the_rest
 
 Amounts = tuple[tuple[str, object], ...]
@@ -655,6 +655,8 @@ class World:
         """Check all invariants, and that the follower has the same state, unless the test checks no more."""
         if not self.check:
             return
+        for number in [waiting.job.id for waiting in self.core.waiting()][:3]:
+            assert self.core.veto(number) == self.core._reasons.why_waiting(number), "a kept answer is out of date"
         broken = self.core.validate()
         assert not broken, f"{broken} after {after}; CRESS_CHECK=1 checks after each call"
         assert promised_state(self.follower) == promised_state(self.core), f"after {after}"

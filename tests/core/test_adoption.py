@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from cress.core.scheduler import Scheduler
-from cress.core.state import promised_state
 from cress.model.decisions import Start, Stop
 from cress.model.errors import InputError
 from cress.model.events import ForeignUse, JobSubmitted, NodeAdded, NodeChanged, Outcome, TaskAdopted, TaskEnded
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node, nodes
+from tests.core.promises import promised_state
 from tests.core.settings import EVERYTHING, seeded_operations, seeded_setting
 from tests.core.stories import Player, sent_away
 

@@ -562,3 +562,17 @@ def test_a_gang_that_runs_in_part_offers_nothing_while_one_of_its_tasks_gives_wa
     # Both tasks end well before they have to stop: the other two begin again as a whole.
     world.end([*world.told.values()], Outcome.SUCCEEDED)
     assert world.state("gang").queued
+
+
+def test_a_change_that_would_need_a_reserved_node_is_not_said_to_help() -> None:
+    reasons = {}
+    for kept in (False, True):
+        world = cluster(2)
+        world.run(job("first").group("b").cpu(4))
+        if kept:
+            keep(world, reservation("exam", "11:00", "16:00", "n2", group="b"))
+        world.submit(job("it").group("a").tasks(2).gang().spread(per_node=1)).decide()
+        reasons[kept] = world.why("it")
+    told = "without at most 1 of its tasks on one node it would start"
+    assert reasons[False].endswith(told)
+    assert told not in reasons[True]

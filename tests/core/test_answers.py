@@ -166,6 +166,22 @@ def test_another_group_and_more_quota() -> None:
     assert remedies(world, "wait")["group"] == ["in group a", "in group default"]
 
 
+def test_what_a_clause_says_of_other_jobs_differs_in_another_group_and_when_they_end() -> None:
+    """The node has room for both: only the clause keeps them apart, and it is about jobs of one group."""
+    world = World(group("a", 2), group("b", 6), nodes=nodes(1, cpu=8))
+    world.run(job("one").group("a").limit("1h"))
+    world.submit(job("wait").group("a").cpu(2).requires('away_from("one")')).decide()
+    found = remedies(world, "wait")
+    assert (found["group"], found["end"]) == (["in group b", "in group default"], ["when job 1 ends"])
+
+
+def test_a_job_that_was_passed_over_is_first_again_with_less() -> None:
+    """No node has three GPUs, so the second job of the queue is offered in its place."""
+    world = World(group("a", 2), nodes=[node("n1").cpu(4).has(gpu=1)], dimensions=("gpu",))
+    world.submit(job("wait").group("a").cpu(1).needs(gpu=3), job("first").group("a").cpu(3).tasks(2)).decide()
+    assert remedies(world, "wait")["amount"] == ["with gpu of at most 1"]
+
+
 def test_a_closed_node_would_hold_it() -> None:
     world = World(group("a", 8), nodes=nodes(2, cpu=4)).cordon("n2")
     world.run(job("one").group("a").cpu(4).limit("1h"))
@@ -176,8 +192,10 @@ def test_a_closed_node_would_hold_it() -> None:
 def test_more_licences() -> None:
     world = World(group("a", 8), nodes=nodes(1, cpu=4)).licences(matlab=1)
     world.run(job("one").group("a").licences(matlab=1).limit("1h"))
-    world.submit(job("wait").group("a").licences(matlab=1)).decide()
-    assert remedies(world, "wait")["licences"] == ["with 1 more of licence matlab"]
+    world.submit(job("wait").group("a").cpu(3).licences(matlab=1)).decide()
+    found = remedies(world, "wait")
+    assert found["licences"] == ["with 1 more of licence matlab"]
+    assert found["end"] == ["when job 1 ends"]
     # It is no property of a node.
     assert of_node(world, "n1") == [
         "fits: a task of job 2 has room here, but: waiting for licence matlab: 1 of 1 in use"

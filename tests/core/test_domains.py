@@ -140,6 +140,11 @@ WHY = {
         ('no node satisfies near("db", Zone) (2 of 2 nodes do not); no task of db runs; without near("db", '
             'Zone), 2 nodes would do; there is no job db'),
     ),
+    "near what runs in another group": (
+        "ab", (of("db", 1).group("h"), of("it", 1, 'near("db", Zone)')),
+        ('no node satisfies near("db", Zone) (2 of 2 nodes do not); no task of db runs; without near("db", '
+            'Zone), 2 nodes would do; there is no job db, did you mean h/db?'),
+    ),
     "near what is full": (
         "ab", (of("db", 1, 'Zone = "b"').cpu(4), of("it", 1, 'near("db", Zone)')),
         ('no node that satisfies near("db", Zone) has enough free (1 of 2 nodes does not satisfy it; 1 lacks '

@@ -9,8 +9,11 @@ import pytest
 from cress.core.diagnostics.sentences import sentence
 from cress.core.placing.vetoes import Verdict, Veto
 from cress.core.scheduler import Scheduler
+from cress.core.tables.arrays import Bools
+from cress.core.tables.cluster import Cluster
 from cress.model.advance import AdvanceReservation
 from cress.model.events import AdvanceReserved, Outcome
+from cress.model.resources import ResourceVector
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 
@@ -608,3 +611,25 @@ def test_the_blocker_is_told_although_its_reservation_did_not_bind_the_group_tri
     world.run(job("runs").cpu(2).group("c").limit("1h"))
     world.submit(job("big").cpu(4).group("a"), job("gang").cpu(1).tasks(2).gang().group("b")).decide()
     assert world.why("gang") == "job 3 fits, but would delay job 2 of group a"
+
+
+def test_reasons_of_jobs_of_one_shape_look_at_all_nodes_once_and_again_after_a_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[ResourceVector] = []
+    large = Cluster.large
+
+    def counted(cluster: Cluster, request: ResourceVector) -> Bools:
+        looks.append(request)
+        return large(cluster, request)
+
+    world = World(group("g", 9, "FIFO"), nodes=nodes(2, cpu=4), check=False, preemption="off")
+    world.run(job("runs").cpu(3).tasks(2).group("g"))
+    names = [f"waits{number}" for number in range(30)]
+    world.submit(*(job(name).cpu(4).group("g") for name in names)).decide()
+    monkeypatch.setattr(Cluster, "large", counted)
+    assert [world.veto(name).kind for name in names] == [Verdict.NO_ROOM, *[Verdict.BEHIND] * 29]
+    assert len(looks) <= 1
+    # A change before the next pass counts at once.
+    world.lose_node("n1").lose_node("n2")
+    assert {world.veto(name).kind for name in names} == {Verdict.NEVER}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from cress.core.state import promised_state
 from cress.model.decisions import Claim, ClaimDropped, Decision, Start, Stop
 from cress.model.events import Event
 from tests.core.builders import World, group, job, node, nodes
+from tests.core.promises import promised_state
 from tests.core.settings import (
     CONSTRAINED,
     EVERYTHING,

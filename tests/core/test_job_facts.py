@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cress.core.diagnostics.match_report import remarks_on
 from cress.core.placing.match import Match
-from cress.core.state import promised_state
 from cress.language.clauses import Rank
 from cress.language.jobfacts import facts_of, for_job, keys_in
 from cress.language.parser import check_names_of_jobs, parse_requirement
@@ -20,6 +19,7 @@ from cress.model.job import Job
 from cress.model.resources import Dimensions
 from cress.model.times import HOUR
 from tests.core.builders import World, group, job, node
+from tests.core.promises import promised_state
 from tests.core.stories import sent_away
 from tests.examples import examples
 from tests.language import plain

@@ -630,7 +630,7 @@ def test_copies_that_may_start_now() -> None:
         draw, _, timeline, plain, shapes = random_time_line(seed, bookings=True)
         for shape in shapes:
             duration, most = draw.choice((1, 3, 10, NEVER)), draw.randint(1, 12)
-            got = timeline.copies_now(shape, duration, most, plain.now).tolist()
+            got = timeline.copies_at(shape, plain.now, duration, plain.now, most=most).tolist()
             assert got == plain.all_copies(plain.now, shape, duration, most), f"seed {seed}"
 
 

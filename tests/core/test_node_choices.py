@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.node_choices import check_choice, check_names
-from cress.core.state import promised_state
 from cress.language.acceptance import parse_accepts
 from cress.model.errors import InputError
 from cress.model.events import Outcome
@@ -19,6 +18,7 @@ from cress.model.job import Job
 from cress.model.node import Node, Value
 from cress.model.resources import Dimensions
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
+from tests.core.promises import promised_state
 from tests.core.stories import sent_away
 from tests.examples import examples
 from tests.language import plain

@@ -609,6 +609,18 @@ def test_what_is_claimed_does_not_count_on_tasks_that_should_have_ended() -> Non
     assert [world.names[each.job] for each in world.running.values()] == ["late", "it"]
 
 
+def test_what_is_claimed_does_not_count_on_a_task_that_should_end_in_the_next_microsecond() -> None:
+    """A claim counts from the next microsecond on, too; the task may be late all the same."""
+    world = World(group("rich", 1), group("poor", 15), nodes=nodes(2, cpu=8))
+    world.run(job("victim").cpu(8).limit("1h").group("rich"), job("ends").cpu(2).limit(20).group("poor"))
+    world.wait(20, -1).submit(job("it").cpu(4).tasks(2).gang().group("poor")).decide()
+    assert world.victims() == ["victim"]
+    world.submit(job("small").cpu(4).limit(100).group("poor")).decide()
+    assert world.jobs_running() == ["ends", "victim"]
+    world.yield_victims()
+    assert world.jobs_running().count("it") == 2
+
+
 def test_free_room_that_is_reserved_for_another_unit_is_left_to_it_and_victims_are_elsewhere() -> None:
     """The four free cores of n1 are kept for the head of first, so those of n2 are taken from a borrower."""
     world = World(

@@ -14,11 +14,11 @@ from hypothesis import given
 from cress.core.jobs import Attempt
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.scheduler import Scheduler
-from cress.core.state import promised_state
 from cress.model.advance import known
 from cress.model.decisions import Decision, Start
 from cress.model.job import JobType
 from cress.model.times import SECOND
+from tests.core.promises import promised_state
 from tests.core.settings import (
     ADVANCE,
     KEPT,

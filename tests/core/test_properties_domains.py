@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.state import promised_state
 from cress.language.clauses import Clause
 from cress.language.columns import attributes_of
 from cress.language.parser import parse_requirement
@@ -19,6 +18,7 @@ from cress.model.events import Outcome
 from cress.model.job import Job
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
 from tests.core.domain_oracle import problems
+from tests.core.promises import promised_state
 from tests.core.selective import ACCEPTS
 from tests.core.settings import CONSTRAINED, Operation, Setting, operations, settings_of_any_kind
 from tests.core.stories import Player, sent_away

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from cress.core.groups.running_limits import head_of
 from cress.core.jobs import GroupState
 from cress.core.scheduler import Scheduler
-from cress.core.state import promised_state
 from cress.core.tree.amounts import Amounts
 from cress.model.decisions import Decision, Preempt, Start
 from cress.model.events import Event, GroupsApplied, JobSubmitted, NodeAdded, Outcome, TaskEnded
@@ -21,6 +20,7 @@ from cress.model.node import Device, Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from tests.core.kind_stories import KindPlayer, kinded
+from tests.core.promises import promised_state
 from tests.core.settings import CONSTRAINED, EVERYTHING, Operation, Setting, operations, settings_of_any_kind
 from tests.examples import examples
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from cress.core.loan_limit import LoanLimit
 from cress.core.placing.fit import WARM_ROWS
 from cress.core.scheduler import Scheduler
-from cress.core.state import promised_state
 from cress.core.stored.state import VERSION
 from cress.core.stored.versions import state_of
 from cress.model.events import JobSubmitted, Outcome, TaskEnded
@@ -24,6 +23,7 @@ from cress.model.group import SchedPolicy
 from cress.model.job import Job
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node
+from tests.core.promises import promised_state
 from tests.core.settings import (
     EVERYTHING,
     Operation,

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.passing_time import advance
-from cress.core.state import promised_state
 from cress.core.tree import memory as memory_module
 from cress.core.tree.memory import ShareMemory, TickClock
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from tests.core.builders import World, group, job, nodes
+from tests.core.promises import promised_state
 
 
 def day(**options: object) -> World:

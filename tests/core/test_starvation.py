@@ -138,6 +138,30 @@ def test_nothing_is_drained_for_a_gang_that_guarantees_forbid(names: tuple[str, 
     assert story.makespan <= 300 * 100 / 10 + 100 + 150
 
 
+@pytest.mark.parametrize("parts", [False, True], ids=["alike", "in parts"])
+def test_a_node_whose_services_leave_too_little_is_not_drained(parts: bool) -> None:
+    """It lacks less than the other one, and would lack it for ever."""
+    served, batch = node("n1").cpu(10), node("n2").cpu(10)
+    world = World(group("g", 16), group("h", 4), nodes=[served, batch], drain_after=20 * SECOND)
+    world.run(job("serves").cpu(4).type(JobType.SERVICE, 1).group("g").requires("Nodes in (n1)"))
+    world.run(job("small").cpu(2).tasks(4).group("g").requires("Nodes in (n2)"))
+    unit = job("unit").group("g").cpu(8)
+    world.submit(unit.parts(job("one").cpu(7), job("other").cpu(1)) if parts else unit).decide()
+    world.wait(21).decide()
+    assert world.veto("unit").kind is Verdict.DRAINING
+    assert "n2" in world.veto("unit").places
+    world.submit(job("more").cpu(2).group("h")).decide()
+    assert world.nodes_of("more") == ["n1"]
+
+
+def test_a_unit_for_which_no_node_can_be_drained_delays_nobody() -> None:
+    world = World(group("g", 2), group("h", 8), nodes=nodes(1, cpu=10), drain_after=20 * SECOND)
+    world.run(job("serves").cpu(4).type(JobType.SERVICE, 1).group("g"))
+    world.submit(job("large").cpu(8).group("h")).decide()
+    world.wait(21).submit(job("small").tasks(6).cpu(1).group("g")).decide()
+    assert world.jobs_running().count("small") == 6
+
+
 # What may be first in the queue of a group with a quota of 5, on two nodes of 5 cores, without waiting for room.
 WAITS_FOR_SOMETHING_ELSE = {
     "a job that nobody submitted": job("head").requires("JobDependency = ghost"),

@@ -170,6 +170,18 @@ def test_a_claimed_unit_beyond_the_quota_gives_up_its_room_to_a_group_that_came_
     assert world.wait(60).decide() == []
 
 
+def test_room_that_a_claimed_unit_gives_up_goes_at_once_to_a_group_that_was_asked_before_it() -> None:
+    """Group a comes first in the order and is refused the claimed room; then b, whose quota fell, gives it up."""
+    world = World(group("a", 2), group("b", 3), nodes=nodes(1, cpu=5))
+    world.run(job("b's").group("b"), job("a's").tasks(4).group("a"))
+    world.wait(60).submit(job("claims").cpu(2).group("b")).decide()
+    assert world.victims() == ["a's", "a's"]
+    world.apply(group("a", 4), group("b", 1))
+    world.yield_victims()
+    assert world.jobs_running() == ["a's"] * 4 + ["b's"]
+    assert world.wait(60).decide() == []
+
+
 def test_a_gang_starts_on_no_kind_of_node_that_another_group_is_owed() -> None:
     """It would fit on either kind; only one of them is its group's."""
     world = of_kinds(group("g", "<cpu=8, gpu(y)=4>"), group("o", "<cpu=8, gpu(x)=4>"))

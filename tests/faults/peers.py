@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from cress.core.state import promised_state
 from cress.lifecycle.machine import Machine
 from cress.model.times import MILLISECOND, SECOND
+from tests.core.promises import promised_state
 from tests.faults.center import Conversation
 from tests.faults.host import Host
 from tests.faults.network import Cable, End, connect

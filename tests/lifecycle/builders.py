@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.core.state import promised_state
 from cress.lifecycle.effects import (
     CordonChanged,
     DataMissing,
@@ -39,6 +38,7 @@ from cress.model.records import JobRecord
 from cress.model.reports import Cause, Ended, Report, Started
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
+from tests.core.promises import promised_state
 from tests.later_checks import check_now_or_later
 
 DIMENSIONS = Dimensions()

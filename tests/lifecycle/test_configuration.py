@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from cress.core.scheduler import Scheduler
-from cress.core.state import promised_state
 from cress.lifecycle.configuration import document, last
 from cress.lifecycle.facts import Facts
 from cress.lifecycle.inputs import Configure, Restarted
@@ -20,6 +19,7 @@ from cress.model.events import GroupsApplied, LicencesSet
 from cress.model.options import Options
 from cress.model.revisions import MOST_REVISIONS
 from cress.model.times import SECOND
+from tests.core.promises import promised_state
 from tests.lifecycle.builders import DIMENSIONS, World, group, job
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from cress.core.openings import EndsBy
+from cress.lifecycle.foretelling import foretold
 from cress.lifecycle.inputs import Submit
+from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.job import Condition
 from cress.model.records import JobState
+from cress.model.times import HOUR
+from cress.model.waits import WaitFor
 from tests.lifecycle.builders import World, after, job, launched
+from tests.lifecycle.kept import service
+from tests.lifecycle.test_dags import dag
 
 ENDS = ("succeeds", "fails", "is cancelled")
 
@@ -150,3 +158,30 @@ def test_a_held_job_whose_turn_has_come_is_held() -> None:
     assert world.machine.reason(then) == f"held by ann until it is released (cress release {then})"
     assert not world.finish(first).launches
     assert launched(world.hold(then, held=False)) == [(then, 0, "n1")]
+
+
+def test_the_start_of_a_job_is_foretold_from_the_ends_of_those_before_it() -> None:
+    world = World()
+    world.join("n1")
+    first, web = world.submit(job(cpus=1, time_limit=HOUR), service(cpus=1))
+    world.run_all()
+    second, third = world.submit(
+        job(cpus=1, time_limit=HOUR, after=after(first)), job(cpus=1, time_limit=HOUR, after=after(-1))
+    )
+    steps = [
+        msgspec.structs.replace(step, time_limit=HOUR, when="load.rows > 9" if step.name == "etl.big" else "")
+        for step in dag("load", "big: load", "end: load", "tail: big")[1:]
+    ]
+    whole, load, big, last, tail = world.submit(*dag("load", "big: load", "end: load", "tail: big")[:1], *steps)
+    unknown = world.submit(
+        job(after=after(web)),
+        job(after=after(whole)),
+        job(after=after(first, condition=Condition.FAILED)),
+        job(after=after(first), wait_for=(WaitFor("path", "/x"),)),
+    )
+    world.run_all()
+    twin = Machine.restore(world.machine.export())
+    starts = {number: found.start for number, found in foretold(twin, EndsBy.LIMIT, lambda: True).items()}
+    hours = {number: round((start or 0) / HOUR) for number, start in starts.items()}
+    # What depends on values, failures, services or things outside of the cluster is not foreseen.
+    assert hours == {second: 1, third: 2, last: 1}, (load, big, tail, unknown)

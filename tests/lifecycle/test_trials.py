@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +19,12 @@ from cress.model.events import GroupsApplied
 from cress.model.job import Job, JobType
 from cress.model.options import Options
 from cress.model.times import HOUR, MINUTE
+from cress.model.waits import WaitFor
 from tests.examples import examples
 from tests.lifecycle.builders import World, after, group, job, node
 from tests.lifecycle.kept import service
+from tests.lifecycle.test_crons import cron
+from tests.lifecycle.test_dags import dag
 from tests.lifecycle.test_machine_properties import OPTIONS, Executors
 
 
@@ -89,6 +93,34 @@ def test_a_job_more_starts_last_and_delays_nobody() -> None:
     assert planned.start is not None
     assert round((planned.start - world.machine.utc) / MINUTE) == 120
     assert (found.later, found.earlier, found.stopped) == (0, 0, ())
+
+
+def test_a_planned_job_without_a_start_says_what_it_waits_for() -> None:
+    world = busy()
+    (web,) = world.submit(service(cpus=1))
+    short = job(cpus=1, time_limit=MINUTE)
+    whole, *steps = dag("check", "big: check", "end: big")
+    conditions = "", "check.rows > 9", ""
+    steps = [
+        msgspec.structs.replace(step, when=when, time_limit=MINUTE)
+        for step, when in zip(steps, conditions, strict=True)
+    ]
+    plans = {
+        Submit(jobs=(msgspec.structs.replace(short, hold=True),)): [
+            "held by ann until it is released (cress release 7)"
+        ],
+        Submit(jobs=(msgspec.structs.replace(short, after=after(web)),)): [f"waiting for job {web} (web)"],
+        Submit(jobs=(msgspec.structs.replace(short, wait_for=(WaitFor("path", "/x"),)),)): ["waiting for path /x"],
+        Submit(jobs=(cron(),)): ["next run at 2023-11-15 01:00 UTC"],
+        Submit(jobs=(whole, *steps)): [
+            "",
+            "it starts only if check.rows > 9, which is not foreseen",
+            "dependency failed: job 9 was cancelled",
+        ],
+    }
+    for plan, reasons in plans.items():
+        planned = consequences(world, plan).submitted
+        assert [one.reason for one in planned if one.reason or one.start is not None] == reasons, plan
 
 
 def test_a_node_less_loses_its_task_and_delays_the_others() -> None:

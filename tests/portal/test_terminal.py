@@ -41,14 +41,17 @@ def test_a_terminal_in_a_task(browser: Browser, portal: Portal, cluster: Cluster
         typed(page, "echo $((6*7)) $CRESS_JOB_ID")
         expect(screen).to_contain_text(f"42 {job}")
         # Ctrl-C reaches the program, not the page.
-        typed(page, "sleep 1000")
+        # A shell that has not yet begun the program ignores it; so the program says that it runs.
+        typed(page, "sh -c 'echo be''gun; exec sleep 1000'")
+        expect(screen).to_contain_text("begun")
         page.keyboard.press("Control+c")
+        expect(screen).to_contain_text(re.compile(r"\^C.*[#$]"))
         typed(page, "echo interrupted-$?")
         expect(screen).to_contain_text("interrupted-130")
         # The program learns the size, also when it changes.
         page.set_viewport_size({"width": 700, "height": 800})
-        typed(page, "stty size | tr ' ' x")
-        expect(screen).to_contain_text("x7")
+        typed(page, "until stty size | grep ' 7'; do sleep 0.1; done")
+        expect(screen).to_contain_text(re.compile(r"done\s*[0-9]+ 7"))
         typed(page, "exit 3")
         expect(page.locator("#terminal-state")).to_contain_text("ended with code 3")
     with cluster.client() as client:

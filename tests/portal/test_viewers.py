@@ -32,6 +32,12 @@ def slow(clock: Clock, seconds: float, made: list[int]) -> Callable[[], Awaitabl
     return make
 
 
+async def turns() -> None:
+    """Let others run for a few turns; the clock of the loop is that of the test, so nothing may sleep."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
 def test_an_answer_that_took_long_is_kept_for_longer_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     client: Any = None
@@ -53,10 +59,43 @@ def test_an_answer_that_took_long_is_kept_for_longer_whatever_happens(monkeypatc
         # The pages that showed the slow one are told to read it again then.
         assert viewer.stale_until == pytest.approx(clock.now + 12.0, abs=0.3)
         clock.now = viewer.stale_until + 0.1
+        # The slow one is shown once more, while the next one is made.
+        assert (await ask())[1:] == (0, 1)
+        await turns()
         assert (await ask())[1:] == (1, 1)
         # The user changes something: nothing is kept.
         viewer.forget()
         assert await ask() == (3, 2, 2)
+
+    asyncio.run(story())
+
+
+def test_an_old_answer_that_takes_long_is_shown_until_its_successor_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    client: Any = None
+
+    async def story() -> None:
+        viewer, made, told = Viewer(client), list[int](), list[None]()
+        monkeypatch.setattr(viewer, "_tell", told.append)
+
+        async def ask(seconds: float = 2.0) -> int:
+            return await viewer.keep((LARGE, "nodes"), slow(clock, seconds, made), 5.0)
+
+        assert await ask() == 0
+        clock.now += viewers.LONGEST + 1
+        # Several pages get the old one at once; one successor is made, and open pages are told of it.
+        assert (await ask(), await ask(), made, told) == (0, 0, [0], [])
+        await turns()
+        assert (await ask(), made, told) == (1, [0, 1], [None])
+        # Nobody gets one that is too old, or one from before a change of the user's own.
+        clock.now += viewers.OLDEST + 1
+        assert await ask() == 2
+        clock.now += viewers.LONGEST + 1
+        assert await ask() == 2
+        viewer.forget()
+        assert await ask() == 4
+        await turns()
+        assert await ask() == 4
 
     asyncio.run(story())
 

@@ -10,7 +10,7 @@ from cress.cli.slurm.common import FOLDER, site
 from cress.cli.slurm.install import MARK, installed
 from cress.cli.slurm.nodes import letters
 from cress.model.errors import InputError
-from cress.slurm.command_line import notes, parse, refused
+from cress.slurm.command_line import notes, parse, refused, without_components
 from cress.slurm.option_table import SBATCH, STEP, Fate, table
 from cress.slurm.pbs import pbs_table, pbs_words
 from cress.slurm.script import begins_script, read_script
@@ -115,13 +115,16 @@ def test_directives_stand_before_the_first_command() -> None:
     ("line", "message"),
     [
         ("#SBATCH --tmie=1:00", "run.sh:2: unknown option --tmie (did you mean --time?)"),
-        ("#SBATCH time=1:00", "run.sh:2: 'time=1:00' is not an option (#SBATCH --NAME=VALUE)"),
+        (
+            "#SBATCH time=1:00",
+            "run.sh:2: 'time=1:00' is not an option (--NAME=VALUE; a value with spaces needs quotes)",
+        ),
         ('#SBATCH -J "x', "run.sh:2: has a quotation mark without its pair"),
         ("#PBS -Z 3", "run.sh:2: unknown option -Z"),
         ("#PBS -l walltme=3", "run.sh:2: -l: unknown resource 'walltme'"),
         ("#PBS -S /bin/bash", "run.sh:2: -S names another interpreter than the first line, #!/bin/sh (the same in"),
-        ("#SBATCH hetjob", "run.sh:2: heterogeneous jobs are not supported (`parts:` of a job file"),
-        ("#SBATCH -n 1 : -n 2", "run.sh:2: heterogeneous jobs are not supported (`parts:` of a job file"),
+        ("#SBATCH hetjob", "run.sh:2: heterogeneous jobs are not supported (a job file with `parts:`"),
+        ("#SBATCH -n 1 : -n 2", "run.sh:2: heterogeneous jobs are not supported (a job file with `parts:`"),
     ],
 )
 def test_a_wrong_directive_names_file_and_line(line: str, message: str) -> None:
@@ -161,10 +164,44 @@ def test_what_is_no_script_is_refused_as_by_slurm(text: str, message: str) -> No
         (["-J", "1-10"], ["--array=1-10"]),
         (["-S", "/bin/bash", "-a", "202612010830.00"], ["--begin=2026-12-01T08:30"]),
         (["-a", "0830"], ["--begin=08:30"]),
+        (["-a", "12310830"], ["--begin=12/31-08:30"]),
+        (["-a", "2612310830"], ["--begin=2026-12-31T08:30"]),
+        (["-l", "nodes=1:ppn=8,pmem=2gb"], ["--nodes=1", "--ntasks-per-node=8", "--mem-per-cpu=2G"]),
+        (["-l", "nodes=1:ppn=2:bigmem:gen2"], ["--nodes=1", "--constraint=bigmem&gen2", "--ntasks-per-node=2"]),
+        (["-l", "nodes=n7:ppn=2"], ["--nodes=1", "--nodelist=n7", "--ntasks-per-node=2"]),
+        (["-l", "select=ncpus=4:ompthreads=2:host=n7"], ["--nodes=1", "--nodelist=n7", "--cpus-per-task=4"]),
+        (["-l", "procs=16"], ["--ntasks=16"]),
+        (["-o", "login.example.org:/home/a/log", "-e", "log/"], ["--output=/home/a/log", "--error=log/%x.e%j"]),
+        (
+            ["-W", "umask=022,depend=afterokarray:12[].server,afterany:13"],
+            ["--dependency=afterok:12", "--dependency=afterany:13"],
+        ),
+        (["-W", "block=true", "-c", "n", "-z", "-w", "/data"], ["--wait", "--chdir=/data"]),
     ],
 )
 def test_directives_of_pbs(words: list[str], expected: list[str]) -> None:
     assert pbs_words(words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-l", "select=1:ncpus=4:model=bro"], "unknown resource 'model' of a chunk"),
+        (["-W", "stagein=a@host:b"], "-W stagein: is not supported"),
+        (["-a", "310830"], "'310830' is not a time"),
+        (["-T", "prologue"], "-T: is not supported"),
+    ],
+)
+def test_directives_of_pbs_that_would_be_lost_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        pbs_words(words)
+
+
+def test_components_of_a_heterogeneous_job_are_refused_with_the_way_out() -> None:
+    for words in (["hetjob"], [":", "-n2"], ["packjob"]):
+        with pytest.raises(InputError, match=r"`parts:`"):
+            without_components(words)
+    assert [one.option.name for one in parse(["--tasks-per-node=2"], SBATCH)[0]] == ["ntasks-per-node"]
 
 
 def test_a_job_file_with_comments_about_pbs_is_no_script(tmp_path: Path) -> None:
@@ -216,3 +253,11 @@ def test_a_script_for_pbs_names_its_interpreter_in_a_directive_or_gets_bash() ->
     assert not begins_script("# a job file in place of\n#SBATCH -n 2\ncommand: echo\n")
     assert not begins_script("command: echo\n")
     assert not begins_script("# a job file\ncommand: echo\n#PBS\n")
+
+
+def test_directives_of_other_systems_give_one_note_unless_the_script_has_own_ones() -> None:
+    for line, system in (("#BSUB -n 4", "LSF"), ("#$ -pe smp 4", "Grid Engine"), ("#flux: -N1", "Flux")):
+        script = read_script(f"#!/bin/sh\n# a comment -x\n{line}\n{line}\n", "run.sh")
+        assert len(script.notes) == 1, line
+        assert script.notes[0].startswith(f"run.sh:3: {line.partition(' ')[0]} lines are of {system} "), line
+        assert not read_script(f"#!/bin/sh\n{line}\n#SBATCH -n 4\n", "run.sh").notes

@@ -132,3 +132,6 @@ def test_variables_of_pbs(tmp_path: Path) -> None:
     text = '#!/bin/sh\n#PBS -N x\necho $PBS_JOBNAME $PBS_NP $NCPUS; cat "$PBS_NODEFILE"\n'
     assert run(tmp_path, ["-n2", "-N1", "-c2", "-Jx"], text).stdout == "x 2 4\nn1.example\nn1.example\n"
     assert run(tmp_path, [], "#!/bin/sh\necho ${PBS_NODEFILE-none}\n").stdout == "none\n"
+    for chunk, threads in (("nodes=1", "none"), ("select=1:ncpus=4", "4"), ("select=1:ncpus=4:ompthreads=2", "2")):
+        text = f"#!/bin/sh\n#PBS -l {chunk}\necho ${{OMP_NUM_THREADS-none}} ${{ompthreads-unset}}\n"
+        assert run(tmp_path, ["-c4"], text).stdout == f"{threads} unset\n"

@@ -113,7 +113,7 @@ def test_dependencies() -> None:
     ("text", "hint"),
     [
         ("after:12", "afterany"),
-        ("aftercorr:12", "afterok"),
+        ("aftercorr:12", "elements do both steps"),
         ("afterok:12?afterany:13", "all of them"),
         ("afterok", "afterok:12"),
         ("afterok:12_3", "the id of the array"),
@@ -168,6 +168,9 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
         ("2026-12-01T08:00", "2026-12-01 08:00:00 Z"),
         ("2026-11-01", ""),  # it has come
         ("12/01/26", "2026-12-01 00:00:00 Z"),
+        ("12/31-08:30", "2026-12-31 08:30:00 Z"),
+        ("0131", "2027-01-31 00:00:00 Z"),  # of the next year
+        ("11.28-09:59:59", "2027-11-28 09:59:59 Z"),
     ],
 )
 def test_times_of_begin(zone: Callable[[str], None], text: str, begins: str) -> None:
@@ -180,7 +183,7 @@ def test_the_next_clock_is_of_the_next_day_though_the_clocks_change(zone: Callab
     assert read_begin("10:00", datetime(2026, 3, 28, 11, tzinfo=UTC).timestamp()) == "2026-03-29 08:00:00 Z"
 
 
-@pytest.mark.parametrize("text", ["now+999999999weeks", "now+²", "9999-12-31T23:59:59"])
+@pytest.mark.parametrize("text", ["now+999999999weeks", "now+²", "9999-12-31T23:59:59", "1332", "12/31-25:00"])
 def test_a_time_beyond_the_calendar_is_refused(zone: Callable[[str], None], text: str) -> None:
     zone("EST5")
     with pytest.raises(InputError, match="is not a time"):

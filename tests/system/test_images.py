@@ -11,6 +11,7 @@ import pytest
 
 from tests.servers.images import make_layout, programs, registry, skopeo
 from tests.system.cluster import Cluster
+from tests.system.test_commands import newest
 
 NEEDED = ("skopeo", "umoci", "docker-registry", "crun")
 MISSING = [name for name in NEEDED if shutil.which(name) is None]
@@ -66,8 +67,7 @@ def test_archives_credentials_and_what_cannot_be_pulled(shared: Cluster, layout:
     # A file of passwords for "ann:word", by Apache's htpasswd -B.
     password = "ann:$2b$05$LR86kxTAhMDiEbY1AJPMA.eDgCpEbOHhwbxvPzVTK8NKrzt23r7G2\n"
     with registry(tmp_path / "closed", password) as address:
-        with shared.client() as client:
-            before = client.jobs(limit=1).jobs[0].id
+        before = newest(shared)
         skopeo(
             *("copy", "--dest-tls-verify=false", "--dest-creds=ann:word"),
             *(f"oci:{layout}:latest", f"docker://{address}/team/demo:1"),

@@ -86,6 +86,10 @@ def test_a_script_as_it_is_and_its_accounting(slurm: Slurm) -> None:
     assert done.stdout == f"{job}|tutorial|FAILED|3:0|00:10:00\n"
     done = slurm.run("sacct", "-XPn", "-j", job, "-o", "ConsumedEnergy,Restarts,MaxDiskRead,StdErr")
     assert done.stdout == f"|0||{slurm.folder}/result-{job}.out\n"
+    shares = slurm.run("sshare", "-Pn", "-o", "Account,RawShares").stdout
+    assert shares == "default|1\n"
+    refused = slurm.run("scrontab", "-e")
+    assert (refused.returncode, refused.stderr.partition(" (")[0]) == (1, "scrontab: error: scrontab is not supported")
     assert slurm.run("sinfo", "-h", "-O", "nodelist:9,cpusstate").stdout.split() == ["n[1-2]", "0/8/0/8"]
 
 
@@ -101,12 +105,18 @@ def test_an_array_with_a_bound_and_patterns(slurm: Slurm) -> None:
 def test_steps_of_a_job_on_two_nodes(slurm: Slurm) -> None:
     text = (
         "#!/bin/sh\n#SBATCH -N 2 --ntasks-per-node=2 -o steps.out\n"
+        "sbcast -f in%1 copied/; cat copied/in%1; sbcast in%1 copied/ 2>&1 | grep -c 'exists already'\n"
+        "sstat -Pn -j $SLURM_JOB_ID -o JobID 2>/dev/null\n"
         "srun -l sh -c 'echo $SLURM_LOCALID $SLURM_NODEID $SLURMD_NODENAME' | sort\necho \"$SLURM_JOB_NODELIST\"\n"
     )
+    (slurm.folder / "in%1").write_text("input\n")
+    (slurm.folder / "copied").mkdir()
     done = slurm.run("sbatch", "-W", stdin=text)
     lines = (slurm.folder / "steps.out").read_text().splitlines()
     first, second = lines[-1].split(",") if "," in lines[-1] else ("", "")
     assert done.returncode == 0
+    assert lines[:3] == ["input", "2", f"{done.stdout.split()[-1]}.batch"]
+    del lines[:3]
     assert lines[:4] == [f"0: 0 0 {first}", f"1: 1 0 {first}", f"2: 0 1 {second}", f"3: 1 1 {second}"]
     assert {first, second} == {"n1", "n2"}
 

@@ -51,7 +51,7 @@ from cress.center.keeping.owner_token import FINGERPRINT, cluster_secret, finger
 from cress.center.keeping.uploads import unshared
 from cress.center.leader.failover import Failover
 from cress.center.leader.history_exchange import HistoryExchange
-from cress.center.leader.leader_work import BACKLOG, LeaderWork, bound_socket, executor_sockets
+from cress.center.leader.leader_work import BACKLOG, HEAD_START, LeaderWork, bound_socket, executor_sockets
 from cress.center.leader.standby import Standby
 from cress.center.notifications.notifier import sender_settings
 from cress.center.process.compilation import Compilation
@@ -355,11 +355,14 @@ async def _in_turns(failover: Failover, work: LeaderWork, compilation: Compilati
         await asyncio.Event().wait()
 
     async def prepare() -> None:
-        await compilation.load(work.committer.machine.core)
+        core = work.committer.machine.core
+        await compilation.load(core)
+        # The parser takes a tenth of a second, which executors would wait for after a change of the lead.
+        await asyncio.to_thread(core.prepare_match)
 
     async def begin() -> None:
         _check_key_file(work.settings, work.committer)
-        await work.begin()
+        await work.begin(HEAD_START)
         await compilation.start(lambda: work.committer.machine.core)
 
     async def end() -> None:

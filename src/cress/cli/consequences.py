@@ -66,10 +66,9 @@ def tell_planned(job: PlannedView, found: ConsequencesView) -> None:
     who = f"job {job.id}" + (f" ({clean(job.name)})" if job.name else "")
     now = time.time()
     if job.start is None:
-        why = (
-            "no start is known" if found.after.finished else f"it does not start within {duration(found.after.length)}"
-        )
-        print(f"{who} would wait: {why}")
+        known = f"it does not start within {duration(found.after.length)}"
+        why = "no start is known" if found.after.finished else known
+        print(f"{who} would wait: {why}" + (f"; {clean(job.reason)}" if job.reason else ""))
         return
     when = "now" if job.start - now < 1 else f"{moment(job.start)}, in {duration(job.start - now)}"
     nodes = sorted(job.nodes.items(), key=lambda item: (-item[1], item[0]))

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cress.cli.common import STANDARD_INPUT, read_text
+from cress.cli.foreign_files import check_own
 from cress.formats.yaml_text import DEEPEST, ValueMaker, YamlNode, documents, is_empty, is_kind, joined, paths_of
 from cress.model.errors import InputError, InputErrors
 from cress.model.jobfile.submit import MAX_JOBS
@@ -88,6 +89,7 @@ def read_file(file: str) -> list[JobInFile]:
 
 def jobs_of_text(text: str, name: str, *, json: bool) -> list[JobInFile]:
     """Return the jobs of a text that is called ``name`` in errors; ``json``: it should be JSON."""
+    check_own(text, name)
     entries = json_entries(text, name)
     if entries is None:
         entries = _yaml_entries(text, name, json=json)

@@ -44,7 +44,7 @@ def read_script_job(client: Client, file: str, arguments: Sequence[str]) -> JobI
             file=file,
         )
     after_singletons(client, translated)
-    for note in translated.notes:
+    for note in (*script.notes, *translated.notes):
         sys.stderr.write(f"cress submit: {note}\n")
     lines = {value.key: directive.line for directive in script.directives if directive.kind == "CRESS"
              for value in directive_values(directive.words, file, directive.line)}  # fmt: skip

@@ -157,23 +157,14 @@ class Feeder:
         return self._broken
 
     def _feed(self) -> None:
-        from cress.client import Broken, ClientError, Unavailable
+        from cress.client import ClientError, Unavailable
 
         try:
-            with self._open() as filling:
-                threading.Thread(target=self._send, args=(filling,), daemon=True).start()
-                for error, text in filling:
-                    if error:
-                        typer.echo(f"cress run: {text.decode(errors='replace').rstrip()}", err=True)
-            # In a container the kernel kills it with the task.
-            killed = filling.code == KILLED and not filling.why and self._is_over()
-            if filling.code not in (0, UNREAD) and not killed:
-                self._broken = filling.why or f"the command that fills it ended with {filling.code}"
-        except Broken as error:
-            self._broken = str(error)
-        except Unavailable as error:
-            # It ended before the task or with it, which need not have read everything.
-            self._broken = "" if self._is_over() else str(error)
+            try:
+                self._fill()
+            except Unavailable as error:
+                # It ended before the task or with it, which need not have read everything.
+                self._broken = "" if self._is_over() else str(error)
         except (ClientError, OSError) as error:
             self._broken = str(error)
         except RuntimeError as error:
@@ -181,6 +172,18 @@ class Feeder:
             self._broken = str(error)
         finally:
             self._ring()
+
+    def _fill(self) -> None:
+        """Fill the pipe of the task until the task or the input ends. Raises ClientError."""
+        with self._open() as filling:
+            threading.Thread(target=self._send, args=(filling,), daemon=True).start()
+            for error, text in filling:
+                if error:
+                    typer.echo(f"cress run: {text.decode(errors='replace').rstrip()}", err=True)
+        # In a container the kernel kills it with the task.
+        killed = filling.code == KILLED and not filling.why and self._is_over()
+        if filling.code not in (0, UNREAD) and not killed:
+            self._broken = filling.why or f"the command that fills it ended with {filling.code}"
 
     def _open(self) -> Command:
         """Begin to fill the pipe of the task. Raise ClientError if the center is away for long."""

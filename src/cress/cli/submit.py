@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -201,6 +203,8 @@ def _check_source(files: list[str] | None, command: list[str] | None, script: ob
         raise InputError("no command follows --", hint="cress submit --name hello -- echo hello")
     if command and files:
         raise InputError(f"both {files[0]} and a command are given", hint="a file, or -- COMMAND")
+    if files and shutil.which(files[0]) and not Path(files[0]).exists():
+        raise InputError(f"{files[0]} is a command, not a job file", hint=f"cress submit -- {shlex.join(files)}")
     if not (files or command or script):
         raise InputError("nothing to submit", hint="FILE…, SCRIPT ARGUMENTS…, or -- COMMAND…; `--help` has examples")
 

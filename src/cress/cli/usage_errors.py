@@ -22,6 +22,8 @@ _VALUES = (
     (r"Input should be greater than (.+)", "is too small", "more than {}"),
     (r"Input should be less than (.+)", "is too large", "less than {}"),
 )
+# Verbs that list things: the verb for one of them.
+SINGULAR = {"cress jobs": "cress job", "cress status": "cress job", "cress top": "cress job"}
 _NO_VERB = re.compile(r"No such command '(.*?)'\.(?: Did you mean '(.*?)'.*)?", re.DOTALL)
 _EXTRA = re.compile(r"Got unexpected extra argument\S* \((.*)\)", re.DOTALL)
 _NO_VALUE = re.compile(r"Option '(.*)' requires (?:an argument|\d+ arguments)\.")
@@ -56,7 +58,8 @@ def _explained(error: Any, context: Any, path: str) -> InputError:
         near = found[2] if verb_for(found[1]) else closest(found[1], [found[2]] if found[2] else [])
         return InputError(f"there is no verb {found[1]!r}", hint=f"did you mean {near}?" if near else see)
     if found := _EXTRA.fullmatch(message):
-        return InputError(f"unexpected words: {found[1]}", hint=see)
+        single = SINGULAR.get(path)
+        return InputError(f"unexpected words: {found[1]}", hint=f"did you mean {single} {found[1]}?" if single else see)
     if getattr(error, "param", None) is not None or getattr(error, "param_hint", None):
         return of_value(message).at(field=_name(error))
     return InputError(message.rstrip("."))

@@ -41,7 +41,7 @@ USER_TOKEN = "cress_"  # noqa: S105
 JOB_TOKEN, SECRETS, TASK_CA = "cress_job_", "CRESS_SECRETS", "cress-ca.pem"
 # Seconds for which each of several addresses is tried.
 TRIAL_SECONDS = 1.0
-CENTER_FILE, TOKEN_FILE = "center.json", "token"
+CENTER_FILE, TOKEN_FILE, LOCK_FILE = "center.json", "token", "center.lock"
 # The authority of the center's certificate: beside its address, or in the place of `cress tls init`.
 CA_FILES = ("ca.pem", "tls/ca.pem")
 
@@ -297,6 +297,17 @@ def _read_place(folder: Path) -> tuple[str, Path | None]:
     return check_url(place.url, str(path)), folder.absolute() / name if name else None
 
 
+def _is_locked(path: Path) -> bool:
+    """Return True if a process holds a lock on a file. To try it would be in the way of a center that starts."""
+    try:
+        found = f":{path.stat().st_ino} "
+        return any(" FLOCK " in line and found in line for line in Path("/proc/locks").read_text().splitlines())
+    except OSError:
+        return False
+
+
 def missing(folder: Path) -> str:
     """Return the message for a data directory without a running center."""
+    if _is_locked(folder / LOCK_FILE):
+        return f"the center on {folder} is starting or stopping (try again in a moment)"
     return f"no center runs on {folder} (start one with `cress up --data {folder}`)"

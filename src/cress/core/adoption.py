@@ -13,7 +13,6 @@ from cress.core.claims import drop_claim, void_claims
 from cress.core.combined_restarts import leave_units
 from cress.core.job_times import last_end
 from cress.core.jobs import Attempt, Holder, JobEntry, LeaseRow, Stranger
-from cress.core.kernels.holding import FREE
 from cress.core.kernels.timeline import B_AMOUNTS
 from cress.core.limit_changes import drop_claims_beyond
 from cress.core.queueing import out_of_queue
@@ -156,8 +155,7 @@ def check_room(core: Books, f: int) -> None:
     claims = [claim for claim in core.claims if any(node == f for node, _ in claim.reservation.nodes)]
     if not claims:
         return
-    k = cluster.k_count
-    coming = cluster.nodes[f, FREE : FREE + k].copy()
+    coming = cluster.free_now()[f].copy()
     for holder in core.holders_on(f):
         more = _coming(core, holder)
         if more is not None:

@@ -54,7 +54,7 @@ class Books:
         self.fit = Fit(self.cluster, self.matching)
         self.timeline = Timeline(self.cluster, self.fit)
         quota_only = options.behind_blocked == "quota_only"
-        self.reservations = Reservations(self.cluster, self.fit, self.timeline, quota_only=quota_only)
+        self.reservations = Reservations(self.cluster, self.fit, self.timeline, self.holders_on, quota_only=quota_only)
         self.plans = Plans(self.cluster, self.fit, self.timeline)
         self.mix = Mix(options.mix_tasks)
         self.fragmentation = Fragmentation(self.cluster, self.matching, self.mix, options)
@@ -300,11 +300,6 @@ class Books:
         self.later.remove((time, job.job.id, task))
         heapify(self.later)
 
-    def end_backoff(self, job: JobEntry, task: int) -> None:
-        """Move a task whose backoff is over into the queue of its job."""
-        del job.later[task]
-        self.wait_again(job, task)
-
     def queue_again(self, job: JobEntry) -> None:
         """Offer a job again if possible, after one of its tasks began to wait or ended."""
         if job.queued:
@@ -317,8 +312,9 @@ class Books:
                 job.queued_at = self.now
             self.enqueue(job)
 
-    def wait_again(self, job: JobEntry, task: int) -> None:
-        """Put a task into the queue of its job."""
+    def end_backoff(self, job: JobEntry, task: int) -> None:
+        """Move a task whose backoff is over into the queue of its job."""
+        del job.later[task]
         job.put_back(task, self.now)
         self.queue_again(job)
 

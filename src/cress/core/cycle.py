@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from cress.core.books import Books
 from cress.core.gates.gates import Gates
@@ -26,33 +27,27 @@ _RIGHTS = (Rights.QUOTA, Rights.OWN)
 _RIGHTS_IN_TREE = (*_RIGHTS, Rights.ABOVE)
 
 
+@dataclass(eq=False)
 class Cycle:
     """Runs passes: in each, groups come in their order, and each gets an offer of the units of its policy."""
 
-    def __init__(
-        self,
-        books: Books,
-        decided: Decided,
-        gates: Gates,
-        starter: Starter,
-        own_parts: OwnParts,
-        evictions: Evictions,
-        offers: Offers,
-    ) -> None:
-        self._books = books
-        self._decided = decided
-        self._gates = gates
-        self._starter = starter
-        self._own_parts = own_parts
-        self._evictions = evictions
-        self._offers = offers
+    _books: Books
+    _decided: Decided
+    _gates: Gates
+    _starter: Starter
+    _own_parts: OwnParts
+    _evictions: Evictions
+    _offers: Offers
+
+    def __post_init__(self) -> None:
+        books = self._books
         self._groups = books.groups
         self._turns = books.turns
         self._rejoining = books.units.rejoining
         self._quota_only = books.reservations.quota_only
         self._order = {"urgency": by_urgency, "deadline": by_deadline}.get(books.options.order)
         # The last pass, or the one under way.
-        self.last = Pass(gates, books.now)
+        self.last = Pass(self._gates, books.now)
 
     def run_pass(self, now: int) -> bool:
         """Run one pass of the cycle: place one unit, or make room for one. Return True if it did.

@@ -78,9 +78,7 @@ def _capacity(core: Books) -> Iterator[str]:
     # Adopted tasks and changes of a node may exceed its capacity; then the node is closed.
     for f in cluster.overdrawn.symmetric_difference(cluster.overdrawn_nodes()):
         yield f"node {cluster.names[f]} holds more than it has, or is closed as if it did"
-    nodes = cluster.nodes[: cluster.node_count]
-    wrong = np.any(nodes[:, FREE : FREE + k] + held != nodes[:, FREE + k : FREE + 2 * k], axis=1)
-    for f in np.flatnonzero(wrong).tolist():
+    for f in np.flatnonzero(np.any(cluster.free_now() + held != cluster.capacities(), axis=1)).tolist():
         yield f"free and held amounts of node {cluster.names[f]} do not add up to its capacity"
     if not np.array_equal(cluster.totals[TOTAL_USED : TOTAL_USED + k], held.sum(axis=0)):
         yield "the cluster's used amounts are not the sum of what is held"
@@ -411,7 +409,7 @@ def _claims(core: Books) -> Iterator[str]:
             promised[f] += table[row, B_AMOUNTS:]
             if not table[row, B_FORCE] or table[row, B_START] >= table[row, B_END]:
                 yield f"the booking of job {claim.job.job.id} is broken"
-    coming = cluster.nodes[: cluster.node_count, FREE : FREE + k].copy()
+    coming = cluster.free_now().copy()
     for attempt in core.leaving.values():
         coming[attempt.node] += core.freed_by(attempt)
         for part in attempt.parts:

@@ -457,12 +457,16 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
     def spared_until(self, by: JobEntry) -> int:
         """Return the time (µs) until which it is no victim of a unit that waited already when it started.
 
-        It is spared for the grace of its start: as long as it would get to end. A unit submitted later was not known
-        then. At the time of the start itself, those with smaller ids were.
+        A unit submitted later was not known then. At the time of the start itself, those with smaller ids were.
         """
         if (by.submitted, by.job.id) >= (self.start, self.job.job.id):
             return 0
-        return self.start + min(self.job.job.stop_grace, self.job.group.options.grace)
+        return self.start + self.start_grace
+
+    @property
+    def start_grace(self) -> int:
+        """The time (µs) after its start for which it is spared: as long as it would get to end."""
+        return min(self.job.job.stop_grace, self.job.group.options.grace)
 
     def grace(self, options: Options) -> int:
         """Return the time (µs) that it gets after its signal as a victim.

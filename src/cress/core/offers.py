@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 
 from cress.core.books import Books
@@ -25,26 +26,20 @@ from cress.core.tables.arrays import Bools
 from cress.core.victims_by_kind import Growth, beyond_by_kind
 
 
+@dataclass(eq=False)
 class Offers:
     """Starts the first unit of a group that fits, or finds the blocked one and makes room for it."""
 
-    def __init__(
-        self,
-        books: Books,
-        gates: Gates,
-        starter: Starter,
-        own_parts: OwnParts,
-        evictions: Evictions,
-        room_maker: RoomMaker,
-        start_apart: Callable[[GroupState, Pass], bool],
-    ) -> None:
-        self._books = books
-        self._gates = gates
-        self._starter = starter
-        self._own_parts = own_parts
-        self._start_apart = start_apart
-        self._evictions = evictions
-        self._room_maker = room_maker
+    _books: Books
+    _gates: Gates
+    _starter: Starter
+    _own_parts: OwnParts
+    _evictions: Evictions
+    _room_maker: RoomMaker
+    _start_apart: Callable[[GroupState, Pass], bool]
+
+    def __post_init__(self) -> None:
+        books = self._books
         self._cluster = books.cluster
         self._fit = books.fit
         self._pool = books.pool
@@ -151,12 +146,10 @@ class Offers:
         situation = (job.job.id, cluster.loosened, ahead.sign)
         if group.tried.start.still(situation, now):
             return False
-        if ahead.jobs or self._reservations.kept:
-            self._reservations.heed_for(group, ahead, now)
-            if self._reservations.hold_back(group, job.shape):
-                group.verdict = Verdict.QUOTA
-                current.last_blocked = ahead.jobs[0]
-                return False
+        if (ahead.jobs or self._reservations.kept) and self._reservations.keep_off(job, ahead, now):
+            group.verdict = Verdict.QUOTA
+            current.last_blocked = ahead.jobs[0]
+            return False
         by_kind = group.kinds is not None and job.shape.size == 1
         if current.owed and not by_kind and self._evictions.taken_back_by(job, current) is not None:
             group.verdict = Verdict.OWED

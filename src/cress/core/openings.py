@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 
 from cress.core.jobs import Attempt
-from cress.core.kernels.holding import AMOUNTS, END, FREE, NODE, NONE, OUT, USABLE
+from cress.core.kernels.holding import AMOUNTS, END, NODE, NONE, OUT, USABLE
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
@@ -52,7 +52,7 @@ class Openings:
         places = np.flatnonzero(may)
         asked = np.flatnonzero(shape.request_array)
         request = shape.request_array[asked]
-        free = cluster.nodes[:n, FREE : FREE + k_count][:, asked]
+        free = cluster.free_now()[:, asked]
         copies = np.zeros(n, np.int64)
         copies[places] = _copies(free[places], request, number)
         times = [now] * min(number, int(copies.sum()))

@@ -173,11 +173,8 @@ def _starts(core: Books, job: JobEntry, now: int, *, asked: bool = False) -> Sta
         return _starts_of(core, job, job.shape, now)
     # Clauses that block it now may relax before it gets room.
     shape = job.shape if asked else _lasting_shape(core, job.job)
-    core.fit.want(shape)
-    try:
+    with core.fit.wanted(shape):
         return _starts_of(core, job, shape, now)
-    finally:
-        core.fit.unwant(shape)
 
 
 def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import takewhile
 
 import numpy as np
@@ -35,25 +36,19 @@ from cress.model.resources import ResourceVector
 from cress.model.times import NEVER
 
 
+@dataclass(eq=False)
 class Pool:
     """The leases of the workloads of one cluster."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        rows: LeaseTable,
-        groups: Groups,
-        options: Options,
-        running: RunningTasks,
-        set_holder: Callable[[int, Holder], None],
-    ) -> None:
-        self._cluster = cluster
-        self._rows = rows
-        self._groups = groups
-        self._options = options
-        self._running = running
-        self._set_holder = set_holder
-        self.lends = options.lending == "on"
+    _cluster: Cluster
+    _rows: LeaseTable
+    _groups: Groups
+    _options: Options
+    _running: RunningTasks
+    _set_holder: Callable[[int, Holder], None]
+
+    def __post_init__(self) -> None:
+        self.lends = self._options.lending == "on"
         self.workloads: dict[tuple[str, str], GroupWorkload] = {}
         self.leases: dict[int, WorkloadLease] = {}
         # The attempts that hold parts beside their rows, by number.
@@ -61,7 +56,7 @@ class Pool:
         # Leases with idle parts, by node.
         self.idle_on: dict[int, dict[int, WorkloadLease]] = {}
         # Per node, the sum of the idle parts that are large enough to be lent.
-        self.lendable: Ints = np.zeros((len(cluster.nodes), cluster.k_count), np.int64)
+        self.lendable: Ints = np.zeros((len(self._cluster.nodes), self._cluster.k_count), np.int64)
         self.limit = LoanLimit()
         # A counter of changes of idle parts.
         self.stamp = 0

@@ -22,7 +22,7 @@ from cress.core.groups.guarantees import charge_of_tasks, too_dear_for
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
 from cress.core.job_times import takes_back, urgency_of
 from cress.core.jobs import Attempt, GroupState, JobEntry, WorkloadLease
-from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
+from cress.core.kernels.holding import AMOUNTS, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.kernels.victims import (
     JOB,
@@ -113,7 +113,7 @@ def find_exchange(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
     search = _VictimSearch(core, job, yielding, _Terms(to_quota=to_quota, spares_new=True))
     np.minimum(search.levels, 0, out=search.levels)
-    return search.plan(beyond=False) or search.plan(beyond=True)
+    return search.first_plan()
 
 
 def find_eviction_within(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False) -> Eviction | None:
@@ -125,7 +125,7 @@ def find_eviction_within(core: Books, job: JobEntry, takers: list[Taker], *, to_
         return None
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
     search = _VictimSearch(core, job, yielding, _Terms(to_quota=to_quota, spares_new=True), own=True)
-    return search.plan(beyond=False) or search.plan(beyond=True)
+    return search.first_plan()
 
 
 def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
@@ -136,7 +136,7 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
     """
     for may in _give_way(core, job):
         search = _VictimSearch(core, job, [], _Terms(only={each.slot for each in may}, spares_new=True), own=True)
-        found = search.plan(beyond=False) or search.plan(beyond=True)
+        found = search.first_plan()
         if found is not None:
             if job.shape.size == 1:
                 found.leased = tuple(part for each in found.attempts for part in core.pool.brought(each))
@@ -220,7 +220,7 @@ def find_eviction_by_urgency(
     """
     yielding = list(yielding_to(core.groups, job.group, takers, lambda node: node.excess() > 1))
     search = _VictimSearch(core, job, yielding, _Terms(by_urgency=True, spares_new=spares_new), own=True)
-    found = search.plan(beyond=False) or search.plan(beyond=True)
+    found = search.first_plan()
     if found is None:
         return None
     lost = {victim.job.job.id for victim in found.attempts if search.loses[victim.slot]}
@@ -304,7 +304,7 @@ class _VictimSearch:
         self.cluster = cluster
         self.fit = core.fit
         self.relations = core.relations
-        self.levels = cluster.nodes[: cluster.node_count, FREE : FREE + cluster.k_count].copy()
+        self.levels = cluster.free_now().copy()
         # Claims own the amounts that stopping tasks will free: both are counted, so that no amount is promised twice.
         stopping = np.zeros(len(cluster.leases), np.bool_)
         for attempt in core.leaving.values():
@@ -568,6 +568,10 @@ class _VictimSearch:
             if found is not None and (len(self.closed_in_turn) == 1 or found.is_allowed(self.cluster, self.job)):
                 return found
         return None
+
+    def first_plan(self) -> Eviction | None:
+        """Return the victims, those that take a group below its quota as a last resort."""
+        return self.plan(beyond=False) or self.plan(beyond=True)
 
     def _plan_in_domains(self, *, beyond: bool) -> Eviction | None:
         """Return the victims of the unit; for a gang with rules for domains, those in the domains that cost the fewest

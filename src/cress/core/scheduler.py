@@ -76,6 +76,8 @@ class Scheduler:
         self.cycle = Cycle(books, decided, gates, starter, own_parts, evictions, self.offers)
         self._upkeep = Upkeep(books, decided, claims)
         self._reasons = Reasons(books, gates, evictions, self.cycle)
+        # Changes with every call that may change something.
+        self._revision = 0
         # The tables that shells read.
         self.dimensions = dimensions
         self.cluster = books.cluster
@@ -112,6 +114,7 @@ class Scheduler:
 
         Raises ``InputError`` before anything changes. ``checked``: the caller has checked them.
         """
+        self._revision += 1
         self.ledger.observe(now, events, checked=checked)
 
     def apply(self, now: int, facts: Sequence[Fact]) -> None:
@@ -119,6 +122,7 @@ class Scheduler:
 
         Promises are equal to the other's afterwards; foreseen values are computed again by the next ``decide``.
         """
+        self._revision += 1
         books, ledger = self.books, self.ledger
         advance(books, now)
         books.forget_foreseen()
@@ -135,6 +139,7 @@ class Scheduler:
 
     def decide(self, now: int, budget: int = 2**31) -> Decisions:
         """Run passes until one places nothing, at most ``budget`` of them; return the decisions in order."""
+        self._revision += 1
         books, upkeep, run_pass = self.books, self._upkeep, self.cycle.run_pass
         advance(books, now)
         decided: list[Decision] = []
@@ -165,7 +170,10 @@ class Scheduler:
         """
         matching = self.books.matching
         matching.postpones = False
-        yield from matching.flushing()
+        for _ in matching.flushing():
+            self._revision += 1
+            yield
+        self._revision += 1
 
     def next_wakeup(self) -> int | None:
         """Return the earliest time (µs) at which something changes by itself, as known after the last ``decide``;
@@ -193,7 +201,8 @@ class Scheduler:
 
     def veto(self, job_id: int) -> Veto | None:
         """Return why the next unit of a job waits, as of the last ``decide``; ``None`` if no task of it waits."""
-        return self._reasons.why_waiting(job_id)
+        with self.books.fit.unchanged((self._revision, self.cluster.stamp, self.cluster.loosened)):
+            return self._reasons.why_waiting(job_id)
 
     def constraints(self, job_id: int) -> CurrentConstraints | None:
         """Return the current requirement and rank of a job as text; ``None`` if there is no such job."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from cress.core.asking import Asking
@@ -27,22 +28,21 @@ class Present(Protocol):
     now: int
 
 
+@dataclass(eq=False)
 class Shapes:
     """Shapes of jobs, under their current constraints."""
 
-    def __init__(
-        self, present: Present, fit: Fit, balance: Balance, plans: Plans, relaxing: RelaxationTimes, asking: Asking,
-        units: Units,
-    ) -> None:  # fmt: skip
-        self._present = present
-        self._fit = fit
-        self._balance = balance
-        self._plans = plans
-        self._relaxing = relaxing
-        self._asking = asking
-        self._units = units
-        self._cluster: Cluster = fit.cluster
-        self._dependencies = units.dependencies
+    _present: Present
+    _fit: Fit
+    _balance: Balance
+    _plans: Plans
+    _relaxing: RelaxationTimes
+    _asking: Asking
+    _units: Units
+
+    def __post_init__(self) -> None:
+        self._cluster: Cluster = self._fit.cluster
+        self._dependencies = self._units.dependencies
 
     def first(self, job: Job, constraints: Constraints | None) -> Shape:
         """Return the shape of a job that does not wait yet, its own constraints left out."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from heapq import heapify
 from itertools import takewhile
-from typing import Protocol
 
 from cress.core.books import Books
 from cress.core.charging import charge_of
@@ -53,13 +52,6 @@ from cress.core.stored.state import (
 )
 from cress.core.tables.devices import mask_of, widened
 from cress.model.times import NEVER
-
-
-class Exports(Protocol):
-    """A scheduler, as far as its state is concerned."""
-
-    def export(self) -> CoreState:
-        """Return the whole state."""
 
 
 def export_state(core: Books, last: Pass) -> CoreState:
@@ -109,15 +101,6 @@ def export_state(core: Books, last: Pass) -> CoreState:
         strangers=[(f, tuple(seen)) for f in range(cluster.node_count) if (seen := relations.ports.seen(f))],
         foreseen=_foreseen(core, last),
     )
-
-
-def promised_state(core: Exports) -> CoreState:
-    """Return all promises: equal for schedulers that applied the same facts."""
-    state = core.export()
-    state.foreseen = None
-    for job in state.jobs:
-        job.again.sort()
-    return state
 
 
 def restore_state(core: Books, last: Pass, state: CoreState) -> None:

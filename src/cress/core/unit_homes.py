@@ -39,30 +39,17 @@ def _home_of(core: Books, job: JobEntry, f: int) -> int | None:
     stays = core.fit.shape(request, 1, core.asking.unit_as_asked(job, wants))
     if core.cluster.nodes[f, USABLE] and _fits(core, stays):
         return f
-    if not _may_move(job):
+    # A database is bound to its data, and a held job would not start again.
+    if any(other.job.type is JobType.DATABASE or other.held for other, _ in job.unit()):
         return f
     request, wants = combination(*unit)
     if _fits(core, core.fit.shape(request, 1, core.asking.unit_as_asked(job, wants))):
         return None
-    return f if core.cluster.nodes[f, USABLE] and _within_reach(core, stays) else None
-
-
-def _may_move(job: JobEntry) -> bool:
-    """Return True if all companions may be stopped: a database is bound to its data, and a held job would not start
-    again.
-    """
-    return all(other.job.type is not JobType.DATABASE and not other.held for other, _ in job.unit())
+    with core.fit.wanted(stays):
+        waits = core.fit.within_reach(stays) and not core.fit.waits_for_node(stays)
+    return f if core.cluster.nodes[f, USABLE] and waits else None
 
 
 def _fits(core: Books, shape: Shape) -> bool:
-    core.fit.want(shape)
-    fits = core.fit.fitting(shape) > 0
-    core.fit.unwant(shape)
-    return fits
-
-
-def _within_reach(core: Books, shape: Shape) -> bool:
-    core.fit.want(shape)
-    within = core.fit.within_reach(shape) and not core.fit.waits_for_node(shape)
-    core.fit.unwant(shape)
-    return within
+    with core.fit.wanted(shape):
+        return core.fit.fitting(shape) > 0

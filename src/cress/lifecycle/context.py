@@ -60,6 +60,9 @@ class Context:
         self.core = core
         self.now = 0
         self.utc = 0
+        # The number of steps, the present one included; true while one is under way.
+        self.steps = 0
+        self.in_step = False
         # True if deciding was cut short.
         self.more = False
         # True if the step comes from a log without facts, and must be decided as at that time.

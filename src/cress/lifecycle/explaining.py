@@ -41,7 +41,10 @@ def explained(context: Context, number: int, copies: Copies) -> Explanation | No
     why = told(context, number)
     if not why.text:
         return None
-    absent = {name: not (node.cordoned or node.rest) for name, node in context.nodes.items() if not node.connected}
+    cluster = context.core.cluster
+    closed = (cluster.names[f] for f in (~cluster.usable()).nonzero()[0].tolist())
+    nodes = ((name, context.nodes[name]) for name in closed if name in context.nodes)
+    absent = {name: not (node.cordoned or node.rest) for name, node in nodes if not node.connected}
     trials = partial(_helps, copies)
     return msgspec.structs.replace(explain(context.core, number, why.text, trials, absent), kind=why.kind)
 

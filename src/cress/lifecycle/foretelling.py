@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from cress.core.answers.forward import Forecast, Forward
 from cress.core.openings import EndsBy
 from cress.lifecycle.context import Context
 from cress.lifecycle.explaining import estimates
+from cress.lifecycle.jobs import members
+from cress.model.job import Condition, JobType
 
 # The most jobs whose starts are foretold, in the order of submission.
 MOST_JOBS = 10_000
@@ -24,5 +26,26 @@ def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[
     # Tasks that are retried after a pause do not wait yet.
     later = {number for _, number, _ in core.books.later}
     waiting = [number for number, job in core.jobs.items() if job.waiting or number in later]
-    starts = Forward(core, by, estimates(context), patient).until_starts(islice(waiting, MOST_JOBS))
+    forward = Forward(core, by, estimates(context), patient, dict(_dependencies(context, waiting)))
+    starts = forward.until_starts(islice(waiting, MOST_JOBS))
     return {job: found._replace(start=found.start - now) for job, found in starts.items() if found.start is not None}
+
+
+def _dependencies(context: Context, waiting: Iterable[int]) -> Iterator[tuple[int, set[int]]]:
+    """Yield the jobs that start when others have ended, with these others, as far as it can be foreseen.
+
+    Every run succeeds in a run forward. What depends on a failure, on values of a step, on things outside of the
+    cluster or on a service is not foreseen.
+    """
+    for number in waiting:
+        job = context.jobs.get(number)
+        if job is None or not job.unmet or job.awaits or job.job.when:
+            continue
+        others: set[int] = set()
+        for other, condition in job.unmet:
+            family = context.families.get(other)
+            if condition is Condition.FAILED or (family is not None and family.job.type is not JobType.DAG):
+                break
+            others.update([other] if family is None else (live.job.id for live in members.of(context, family)))
+        else:
+            yield number, others

@@ -134,6 +134,8 @@ class Machine(Context):
         over.
         """
         assert now >= self.now, f"the machine's clock goes back by {self.now - now} µs"
+        self.steps += 1
+        self.in_step = True
         self.now, self.utc = now, utc
         self.out = out = StepResult()
         self.unsettled, self.noticed, self.told = Unsettled(), Noticed(), []
@@ -165,6 +167,7 @@ class Machine(Context):
         out.notices = list(self.noticed.notices(self.nodes, self.core, self.attempts_on))
         yield
         out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
+        self.in_step = False
         return out
 
     def _pass_time(self) -> Slices[None]:

@@ -9,7 +9,8 @@ class JobCourse(msgspec.Struct, frozen=True, array_like=True):
     """The next start and the end of one job (µs since the epoch); ``None``: not within the course.
 
     ``nodes`` are the places of its first tasks: names with their numbers of tasks. ``submitted`` is a moment as well,
-    ``deadline`` too (0: none). ``waited``: some task of it waited at the beginning.
+    ``deadline`` too (0: none). ``waited``: some task of it waited at the beginning. ``reason`` tells why a job of the
+    change does not start within the course.
     """
 
     job: int
@@ -21,6 +22,7 @@ class JobCourse(msgspec.Struct, frozen=True, array_like=True):
     start: int | None = None
     end: int | None = None
     nodes: tuple[tuple[str, int], ...] = ()
+    reason: str = ""
 
 
 class Stopped(msgspec.Struct, frozen=True, array_like=True):

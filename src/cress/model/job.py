@@ -29,6 +29,10 @@ class JobType(Enum):
     DATABASE = "database"
 
 
+# The types whose tasks do not end by themselves: one that ends is started again.
+KEPT_RUNNING = (JobType.SERVICE, JobType.DATABASE)
+
+
 class OnPartition(Enum):
     """The rule for tasks of a node that is cut off from the center for longer than its term."""
 
@@ -180,7 +184,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def counted_as(self) -> int:
         """The id under which its tasks are counted: that of its service or database, else its own."""
-        return self.family if self.family > 0 and self.type in (JobType.SERVICE, JobType.DATABASE) else self.id
+        return self.family if self.family > 0 and self.type in KEPT_RUNNING else self.id
 
 
 def least_request(parts: Iterable[JobPart]) -> ResourceVector:

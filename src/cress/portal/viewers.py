@@ -24,6 +24,8 @@ from cress.protocol.cluster_views import EventView, LoadView
 FRESH = 1.0
 # An answer is kept for so many times the time that it took, but for no longer than so many seconds.
 TIMES, LONGEST = 60.0, 20.0
+# An answer that took longer than SLOW seconds is shown until its successor is there, if it is not older than OLDEST.
+SLOW, OLDEST = 0.1, 60.0
 # Seconds for which a page waits for an answer that it can do without.
 MOMENT = 0.06
 # Most answers that are kept for one viewer, and most events.
@@ -44,6 +46,8 @@ class KeptAnswer:
     def __init__(self, at: float, future: asyncio.Future[Any]) -> None:
         self.at, self.future, self.old = at, future, False
         self._took = 0.0
+        # True while its successor is being made.
+        self.renewed = False
         future.add_done_callback(self._note)
 
     @property
@@ -57,6 +61,10 @@ class KeptAnswer:
         if not self.future.done():
             return float("inf")
         return self.at + self._took + min(LONGEST, TIMES * self._took)
+
+    def serves_meanwhile(self, now: float) -> bool:
+        """Return whether it is shown while its successor is made."""
+        return self.future.done() and self._took > SLOW and now < self.at + OLDEST
 
     def _note(self, _: asyncio.Future[Any]) -> None:
         self._took = time.monotonic() - self.at
@@ -97,6 +105,8 @@ class Viewer:
         self.away = ""
         # When an answer that was shown although it was old may be asked anew (of the clock of ``time.monotonic``).
         self.stale_until = 0.0
+        # When something last happened (of the same clock).
+        self._outdated = 0.0
         self._answers: dict[tuple[str, str], KeptAnswer] = {}
         self._feeds: set[PageFeed] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,6 +120,7 @@ class Viewer:
         """Return what ``make`` returned less than ``fresh`` seconds ago, or make it anew, once for all who wait.
 
         An answer that took long is kept for longer, so that open pages cost the center little, however large it is.
+        After that it is shown once more, at once, and open pages are told when its successor is there.
         """
         now = time.monotonic()
         found = self._answers.get(key)
@@ -120,11 +131,34 @@ class Viewer:
                 if found.old:
                     self.stale_until = max(self.stale_until, found.least_until)
                 return answer
+            if found.serves_meanwhile(now):
+                if not found.renewed:
+                    found.renewed = True
+                    self._renew(key, make, found)
+                kept: _T = found.future.result()
+                return kept
         if len(self._answers) >= MOST_KEPT:
             self._answers = {key: kept for key, kept in self._answers.items() if now - kept.at < FRESH}
         made = KeptAnswer(now, asyncio.ensure_future(make()))
         self._answers[key] = made
         return await asyncio.shield(made.future)
+
+    def _renew(self, key: tuple[str, str], make: Callable[[], Awaitable[Any]], old: KeptAnswer) -> None:
+        """Make the successor of an answer, and tell open pages when it is there."""
+        made = KeptAnswer(time.monotonic(), asyncio.ensure_future(make()))
+
+        def renewed(_: asyncio.Future[Any]) -> None:
+            failed = made.failed
+            # After a change by the user, or a failure, the next page asks anew.
+            if self._answers.get(key) is not old:
+                return
+            del self._answers[key]
+            if not failed:
+                made.old = key[0] != LARGE and self._outdated > made.at
+                self._answers[key] = made
+                self._tell(None)
+
+        made.future.add_done_callback(renewed)
 
     async def soon(self, key: tuple[str, str], make: Callable[[], Awaitable[_T]], fresh: float) -> _T | None:
         """Return an answer as ``keep``, or None if it is not there in a moment; it is made meanwhile."""
@@ -149,6 +183,7 @@ class Viewer:
 
     def outdate(self) -> None:
         """Note that something has happened: answers are old, but for large ones, which only time makes old."""
+        self._outdated = time.monotonic()
         for key, kept in self._answers.items():
             if key[0] != LARGE:
                 kept.old = True

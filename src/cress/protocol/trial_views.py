@@ -50,7 +50,8 @@ class ShiftView(View, frozen=True):
 
 class PlannedView(View, frozen=True):
     """A job of the change: its start and end in seconds since the epoch (``None``: not within the course), the nodes
-    of its first tasks, its deadline, and whether it is ``late``. ``id`` is the one that it would have.
+    of its first tasks, its deadline, and whether it is ``late``. ``id`` is the one that it would have. ``reason`` tells
+    why it does not start within the course.
     """
 
     id: int
@@ -61,6 +62,7 @@ class PlannedView(View, frozen=True):
     nodes: dict[str, int]
     deadline: float | None
     late: bool
+    reason: str = ""
 
 
 class StoppedView(View, frozen=True):

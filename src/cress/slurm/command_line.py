@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cress.model.errors import InputError
 from cress.model.units import closest
-from cress.slurm.option_table import Fate, Option, Takes
+from cress.slurm.option_table import ALIASES, Fate, Option, Takes
 
 
 class Given(NamedTuple):
@@ -62,6 +62,7 @@ def parse(
 
 def _name(name: str, known: dict[str, Option], hint: str) -> str:
     plain = name.replace("_", "-")
+    plain = ALIASES.get(plain, plain)
     if plain in known:
         return plain
     begun = [other for other in known if other.startswith(plain)] if plain else []
@@ -99,6 +100,15 @@ def _letters(text: str, known: dict[str, Option], left: list[str], file: str, li
         value = text if text or option.takes is Takes.MAYBE else _value(option, "", False, left)
         return [*given, Given(option, value, file, line)]
     return given
+
+
+def without_components(words: Sequence[str]) -> None:
+    """Raise InputError if words name the components of a heterogeneous job, which ``:`` separates."""
+    if any(word in ("hetjob", "packjob", ":") for word in words):
+        raise InputError(
+            "heterogeneous jobs are not supported",
+            hint="a job file with `parts:`, such as one driver and four workers (docs/jobs.md#gangs-with-parts)",
+        )
 
 
 def refused(given: Iterable[Given]) -> list[InputError]:

@@ -10,7 +10,7 @@ from cress.slurm.arrays import parse_job
 _CONDITIONS = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
 _INSTEAD = {
     "after": "afterany: a job cannot wait for the start of another",
-    "aftercorr": "afterok: an element waits for the whole array",
+    "aftercorr": "afterok waits for the whole array; one array whose elements do both steps waits for nothing",
     "afterburstbuffer": "there are no burst buffers",
     "expand": "resources of a job do not grow",
 }

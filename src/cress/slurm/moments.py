@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from cress.model.errors import InputError
@@ -11,6 +12,8 @@ DAY = 86_400
 _LONGEST = 36_525 * DAY
 _UNITS = {"": 1, "second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY}
 _FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%m/%d/%y-%H:%M:%S", "%m/%d/%y", "%m%d%y")
+# Dates without a year, with a clock or without one.
+_YEARLESS = re.compile(r"(\d\d)[/.]?(\d\d)(?:-(\d\d):(\d\d)(?::(\d\d))?)?")
 _CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M%p", "%I%p")
 # Hours of the day that have a name.
 _HOURS = {"midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
@@ -38,7 +41,10 @@ def read_moment(text: str, name: str, now: float) -> float:
             seconds = int(digits) * _UNITS[unit]
             if seconds <= _LONGEST:
                 return now + sign * seconds
-    for form in _FORMS:
+    if (at := _without_year(word, midnight.year)) is not None:
+        return at
+    # `%m%d%y` would read a month and day of four digits with a year.
+    for form in _FORMS if not _YEARLESS.fullmatch(word) else ():
         try:
             return datetime.strptime(text.strip(), form).astimezone().timestamp()
         except (ValueError, OverflowError):
@@ -47,7 +53,7 @@ def read_moment(text: str, name: str, now: float) -> float:
 
 
 def read_begin(text: str, now: float) -> str:
-    """Return a time of ``--begin`` for ``wait_for``, empty for one that has come; a clock is the next one.
+    """Return a time of ``--begin`` for ``wait_for``, empty for one that has come; a clock or day is the next one.
 
     Raises InputError.
     """
@@ -55,7 +61,21 @@ def read_begin(text: str, now: float) -> str:
     clock = _clock(text.strip().lower())
     if at < now and clock is not None:
         at = _local(_midnight(now) + timedelta(days=1) + clock)
+    if at < now and (later := _without_year(text.strip().lower(), _midnight(now).year + 1)) is not None:
+        at = later
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} Z" if at > now else ""
+
+
+def _without_year(word: str, year: int) -> float | None:
+    """Return the seconds since the epoch of a date such as ``12/31-08:00`` in a year; ``None`` for something else."""
+    found = _YEARLESS.fullmatch(word)
+    if found is None:
+        return None
+    month, day, hour, minute, second = (int(part or 0) for part in found.groups())
+    try:
+        return datetime(year, month, day, hour, minute, second).astimezone().timestamp()
+    except ValueError:
+        return None
 
 
 def _midnight(now: float) -> datetime:

@@ -36,6 +36,10 @@ class Option(NamedTuple):
     about: str
 
 
+# Second names that Slurm takes for an option.
+ALIASES = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "licences": "licenses"}
+
+
 def _rows(fate: Fate, text: str) -> list[Option]:
     rows = []
     for line in text.strip().splitlines():

@@ -9,7 +9,7 @@ from cress.model.errors import InputError
 
 # Options of qsub: the letter, what it becomes (a function of its value, or None for a refusal), and the text for the
 # page docs/slurm.md.
-_DEPENDENCIES = {"afterok": "afterok", "afterany": "afterany", "afternotok": "afternotok"}
+_DEPENDENCIES = {kind + array: kind for kind in ("afterok", "afterany", "afternotok") for array in ("", "array")}
 
 
 def _same(name: str) -> Callable[[str], list[str]]:
@@ -47,8 +47,13 @@ def _resources(value: str) -> list[str]:
         name = name.strip().lower()
         if name == "walltime":
             words += _clock(amount)
-        elif name in ("mem", "pmem", "vmem", "pvmem"):
+        elif name in ("mem", "vmem"):
             words.append(f"--mem={_amount(amount)}")
+        elif name in ("pmem", "pvmem"):
+            # Torque counts these for each process.
+            words.append(f"--mem-per-cpu={_amount(amount)}")
+        elif name == "procs":
+            words.append(f"--ntasks={amount}")
         elif name == "ncpus":
             words.append(f"--cpus-per-task={amount}")
         elif name == "ngpus":
@@ -61,23 +66,44 @@ def _resources(value: str) -> list[str]:
             )
         elif name not in ("place", "cput", "file", "nice", "software", "arch", "host"):
             raise InputError(
-                f"unknown resource {name!r}", hint="walltime, mem, ncpus, ngpus, nodes or select", field="-l"
+                f"unknown resource {name!r}",
+                hint="walltime, mem, pmem, ncpus, ngpus, procs, nodes or select",
+                field="-l",
             )
     return words
 
 
+# What has no effect in a chunk.
+_WITHOUT_EFFECT = ("ompthreads", "mpiprocs")
+
+
 def _chunk(text: str, meanings: dict[str, str]) -> list[str]:
+    """Return the options for one kind of chunks: a number of nodes or the name of one, amounts, and properties."""
     if "+" in text:
         raise InputError(
             f"{text!r} has chunks of several kinds", hint="`parts:` of a job file (docs/jobs.md)", field="-l"
         )
     count, *parts = text.split(":")
     given = dict(part.partition("=")[::2] for part in parts if "=" in part)
-    words = [f"--nodes={count}"] if count.isdigit() else []
+    if "=" in count:
+        # `select=ncpus=4` is one chunk.
+        given, count = {**dict([count.partition("=")[::2]]), **given}, "1"
+    words = [f"--nodes={count}"] if count.isdigit() else ["--nodes=1", f"--nodelist={count}"]
+    properties = [part for part in parts if "=" not in part]
+    if properties:
+        words.append(f"--constraint={'&'.join(properties)}")
     for name, value in given.items():
         meaning = meanings.get(name)
-        if meaning:
+        if name in ("host", "vnode"):
+            words.append(f"--nodelist={value}")
+        elif meaning:
             words.append(f"--{meaning}={_amount(value) if meaning == 'mem' else value}")
+        elif meaning is None and name not in _WITHOUT_EFFECT:
+            known = ", ".join(sorted({*meanings, *_WITHOUT_EFFECT, "host"}))
+            raise InputError(
+                f"unknown resource {name!r} of a chunk",
+                hint=f"{known}; `#CRESS --requirement` chooses nodes", field="-l",
+            )  # fmt: skip
     if given.get("ncpus", "").isdigit():
         ranks = int(given["mpiprocs"]) if given.get("mpiprocs", "").isdigit() else 1
         words.append(f"--cpus-per-task={max(int(given['ncpus']) // max(ranks, 1), 1)}")
@@ -85,19 +111,37 @@ def _chunk(text: str, meanings: dict[str, str]) -> list[str]:
 
 
 def _attributes(value: str) -> list[str]:
-    """``-W``: ``depend=afterok:12:13``; all else is passed over."""
+    """``-W``: ``depend=afterok:12:13``, ``block=true``; files cannot be staged, all else is passed over."""
     words = []
-    for item in value.split(";"):
-        name, _, what = item.partition("=")
-        if name.strip() == "depend":
+    # A comma separates attributes, and also the conditions of `depend`.
+    for item in re.split(r"[;,](?=\s*\w+=)", value):
+        name, _, what = item.strip().partition("=")
+        if name == "depend":
             for one in what.split(","):
                 kind, _, jobs = one.partition(":")
                 if kind not in _DEPENDENCIES:
                     raise InputError(
                         f"unknown dependency {kind!r}", hint="afterok, afterany or afternotok", field="-W depend"
                     )
-                ids = ":".join(re.sub(r"\..*", "", id) for id in jobs.split(":"))
+                ids = ":".join(re.sub(r"[.\[].*", "", id) for id in jobs.split(":"))
                 words.append(f"--dependency={_DEPENDENCIES[kind]}:{ids}")
+        elif name == "block" and what.lower() == "true":
+            words.append("--wait")
+        elif name in ("stagein", "stageout"):
+            raise InputError(
+                "is not supported", hint="`#CRESS --files=…`, or copy in the script (docs/files.md)",
+                field=f"-W {name}",
+            )  # fmt: skip
+    return words
+
+
+def _file(option: str) -> Callable[[str], list[str]]:
+    """``-o host:/path`` names a file on a shared file system, ``-o folder/`` a file of the usual name in a folder."""
+
+    def words(value: str) -> list[str]:
+        path = re.sub(r"^[\w.-]+:(?=/)", "", value)
+        return [f"--{option}={path}{f'%x.{option[0]}%j' if path.endswith('/') else ''}"]
+
     return words
 
 
@@ -106,13 +150,15 @@ def _array(value: str) -> list[str]:
 
 
 def _begin(value: str) -> str:
-    """Return ``[[CC]YYMMDD]hhmm[.SS]`` as a time of sbatch, without seconds; one without a day is the next one."""
-    found = re.fullmatch(r"(\d{2})?(\d{2})(\d{2})(\d{2})(\d{4})(?:\.\d{2})?|(\d{2})(\d{2})(?:\.\d{2})?", value)
+    """Return ``[[CC]YY]MMDDhhmm[.SS]`` or ``hhmm`` as a time of sbatch; without a year it is the next one."""
+    found = re.fullmatch(r"(?:(?:(\d\d)?(\d\d))?(\d\d)(\d\d))?(\d\d)(\d\d)(?:\.\d\d)?", value)
     if found is None:
-        raise InputError(f"{value!r} is not a time", hint="YYYYMMDDhhmm, YYMMDDhhmm or hhmm", field="-a")
-    if found[6]:
-        return f"{found[6]}:{found[7]}"
-    return f"{found[1] or '20'}{found[2]}-{found[3]}-{found[4]}T{found[5][:2]}:{found[5][2:]}"
+        raise InputError(f"{value!r} is not a time", hint="YYYYMMDDhhmm, YYMMDDhhmm, MMDDhhmm or hhmm", field="-a")
+    century, year, month, day, hour, minute = found.groups()
+    if month is None:
+        return f"{hour}:{minute}"
+    clock = f"{hour}:{minute}"
+    return f"{century or '20'}{year}-{month}-{day}T{clock}" if year else f"{month}/{day}-{clock}"
 
 
 def _mail(_value: str) -> list[str]:
@@ -127,23 +173,40 @@ _TABLE: dict[str, tuple[Callable[[str], list[str]] | None, bool, str]] = {
     "l": (
         _resources,
         True,
-        "`walltime`, `mem`, `ncpus`, `ngpus`, `nodes=2:ppn=4`, `select=2:ncpus=4:mem=8gb:mpiprocs=4`",
+        (
+            "`walltime`, `mem`, `pmem`, `ncpus`, `ngpus`, `procs`, `nodes=2:ppn=4:feature`, "
+            "`select=2:ncpus=4:mem=8gb:mpiprocs=4:ompthreads=1`"
+        ),
     ),
     "q": (_same("partition"), True, "`--partition`"),
     "P": (_same("account"), True, "`--account`"),
-    "o": (_same("output"), True, "`--output`"),
-    "e": (_same("error"), True, "`--error`"),
+    "o": (_file("output"), True, "`--output`"),
+    "e": (_file("error"), True, "`--error`"),
     "j": (_nothing, True, "`oe`: standard error goes to the file of standard output"),
     "d": (_same("chdir"), True, "`--chdir`"),
     "h": (lambda _value: ["--hold"], False, "`--hold`"),
     "p": (_same("priority"), True, "`--priority`"),
     "v": (_same("export"), True, "`--export`"),
     "V": (lambda _value: ["--export=ALL"], False, "`--export=ALL`"),
-    "W": (_attributes, True, "`depend=`: `--dependency`; the rest is passed over"),
+    "W": (
+        _attributes,
+        True,
+        "`depend=`: `--dependency`; `block=true`: `--wait`; `stagein` is refused; the rest is passed over",
+    ),
     "r": (lambda value: ["--no-requeue"] if value == "n" else [], True, "`n`: `--no-requeue`"),
     "m": (_mail, True, "passed over: `cress events --follow` reports the end"),
     "M": (_mail, True, "passed over: `cress events --follow` reports the end"),
     "k": (_nothing, True, "passed over: output goes to its file as it is written"),
+    "C": (None, True, "refused: directives begin with `#PBS`"),
+    "D": (None, True, "refused: `-d` sets the directory"),
+    "R": (_nothing, True, "passed over: files of output are kept"),
+    "T": (None, True, "refused: call the prologue in the script"),
+    "b": (_nothing, True, "passed over: a submit waits until the center answers"),
+    "c": (_nothing, True, "passed over: running programs are not saved"),
+    "f": (_nothing, False, "passed over: lost tasks always run again"),
+    "n": (lambda _value: ["--exclusive"], False, "`--exclusive`, which is passed over"),
+    "w": (_same("chdir"), True, "`--chdir`"),
+    "z": (_nothing, False, "passed over: the id of the job is printed"),
     "S": (_nothing, True, "the interpreter of a script whose first line names none; else it must be the same"),
     "I": (None, False, "refused: `salloc`"),
     "X": (None, False, "refused: windows are not passed on"),

@@ -20,6 +20,19 @@ MOST_HEAD = 10_000
 _DIRECTED = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*?#(SBATCH|PBS|CRESS)\s")
 
 
+# Directives of other systems, which are comments here.
+_FOREIGN = {
+    "BSUB": "LSF",
+    "$": "Grid Engine",
+    "flux:": "Flux",
+    "OAR": "OAR",
+    "PJM": "Fujitsu's PJM",
+    "COBALT": "Cobalt",
+    "MSUB": "Moab",
+}
+_FOREIGN_LINE = re.compile(rf"#({'|'.join(map(re.escape, _FOREIGN))})[ \t]+-", re.ASCII)
+
+
 class Directive(NamedTuple):
     """The words of one directive, and its line."""
 
@@ -29,11 +42,12 @@ class Directive(NamedTuple):
 
 
 class Script(NamedTuple):
-    """A script: its ``name``, the whole ``text``, and its directives."""
+    """A script: its ``name``, the whole ``text``, its directives, and notes on those of other systems."""
 
     name: str
     text: str
     directives: tuple[Directive, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> set[str]:
@@ -68,6 +82,7 @@ def read_script(text: str, file: str, *, pbs: bool = True) -> Script:
     if len(text.encode()) > MOST_BYTES:
         raise InputError(f"has more than {MOST_BYTES:,} bytes", hint="a short script that starts it", file=file)
     found = []
+    notes: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -75,12 +90,18 @@ def read_script(text: str, file: str, *, pbs: bool = True) -> Script:
             break
         match = re.match(r"#(SBATCH|PBS|CRESS)(?=\s|$)(.*)", line)
         if match is None:
+            foreign = _FOREIGN_LINE.match(line)
+            if foreign is not None and not notes:
+                what = f"#{foreign[1]} lines are of {_FOREIGN[foreign[1]]} and are passed over"
+                notes.append(f"{file}:{number}: {what}: write #SBATCH or #CRESS lines (docs/slurm.md)")
             continue
         words = _words(match[2], file, number)
         if words:
             found.append(Directive(match[1], tuple(words), number))
     counts = pbs and not any(directive.kind == "SBATCH" for directive in found)
-    return Script(file.rpartition("/")[2], _with_interpreter(text, found if counts else [], file), tuple(found))
+    whole = _with_interpreter(text, found if counts else [], file)
+    # Beside directives that are read, those of other systems are on purpose.
+    return Script(file.rpartition("/")[2], whole, tuple(found), () if found else tuple(notes))
 
 
 def _with_interpreter(text: str, directives: Sequence[Directive], file: str) -> str:

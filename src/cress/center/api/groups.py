@@ -15,7 +15,6 @@ from cress.center.api.errors import Forbidden
 from cress.center.api.jobs import checked_body
 from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
-from cress.center.committing.lookup import group_of
 from cress.center.files.group_file import checked_quotas
 from cress.center.process.turns import all_in_turns, chunks, in_turns
 from cress.center.views.groups import group_view, inner_view, used_resource
@@ -51,11 +50,7 @@ async def groups(request: Request) -> Response:
     """Return all groups by name, and a text that can be applied again."""
     committer = committer_of(request)
     core = committer.machine.core
-    waiting: dict[str, int] = {}
-    async for part in in_turns(chunks(list(committer.machine.jobs.values()))):
-        for job in part:
-            name = group_of(job)
-            waiting[name] = waiting.get(name, 0) + job.waiting
+    waiting = (await committer.work_counter.counts(committer.machine)).waiting
     priorities: dict[str, str] = {}
     async for name, value in in_turns(list(core.groups.priority_values().items())):
         priorities[name] = format_fraction(value)
@@ -65,7 +60,7 @@ async def groups(request: Request) -> Response:
         name, running = group.name, set[int]()
         async for some in in_turns(chunks(list(group.attempts.values()))):
             running.update(attempt.job.job.counted_as for attempt in some)
-        view = group_view(committer, group, waiting.get(name, 0), priorities.get(name, "0"), len(running))
+        view = group_view(committer, group, waiting[name], priorities.get(name, "0"), len(running))
         views.append(view)
         for level in group.path():
             below.setdefault(level.name, []).append(view)

@@ -131,12 +131,8 @@ async def state(request: Request) -> Response:
         capacity = tuple(map(sum, zip(capacity, *(node.capacity for node in there), strict=True)))
         used = tuple(map(sum, zip(used, cluster.used_on(known), strict=True)))
     # A service, database, cron job or dag counts as one job, regardless of its members.
-    waiting = running = single = 0
-    async for part in in_turns(chunks(list(machine.jobs.values()))):
-        waiting += sum(job.waiting for job in part)
-        alone = [job for job in part if not job.job.family]
-        single += len(alone)
-        running += sum(1 for job in alone if job.running)
+    counts = await committer.work_counter.counts(machine)
+    single, running = counts.alone, counts.running
     async for family in in_turns(list(machine.families.values())):
         single += 1
         running += state_of(committer, family) is JobState.RUNNING
@@ -150,7 +146,7 @@ async def state(request: Request) -> Response:
             nodes_up=up,
             jobs_waiting=single - running,
             jobs_running=running,
-            tasks_waiting=waiting,
+            tasks_waiting=counts.waiting.total(),
             tasks_running=len(machine.attempts),
             capacity=resources(capacity, dimensions),
             used=resources(used, dimensions),

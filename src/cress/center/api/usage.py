@@ -13,9 +13,8 @@ from cress.center.api.context import committer_of, sight_of
 from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import group_of
-from cress.center.process.turns import chunks, in_turns
+from cress.center.process.turns import in_turns
 from cress.center.views.efficiency import efficiency_views
-from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.times import SECOND
 from cress.model.units import one_of
@@ -126,10 +125,8 @@ async def running(committer: Committer, group: str) -> Usage:
     usage: Usage = {}
     index = committer.machine.core.dimensions.index
     utc = committer.clock.utc()
-    busy: list[LiveJob] = []
-    async for part in in_turns(chunks(list(committer.machine.jobs.values()))):
-        busy += (job for job in part if job.attempts)
-    async for job in in_turns(busy):
+    counts = await committer.work_counter.counts(committer.machine)
+    async for job in in_turns(counts.busy):
         name = group_of(job)
         if group and name != group:
             continue

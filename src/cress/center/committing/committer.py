@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cress.center.committing.counters import Counters
 from cress.center.committing.expected_starts import ExpectedStarts
 from cress.center.committing.leader_election import LeaderElection
+from cress.center.committing.work_counts import WorkCounter
 from cress.center.connections.connection_table import Connections
 from cress.center.connections.start_materials import StartMaterials
 from cress.center.keeping.data_directory import STORE
@@ -121,6 +122,7 @@ class Committer:
         self.watchdog = Watchdog()
         self.counters = Counters()
         self.past_use = PastUse()
+        self.work_counter = WorkCounter()
         self.spans: Spans | None = None
         self._times = 0.0, 0.0  # seconds of the last step and of its commit
         self.turns = LongRequests()

@@ -13,7 +13,6 @@ import threading
 from pathlib import Path
 
 from cress.center.committing.committer import Committer
-from cress.center.process.turns import chunks, in_turns
 from cress.model.times import SECOND
 from cress.shell.center.past_use import GROUP, TASKS, USE, PastUse
 
@@ -58,10 +57,7 @@ class UseCurves:
                 values[USE, name] = used / most
         for group in [*reversed(core.groups.tree.upwards), *core.groups][:MOST_GROUPS]:
             values[GROUP, group.name] = float(group.ratio())
-        waiting = 0
-        async for part in in_turns(chunks(list(machine.jobs.values()))):
-            waiting += sum(job.waiting for job in part)
-        values[TASKS, "waiting"] = waiting
+        values[TASKS, "waiting"] = (await committer.work_counter.counts(machine)).waiting.total()
         values[TASKS, "running"] = len(machine.attempts)
         committer.past_use.add(committer.clock.utc() / SECOND, values)
 

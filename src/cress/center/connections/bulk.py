@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from websockets.exceptions import ConnectionClosed
 
@@ -56,29 +57,35 @@ class ChunkSize:
             self.now = min(MOST_CHUNK, 2 * self.now)
 
 
+class BulkOwner(Protocol):
+    """The first connection of an executor, for which the second one works."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return whether no request and no command is open."""
+
+    def heard(self, message: LogData | FileList | ExecData | ExecOver) -> None:
+        """Receive an answer of the executor."""
+
+    def closed(self, bulk: BulkWire, why: str) -> None:
+        """Stop using the second connection; ``why`` is empty if it was no longer needed."""
+
+
 class BulkWire:
-    """An open second connection.
+    """An open second connection, for its ``owner``."""
 
-    ``hear`` receives the executor's messages; ``is_idle`` returns whether no request is open.
-    """
-
-    def __init__(
-        self,
-        wire: Wire,
-        decode: Callable[[str | bytes], FromAgent | None],
-        hear: Callable[[LogData | FileList | ExecData | ExecOver], None],
-        is_idle: Callable[[], bool],
-    ) -> None:
+    def __init__(self, wire: Wire, decode: Callable[[str | bytes], FromAgent | None], owner: BulkOwner) -> None:
         self._wire = wire
         self._decode = decode
-        self._hear = hear
-        self._is_idle = is_idle
+        self._owner = owner
         self._messages: list[bytes] = []
         self._ready = asyncio.Event()
+        self._last_used = asyncio.get_running_loop().time()
 
     def put(self, message: FromCenter) -> None:
         """Queue a message after the earlier ones."""
         self._messages.append(messages.encode(message))
+        self._last_used = asyncio.get_running_loop().time()
         self._ready.set()
 
     async def serve(self) -> str:
@@ -88,11 +95,11 @@ class BulkWire:
             while True:
                 message = self._decode(await self._wire.receive())
                 if isinstance(message, (LogData, FileList, ExecData, ExecOver)):
-                    self._hear(message)
+                    self._owner.heard(message)
         except (InputError, ProofError) as error:
             return str(error)
         except ConnectionClosed:
-            return "" if self._is_idle() else "the connection for bulk data is gone"
+            return "" if self._owner.is_quiet else "the connection for bulk data is gone"
         finally:
             for other in others:
                 other.cancel()
@@ -112,8 +119,11 @@ class BulkWire:
                 await self._wire.send(message)
 
     async def _close_idle(self) -> None:
-        idle = 0
-        while idle < 2:
+        loop = asyncio.get_running_loop()
+        while True:
             await asyncio.sleep(IDLE / 2)
-            idle = idle + 1 if self._is_idle() and not self._messages else 0
+            if loop.time() >= self._last_used + IDLE and self._owner.is_quiet:
+                break
+        # First of all nobody may use it any more: a request that comes while it is being closed opens another one.
+        self._owner.closed(self, "")
         await self._wire.close(_DONE, "idle")

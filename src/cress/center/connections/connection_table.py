@@ -35,6 +35,10 @@ class Away(Exception):
     """The node is not connected."""
 
 
+class _BulkLost(Away):
+    """The second connection was lost; the node may be there."""
+
+
 class Connection:
     """The connection to one executor: messages to send, and open requests.
 
@@ -82,11 +86,11 @@ class Connection:
             self._bulk.abort()
         self._lose(f"node {self.name} is away")
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, why: str, kind: type[Away] = Away) -> None:
         """Tell all waiting requests and commands that no answer will come."""
         for future in self._answers.values():
             if not future.done():
-                future.set_exception(Away(why))
+                future.set_exception(kind(why))
         self._answers.clear()
         for command in self._commands.values():
             command.lost(f"{why}: the command was ended there")
@@ -125,7 +129,14 @@ class Connection:
             raise Away(f"node {self.name} runs a release that shows no files of tasks; upgrade its executor")
 
     async def _answer(self, order: ReadLog | ListFiles | ReadFile, patience: float) -> Any:
-        """Return the answer to an order, which gets a number. Raises Away."""
+        """Return the answer to an order; ask a second time if the second connection is lost. Raises Away."""
+        try:
+            return await self._asked(order, patience)
+        except _BulkLost:
+            return await self._asked(order, patience)
+
+    async def _asked(self, order: ReadLog | ListFiles | ReadFile, patience: float) -> Any:
+        """Send an order, which gets a number, and return its answer. Raises Away."""
         if self.ending is not None:
             raise Away(f"node {self.name} is away")
         number = self._next
@@ -186,7 +197,7 @@ class Connection:
         if self._bulk is bulk:
             self._bulk = self._opening = None
             if why:
-                self._lose(why)
+                self._lose(why, _BulkLost)
 
     @property
     def is_quiet(self) -> bool:

@@ -232,12 +232,14 @@ class Listener:
             await wire.close(POLICY, "no session of this executor has such a ticket")
             return
         session = connection.session
-        bulk = BulkWire(wire, lambda data: decoded(data, session), connection.heard, lambda: connection.is_quiet)
+        bulk = BulkWire(wire, lambda data: decoded(data, session), connection)
         connection.opened(bulk)
         why = ""
         try:
             why = await bulk.serve()
         finally:
+            if why:
+                _log.warning("node %s: %s", session.name, why)
             connection.closed(bulk, why)
 
     async def _decoded(self, data: str | bytes, session: Session) -> FromAgent | None:

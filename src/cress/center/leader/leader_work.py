@@ -30,6 +30,8 @@ from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
 
 BACKLOG = 2048
+# Seconds that executors have to come back to a new leader before it begins work for which nobody waits.
+HEAD_START = 0.5
 
 
 class LeaderWork:
@@ -63,17 +65,32 @@ class LeaderWork:
         self._new_sockets = sockets
         self._sockets: list[socket.socket] = []
 
-    async def begin(self) -> None:
-        """Begin the work. Raises InputError if a socket cannot be bound."""
+    async def begin(self, head_start: float = 0.0) -> None:
+        """Begin the work. Raises InputError if a socket cannot be bound.
+
+        The background tasks begin ``head_start`` (s) later: executors come back and get their first orders before.
+        """
         committer = self.committer
         committer.when_writable(partial(self._listener.arrange, self._topology))
         committer.when_writable(partial(set_licences, committer, self._licences))
         committer.when_writable(self._groups.apply)
         self._sockets = next(self._new_sockets)
         await self._listener.start(*self._sockets)
-        self._tasks = [
-            # In a thread, so that neither the first expression of a user nor anything else waits for it.
-            asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
+        # In a thread, so that neither the first expression of a user nor anything else waits for it.
+        parser = asyncio.to_thread(committer.machine.core.prepare_match)
+        self._tasks = [asyncio.create_task(parser, name="parser")]
+        if head_start:
+            self._tasks.append(asyncio.create_task(self._background_later(head_start), name="head start"))
+        else:
+            self._begin_background()
+
+    async def _background_later(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._begin_background()
+
+    def _begin_background(self) -> None:
+        committer = self.committer
+        self._tasks += [
             asyncio.create_task(learn_past_runs(committer), name="past runs"),
             asyncio.create_task(Foreteller(committer).run(), name="foretelling"),
             asyncio.create_task(Notifier(committer, *self._senders).run(), name="notifications"),

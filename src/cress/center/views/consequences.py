@@ -87,6 +87,7 @@ def _planned(job: JobCourse) -> PlannedView:
         nodes=dict(job.nodes),
         deadline=_at(job.deadline or None),
         late=bool(job.deadline) and job.end is not None and job.end > job.deadline,
+        reason=job.reason,
     )
 
 

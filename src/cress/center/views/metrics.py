@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 import cress
 from cress.center.committing.committer import Committer
 from cress.center.committing.counters import Histogram
-from cress.center.process.turns import chunks, in_turns
+from cress.center.process.turns import in_turns
 from cress.center.views.jobs import is_up, node_state, used_of
 from cress.model.resources import Measure
 from cress.model.times import SECOND
@@ -129,12 +129,8 @@ class Scrapes:
 
     async def _groups(self, named: Callable[[str], str]) -> list[Metric]:
         core = self._committer.machine.core
-        waiting: Counter[tuple[str, ...]] = Counter()
-        async for part in in_turns(chunks(list(core.jobs.values()))):
-            for entry in part:
-                job = self._committer.machine.jobs.get(entry.job.id)
-                if job is not None and job.waiting:
-                    waiting[(named(entry.group.name),)] += job.waiting
+        counts = await self._committer.work_counter.counts(self._committer.machine)
+        waiting = _added(((named(group),), number) for group, number in counts.waiting.items() if number)
         running = _added(((named(group.name),), len(group.attempts)) for group in core.groups)
         alone = [group for group in core.groups if named(group.name) != OTHERS]
         ratio = [((group.name,), float(group.ratio())) for group in alone]
@@ -142,7 +138,7 @@ class Scrapes:
         await self._look_at_reasons()
         reasons = _added((((named(group), why), number) for (group, why), number in self._reasons.items()))
         return [
-            _gauge("cress_group_waiting_tasks", "Waiting tasks of a group.", ("group",), waiting.items()),
+            _gauge("cress_group_waiting_tasks", "Waiting tasks of a group.", ("group",), waiting),
             _gauge("cress_group_running_tasks", "Running tasks of a group.", ("group",), running),
             _gauge(
                 "cress_group_used_ratio",

@@ -20,6 +20,10 @@ COMMANDS = {
     "sprio": "reports",
     "sreport": "reports",
     "seff": "reports",
+    "sshare": "reports",
+    "sstat": "accounting",
+    "sbcast": "copying",
+    **dict.fromkeys(("sattach", "scrontab", "sdiag", "strigger", "smap", "sview"), "unsupported"),
 }
 
 

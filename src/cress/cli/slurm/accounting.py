@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from cress.cli.slurm.common import center, user_of
+from cress.cli.slurm.common import center, say, user_of
 from cress.cli.slurm.queue import VALUE, option, states_named
 from cress.cli.slurm.rows import FIELDS, JobRow, field, named, rows_of
 from cress.cli.slurm.tables import TextColumn
+from cress.model.errors import InputError
 from cress.slurm.arrays import job_words, parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import job_name
@@ -77,6 +78,33 @@ def sacct(_name: str, words: Sequence[str]) -> int:
     with center() as client:
         rows = list(_rows(client, values, ids))
     _print(columns, rows, values)
+    return 0
+
+
+STAT = "JobID,NTasks,AveCPU,AveRSS,MaxRSS,MaxVMSize"
+_OF_STAT = {"jobs", "format", "helpformat", "noheader", "noconvert", "parsable", "parsable2", "verbose"}
+STAT_OPTIONS = (
+    *(one for one in OPTIONS if one.name in _OF_STAT),
+    option("allsteps", "a"),
+    option("pidformat", "i"),
+)
+
+
+def sstat(name: str, words: Sequence[str]) -> int:
+    """Print the running steps of jobs. Their usage is measured when a task ends, so most cells are empty until then."""
+    given, rest = parse(words, STAT_OPTIONS, mixed=True)
+    values = {one.option.name: one.value for one in given}
+    if "helpformat" in values:
+        print(" ".join(sorted(FIELDS)))
+        return 0
+    ids = [word.partition(".")[0] for text in (values.get("jobs", ""), *rest) for word in job_words(text)]
+    if not ids:
+        raise InputError("no job is named", hint="sstat --jobs=12")
+    columns = _columns(values.get("format") or STAT)
+    with center() as client:
+        rows = [row for row in _rows(client, {}, ids) if row.step and row.ended is None]
+    _print(columns, rows, values)
+    say(name, "usage is measured when a task ends: see `sacct` or `seff` then")
     return 0
 
 

@@ -15,7 +15,7 @@ from cress.cli.slurm.batch import after_singletons
 from cress.cli.slurm.common import FAILED, center, say, surroundings
 from cress.cli.slurm.layout import AllocatedPlace, places_of, step_folder
 from cress.model.errors import InputError
-from cress.slurm.command_line import Given, parse
+from cress.slurm.command_line import Given, parse, without_components
 from cress.slurm.jobs import SlurmRequest, Translated, allocation, head, read_request
 from cress.slurm.nodelist import compressed
 from cress.slurm.option_table import STEP
@@ -39,6 +39,7 @@ class Held(NamedTuple):
 def salloc(name: str, words: Sequence[str]) -> int:
     """Wait for nodes, run the command, and return the nodes."""
     given, command = parse(words, STEP)
+    without_components(command[:1])
     request = read_request(given)
     with center() as client:
         held = allocate(name, client, request, given, "interactive")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cress.cli.inputs import with_inputs_of_command
 from cress.cli.slurm.common import FAILED, center, say, surroundings, user_of
 from cress.model.errors import InputError
-from cress.slurm.command_line import Given, parse
+from cress.slurm.command_line import Given, parse, without_components
 from cress.slurm.jobs import SlurmRequest, Translated, batch_job, read_request, wrapped
 from cress.slurm.option_table import SBATCH
 from cress.slurm.pbs import pbs_words
@@ -53,8 +53,7 @@ def sbatch(name: str, words: Sequence[str]) -> int:
             raise InputError("script arguments not permitted with --wrap option", hint="put them into the text")
         script, file, arguments = read_script(wrapped(wrap), "wrap"), "wrap", list[str]()
     else:
-        if rest[:1] == [":"]:
-            _nothing_left(rest)
+        without_components(rest[:1])
         file, arguments = (rest[0], rest[1:]) if rest else ("-", [])
         script = read_script(_text(file), file if file != "-" else "standard input", pbs=pbs)
     everything = [*directives(script, file, pbs=pbs), *_from_variables(), *given]
@@ -70,7 +69,7 @@ def sbatch(name: str, words: Sequence[str]) -> int:
             default_output="slurm-%A_%a.out" if request.array is not None else "slurm-%j.out",
         )
         if "quiet" not in request.values:
-            for note in translated.notes:
+            for note in (*script.notes, *translated.notes):
                 say(name, note)
         return _submit(name, client, request, translated)
 
@@ -135,10 +134,9 @@ def directives(script: Script, file: str, *, pbs: bool = True) -> list[Given]:
 
 
 def _nothing_left(rest: Sequence[str]) -> None:
-    if rest and rest[0] in ("hetjob", "packjob", ":"):
-        raise InputError("heterogeneous jobs are not supported", hint="`parts:` of a job file (docs/jobs.md)")
+    without_components(rest[:1])
     if rest:
-        raise InputError(f"{rest[0]!r} is not an option", hint="#SBATCH --NAME=VALUE")
+        raise InputError(f"{rest[0]!r} is not an option", hint="--NAME=VALUE; a value with spaces needs quotes")
 
 
 def _from_variables() -> list[Given]:

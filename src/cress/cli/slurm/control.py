@@ -42,6 +42,8 @@ def scontrol(_name: str, words: Sequence[str]) -> int:
     verb = VERBS.get(rest[0])
     if verb is None:
         begun = [known for known in VERBS if known.startswith(rest[0])]
+        if rest[0] in INSTEAD:
+            raise InputError(f"{rest[0]} is not supported", hint=INSTEAD[rest[0]])
         if len(begun) != 1:
             near = closest(rest[0], VERBS)
             raise InputError(f"invalid keyword: {rest[0]}", hint=f"did you mean {near}?" if near else "")
@@ -67,7 +69,10 @@ def _show(words: Sequence[str], one_line: bool) -> int:
     shown: dict[str, Callable[[Client, list[str]], list[list[str]]]] = {
         "job": _jobs, "jobs": _jobs, "node": _nodes, "nodes": _nodes, "partition": _partitions,
         "partitions": _partitions, "config": _config, "version": _version,
+        **dict.fromkeys(("licenses", "license", "lic"), _licences),
     }  # fmt: skip
+    if what in SHOWN_INSTEAD:
+        raise InputError(f"show {what} is not supported", hint=SHOWN_INSTEAD[what])
     if what not in shown:
         near = closest(what, [*shown, "hostnames", "hostlist"])
         raise InputError(f"invalid entity: {what}", hint=f"did you mean {near}?" if near else ", ".join(shown))
@@ -189,6 +194,18 @@ def _partitions(client: Client, names: list[str]) -> list[list[str]]:
     return found
 
 
+def _licences(client: Client, names: list[str]) -> list[list[str]]:
+    found = [
+        [
+            f"LicenseName={licence.name}",
+            f"Total={licence.total} Used={licence.in_use} Free={licence.free} Reserved=0 Remote=no",
+        ]
+        for licence in client.licences().licences
+        if not names or licence.name in names
+    ]
+    return found or [["No licenses configured in Slurm."]]
+
+
 def _config(_client: Client, _names: list[str]) -> list[list[str]]:
     return [[
         "Configuration data of Cress", "ClusterName             = cress", f"SLURM_VERSION           = {VERSION[6:]}",
@@ -273,6 +290,8 @@ def _changed(name: str, value: str) -> tuple[str, object]:
 
 
 def _limit(text: str) -> str | None:
+    if text[:1] in ("+", "-"):
+        raise InputError(f"{text!r} changes the present limit by an amount", hint="the whole limit, such as 2:00:00")
     length = seconds(text)
     return None if length is None else f"{length}s"
 
@@ -364,6 +383,25 @@ def _end(_words: Sequence[str], _one_line: bool) -> int:
     return 0
 
 
+# What else Slurm's scontrol does and shows, and what does it here.
+INSTEAD = {
+    "suspend": "`scontrol requeue 12` frees the nodes; programs cannot pause with their memory",
+    "resume": "`scontrol release 12` for a held job; `scontrol update NodeName=n1 State=RESUME` for a node",
+    "top": "`scontrol update JobId=12 Priority=100`",
+    "listpids": "`cress exec 12 -- ps`",
+    "create": "`cress reserve` reserves nodes, `cress groups` makes groups",
+    "delete": "`cress reservations`, `cress groups`",
+    "reboot": "`cress nodes drain n1`, then the tools of the machine",
+    "reconfigure": "`cress groups apply`, `cress config`",
+    "shutdown": "stop the programs `cress center` and `cress executor`",
+    "cancel_reboot": "nodes are not rebooted",
+    "notify": "`cress exec 12 -- …` runs a command beside a job",
+}
+SHOWN_INSTEAD = {
+    **dict.fromkeys(("step", "steps", "stepid"), "`cress job 12` shows the tasks"),
+    **dict.fromkeys(("reservation", "reservations", "res", "reservationname"), "`cress reservations`"),
+    **dict.fromkeys(("assoc_mgr", "assoc", "federation", "topology", "burstbuffer"), "`cress groups`, `cress nodes`"),
+}
 VERBS: dict[str, Callable[[Sequence[str], bool], int]] = {
     "show": _show,
     "hold": _hold,

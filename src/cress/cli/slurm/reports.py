@@ -1,11 +1,12 @@
-"""``sprio``, ``seff`` and ``sreport``: priorities, efficiency of a job, usage."""
+"""``sprio``, ``seff``, ``sshare`` and ``sreport``: priorities, efficiency of a job, shares, usage."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from cress.cli.slurm.common import center
+from cress.cli.slurm.common import center, user_of
 from cress.cli.slurm.queue import LETTERS, VALUE, option
 from cress.cli.slurm.rows import FIELDS, JobRow, named, rows_of
 from cress.cli.slurm.tables import printed, widths
@@ -14,6 +15,9 @@ from cress.slurm.arrays import parse_job
 from cress.slurm.command_line import parse
 from cress.slurm.moments import read_moment
 from cress.slurm.values import memory_text, time_text
+
+if TYPE_CHECKING:
+    from cress.client import Client
 
 
 def sprio(_name: str, words: Sequence[str]) -> int:
@@ -43,6 +47,71 @@ def sprio(_name: str, words: Sequence[str]) -> int:
     rows.sort(key=lambda row: -row.job.priority)
     printed(widths(text, letters, {**dict.fromkeys(letters, ""), **heads}), rows, head="noheader" not in values)
     return 0
+
+
+# The time over which ``sshare`` counts usage, in seconds.
+SHARED = 30 * 86400.0
+
+
+def sshare(_name: str, words: Sequence[str]) -> int:
+    """Print the groups with their quotas as shares, and their usage of the last 30 days."""
+    options = (
+        option("accounts", "A", VALUE),
+        option("all", "a"),
+        option("users", "u", VALUE),
+        option("noheader", "n"),
+        option("parsable", "p"),
+        option("parsable2", "P"),
+        option("long", "l"),
+        option("format", "o", VALUE),
+        option("clusters", "M", VALUE),
+        option("Users", "U"),
+        option("verbose", "v"),
+    )
+    values = {one.option.name: one.value for one in parse(words, options, mixed=True)[0]}
+    wanted = {word for word in values.get("accounts", "").split(",") if word}
+    with center() as client:
+        groups = client.groups().groups
+        seconds = _usage(client, time.time() - SHARED, None)
+        user = user_of(client)
+    whole = sum(seconds.get(group.name, 0.0) for group in groups if not group.inner)
+    rows = []
+    for group in groups:
+        if wanted and group.name not in wanted:
+            continue
+        used = seconds.get(group.name, 0.0)
+        share = group.share_of_cluster
+        rows.append({
+            "account": group.name, "user": user if "*" in group.users or user in group.users else "",
+            "rawshares": group.quota, "normshares": "" if share is None else f"{share:.6f}",
+            "rawusage": f"{used:.0f}", "effectvusage": f"{used / whole if whole else 0:.6f}",
+        })  # fmt: skip
+    heads = (values.get("format") or "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare").split(",")
+    names = [head.partition("%")[0] for head in heads]
+    table = [[row.get(name.lower(), "") for name in names] for row in rows]
+    if "parsable" in values or "parsable2" in values:
+        last = "|" if "parsable" in values else ""
+        for cells in ([] if "noheader" in values else [names]) + table:
+            print("|".join(cells) + last)
+        return 0
+    sizes = [20 if name.lower() == "account" else 12 for name in names]
+    lines = [] if "noheader" in values else [names, ["-" * size for size in sizes]]
+    for cells in lines + table:
+        fitted = [f"{text[:size]:>{size}}" for text, size in zip(cells, sizes, strict=True)]
+        print(" ".join([cells[0][: sizes[0]].ljust(sizes[0]), *fitted[1:]]).rstrip())
+    return 0
+
+
+def _usage(client: Client, start: float, end: float | None) -> dict[str, float]:
+    """Return the core seconds of each group between two moments."""
+    seconds: dict[str, float] = {}
+    since: float | None = start
+    while since is not None:
+        page = client.usage(since=since, until=end, by="hour")
+        for usage in page.usage:
+            seconds[usage.group] = seconds.get(usage.group, 0.0) + usage.core_seconds
+        since = page.next
+    return seconds
 
 
 def seff(_name: str, words: Sequence[str]) -> int:
@@ -118,14 +187,8 @@ def sreport(_name: str, words: Sequence[str]) -> int:
     midnight = read_moment("today", "start", now)
     start = read_moment(pairs.get("start", "yesterday"), "start", now)
     end = read_moment(pairs["end"], "end", now) if "end" in pairs else midnight if start < midnight else now
-    seconds: dict[str, float] = {}
     with center() as client:
-        since: float | None = start
-        while since is not None:
-            page = client.usage(since=since, until=end, by="hour")
-            for usage in page.usage:
-                seconds[usage.group] = seconds.get(usage.group, 0.0) + usage.core_seconds
-            since = page.next
+        seconds = _usage(client, start, end)
         cores = sum(float(str(node.capacity.get("cpu", 0))) for node in client.nodes())
     unit, size = {"h": ("Hours", 3600.0), "s": ("Seconds", 1.0)}.get(
         values.get("time", "m").lower()[:1], ("Minutes", 60.0)

@@ -21,7 +21,7 @@ from cress.cli.slurm.layout import (
     step_number,
 )
 from cress.model.errors import InputError
-from cress.slurm.command_line import Given, parse
+from cress.slurm.command_line import Given, parse, without_components
 from cress.slurm.jobs import SlurmRequest, read_request
 from cress.slurm.nodelist import compressed, expanded
 from cress.slurm.option_table import STEP
@@ -38,6 +38,7 @@ def srun(name: str, words: Sequence[str]) -> int:
         return 0
     if not command:
         raise InputError("No command given to execute.", hint="srun -n 4 ./program")
+    without_components([word for word in command if word == ":"])
     request = read_request(given)
     found = find_allocation(request.text("jobid"))
     if found is None:

@@ -10,7 +10,6 @@ from cress.core.advance.telling import room_at_starts
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import FREE
 from cress.core.placing.together import holds
 from cress.core.tables.arrays import Ints
 from cress.model.times import NEVER
@@ -69,7 +68,7 @@ def is_kept_off(core: Books, job: JobEntry) -> bool:
     if not binding:
         return False
     if core.fit.has_free(job.shape):
-        return not holds(core.fit.free(job.shape).at_most(_left_now(core, job, binding)))
+        return not holds(core.fit.free(job.shape).at_most(left_now(core, job, binding)))
     return _closes_all(core, job, binding)
 
 
@@ -100,11 +99,11 @@ def _left_when_empty(core: Books, binding: list[Kept]) -> Ints:
     return np.maximum(left, 0)
 
 
-def _left_now(core: Books, job: JobEntry, binding: list[Kept]) -> Ints:
+def left_now(core: Books, job: JobEntry, binding: list[Kept]) -> Ints:
     """Return the amounts of each node (N, K) that a unit may take now and hold until its end, beside these
     reservations.
     """
-    left = core.cluster.nodes[: core.cluster.node_count, FREE : FREE + core.cluster.k_count].copy()
+    left = core.cluster.free_now().copy()
     for f in {f for kept in binding for f, _ in kept.places}:
         for _, _, free in room_at_starts(core, job, f):
             left[f] = np.minimum(left[f], np.maximum(free, 0))

@@ -10,7 +10,7 @@ from cress.core.advance.telling import first_blocked
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.kernels.devices import MUST
-from cress.core.kernels.holding import AMOUNTS, FREE, OUT, USABLE
+from cress.core.kernels.holding import AMOUNTS, OUT, USABLE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.placing.fit import asked_of, capped, rules_of_unit
 from cress.core.placing.together import Levels, copies_of
@@ -25,7 +25,7 @@ def room_inside(core: Books, job: JobEntry) -> Levels | None:
     levels = np.zeros((cluster.node_count, k), np.int64)
     for f, left in _left(core, job).items():
         if cluster.nodes[f, USABLE] and first_blocked(core, job, f) is None:
-            levels[f] = np.maximum(0, np.minimum(left, cluster.nodes[f, FREE : FREE + k] - _claimed(core, f)))
+            levels[f] = np.maximum(0, np.minimum(left, cluster.free_now()[f] - _claimed(core, f)))
     asked, alone = asked_of(shape), []
     for kind, own in zip(asked, shape.every_kind, strict=True):
         copies = np.where(levels.any(axis=1), copies_of(levels, kind), 0)

@@ -11,7 +11,7 @@ from cress.core.advance.choice import clock, said
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import AMOUNTS, END, FREE, OUT
+from cress.core.kernels.holding import AMOUNTS, END, OUT
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
 from cress.core.placing.vetoes import Reserved
 from cress.core.tables.arrays import Ints
@@ -123,7 +123,7 @@ def room_at_starts(core: Books, job: JobEntry, f: int) -> Iterator[tuple[int, Ke
         start = max(int(table[row, B_START]), core.now)
         if start >= core.now + job.duration:
             return
-        free = cluster.nodes[f, FREE : FREE + k].copy()
+        free = cluster.free_now()[f].copy()
         for slot in cluster.slots_on(f):
             if cluster.leases[slot, END] <= start:
                 free += cluster.leases[slot, AMOUNTS : AMOUNTS + k]

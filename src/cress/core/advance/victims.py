@@ -10,7 +10,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept, group_of
 from cress.core.jobs import Attempt, Holder, LeaseRow, WorkloadLease
-from cress.core.kernels.holding import AMOUNTS, END, FREE
+from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.tables.arrays import Ints
 from cress.model.job import JobType
 from cress.model.times import NEVER
@@ -58,7 +58,7 @@ class _Node:
 
     def __init__(self, core: Books, f: int, at: int) -> None:
         cluster, k = core.cluster, core.cluster.k_count
-        self.free: Ints = cluster.nodes[f, FREE : FREE + k].copy()
+        self.free: Ints = cluster.free_now()[f].copy()
         self.used: dict[str | None, Ints] = {}
         self.running: list[tuple[Attempt, Ints]] = []
         # Idle parts of leases of workloads, by lease.

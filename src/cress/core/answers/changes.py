@@ -7,8 +7,9 @@ that start together change together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from heapq import nsmallest
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -41,19 +42,18 @@ from cress.model.events import (
     TaskEnded,
 )
 from cress.model.group import DEFAULT_GROUP, Quota
-from cress.model.job import Job, JobType
+from cress.model.job import KEPT_RUNNING, Job
 from cress.model.resources import Measure
 from cress.model.times import MINUTE, NEVER, SECOND
 from cress.model.units import format_amount, format_duration, parse_duration, rounded_duration
 
 # The number of running jobs, and of closed nodes, of which each is tried.
 MOST_JOBS, MOST_NODES = 5, 3
-# The running jobs, by their expected ends, among which those are found.
-MOST_LOOKED = 200
+# The running jobs, by their expected ends, and the waiting jobs of a group, that are looked at.
+MOST_LOOKED = 100
 # The leases, by their ends, among which the tasks of these are looked for.
 MOST_LEASES = 1_000
 _MEBI = 2**20
-_KEPT_RUNNING = (JobType.SERVICE, JobType.DATABASE)
 NOBODY: Mapping[str, bool] = {}
 # Kinds of which the first change that helps makes the others needless.
 _SMALLEST_ONLY = frozenset({"time_limit", "node", "end"})
@@ -93,7 +93,7 @@ def changes_for(core: Books, job: JobEntry, absent: Mapping[str, bool] = NOBODY)
         yield from _of_clauses(core, job)
         if prospects.has_room:
             yield from _of_the_limit(core, job)
-    if prospects.has_room:
+    if prospects.may_move:
         yield from _of_groups(core, job)
     yield from _of_nodes(core, job, prospects, absent)
     yield from _of_ends(core, job, prospects)
@@ -126,7 +126,8 @@ def _of_the_order(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     if job.behind is not None:
         whom = f"job {job.behind}" if len(job.job.after) < 2 else "other jobs"
         yield _anew(core, job, "after", f"if it did not wait for {whom}", after=())
-    first = max((other.job.priority for other in job.group.policy), default=job.job.priority)
+    ahead = islice(job.group.policy, MOST_LOOKED)
+    first = max((other.job.priority for other in ahead), default=job.job.priority)
     if first > job.job.priority:
         yield _with(core, job, "priority", f"with priority {first + 1}", priority=first + 1)
 
@@ -268,7 +269,7 @@ def _of_nodes(core: Books, job: JobEntry, prospects: Prospects, absent: Mapping[
             kind, text = "uncordon", f"if node {name} took new tasks again (cress nodes uncordon {name})"
         event = NodeCordoned(name, cordoned=False)
         yield Counterfactual(kind, text, (event,), number, (("node", name),))
-    for f in _kinds_of_nodes(core):
+    for f in cluster.kinds(cluster.present())[0][:MOST_NODES]:
         if not prospects.with_node(cluster.capacity_of(f)):
             continue
         name = cluster.names[f]
@@ -276,28 +277,14 @@ def _of_nodes(core: Books, job: JobEntry, prospects: Prospects, absent: Mapping[
         yield Counterfactual("node", f"with one more node like {name}", (NodeAdded(another),), number)
 
 
-def _kinds_of_nodes(core: Books) -> Iterable[int]:
-    """Return one node for each capacity, the smallest first."""
-    there = core.cluster.present()
-    capacities = core.cluster.capacities()[there]
-    if not len(there):
-        return []
-    # Sorted by the first amount, then by the second …; of equal rows the first node comes first.
-    order = np.lexsort(capacities.T[::-1])
-    ordered = capacities[order]
-    differs = np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1)))
-    found: list[int] = there[order[differs][:MOST_NODES]].tolist()
-    return found
-
-
 def _of_ends(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Counterfactual]:
     """Yield the end of one running job, the next ones to end first."""
     tried = 0
-    for other in _next_to_end(core, job):
+    for other in islice(_next_to_end(core, job), MOST_LOOKED):
         number = other.job.id
         if tried == MOST_JOBS:
             break
-        if other.job.type in _KEPT_RUNNING:
+        if other.job.type in KEPT_RUNNING:
             # Its tasks run again when they end.
             continue
         if not prospects.with_end(other.attempts.values()):
@@ -309,19 +296,27 @@ def _of_ends(core: Books, job: JobEntry, prospects: Prospects) -> Iterator[Count
         yield Counterfactual("end", f"when job {number} ends", tuple(events), job.job.id)
 
 
-def _next_to_end(core: Books, job: JobEntry) -> list[JobEntry]:
-    """Return running jobs other than this one by their expected ends, among those with a task that ends soon."""
+def _next_to_end(core: Books, job: JobEntry) -> Iterator[JobEntry]:
+    """Yield running jobs other than this one by their expected ends, among those with a task that ends soon.
+
+    Objects are looked at only as far as they are asked for: in a fork each of them costs a copied page.
+    """
     leases = core.cluster.leases
     taken = np.flatnonzero(leases[:, NODE] != NONE)
     if len(taken) > MOST_LEASES:
-        # Not all are looked at one by one: there may be a hundred thousand.
+        # There may be a hundred thousand.
         taken = taken[np.argpartition(leases[taken, END], MOST_LEASES)[:MOST_LEASES]]
-    holders = (core.holders[slot] for slot in taken.tolist())
-    others = {holder.job.job.id: holder.job for holder in holders if isinstance(holder, Attempt)}
-    others.pop(job.job.id, None)
-    ends = (
-        (max(attempt.expected for attempt in other.attempts.values()), number)
-        for number, other in others.items()
-        if other.attempts
-    )
-    return [core.jobs[number] for _, number in nsmallest(MOST_LOOKED, ends)]
+    taken = taken[np.argsort(leases[taken, END], kind="stable")]
+    ends: list[tuple[int, int]] = []
+    seen = {job.job.id}
+    for slot, end in zip(taken.tolist(), leases[taken, END].tolist(), strict=True):
+        while ends and ends[0][0] < end:
+            yield core.jobs[heappop(ends)[1]]
+        holder = core.holders[slot]
+        if not isinstance(holder, Attempt) or holder.job.job.id in seen:
+            continue
+        # A job ends with the last of its tasks.
+        seen.add(holder.job.job.id)
+        heappush(ends, (max(attempt.expected for attempt in holder.job.attempts.values()), holder.job.job.id))
+    while ends:
+        yield core.jobs[heappop(ends)[1]]

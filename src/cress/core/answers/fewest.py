@@ -6,7 +6,6 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import FREE
 from cress.core.placing.constraints import Wants
 from cress.core.placing.fit import NO_CAPS
 from cress.core.placing.together import Asked, copies_of
@@ -20,7 +19,7 @@ def most_that_fits(core: Books, job: JobEntry, dimension: int) -> int | None:
         return None
     cluster, size = core.cluster, job.shape.size
     places = np.flatnonzero(cluster.usable() & ~core.fit.excluded(job.shape))
-    free = cluster.nodes[places, FREE : FREE + cluster.k_count]
+    free = cluster.free_now()[places]
 
     def has_room(amount: int) -> bool:
         request[dimension] = amount

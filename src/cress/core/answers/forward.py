@@ -7,7 +7,7 @@ submitted. What has no known end never ends.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -16,11 +16,12 @@ from cress.core.openings import EndsBy
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.estimates import RunEstimate
-from cress.model.events import Outcome, TaskEnded
+from cress.model.events import Event, JobAfter, Outcome, TaskEnded
 from cress.model.times import NEVER
 
 # The number of moments after which a run gives up.
 MOST_MOMENTS = 20_000
+NOTHING: Mapping[int, Collection[int]] = {}
 
 
 class Forecast(NamedTuple):
@@ -38,7 +39,8 @@ class Forecast(NamedTuple):
 class Forward:
     """One run forward. It consumes ``core``, a copy. ``estimates`` are those of jobs by id, where the core has none.
 
-    It gives up when ``patient`` says no.
+    ``after`` has waiting jobs that may start when all of these other jobs have ended. It gives up when ``patient`` says
+    no.
     """
 
     def __init__(
@@ -47,11 +49,17 @@ class Forward:
         by: EndsBy,
         estimates: dict[int, RunEstimate],
         patient: Callable[[], bool] = lambda: True,
+        after: Mapping[int, Collection[int]] = NOTHING,
     ) -> None:
         self._core = core
         self._by = by
         self._estimates = estimates
         self._patient = patient
+        self._unmet = {job: set(others) for job, others in after.items()}
+        self._behind: dict[int, list[int]] = {}
+        for job, others in after.items():
+            for other in others:
+                self._behind.setdefault(other, []).append(job)
         self._ends = [(self._end(attempt), attempt.id) for attempt in core.attempts.values()]
         heapify(self._ends)
         # The present end of each; what was told to stop has a new one, and its old entry in the heap is void.
@@ -87,10 +95,25 @@ class Forward:
             while self._next_end() <= now:
                 ended.append(heappop(self._ends)[1])
                 del self._due[ended[-1]]
-            because = core.attempts[ended[-1]].job.job.id if ended else because
+            of = [core.attempts[number].job.job.id for number in ended]
+            because = of[-1] if of else because
             core.observe(now, [TaskEnded(number, self._outcome(number)) for number in ended])
+            core.observe(now, self._released(of))
             note(self._decide(now))
             wanted &= core.jobs.keys()
+        return found
+
+    def _released(self, ended: Iterable[int]) -> list[Event]:
+        """Return the events that let jobs start for which these jobs were the last ones to wait for."""
+        found: list[Event] = []
+        for number in dict.fromkeys(ended):
+            if number in self._core.jobs:
+                continue
+            for job in self._behind.pop(number, ()):
+                unmet = self._unmet[job]
+                unmet.discard(number)
+                if not unmet and job in self._core.jobs:
+                    found.append(JobAfter(job))
         return found
 
     def _next_end(self) -> int:

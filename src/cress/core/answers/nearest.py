@@ -6,7 +6,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import FREE, USABLE
+from cress.core.kernels.holding import USABLE
 from cress.core.tables.arrays import Bools, Ints
 from cress.model.explanation import ClauseEffect, NearNode
 from cress.model.units import format_amount
@@ -31,7 +31,7 @@ def nearest_nodes(core: Books, job: JobEntry) -> tuple[NearNode, ...]:
     if not len(places):
         return ()
     request = np.array(job.job.request, np.int64)
-    lacking = np.maximum(0, request - cluster.nodes[places, FREE : FREE + cluster.k_count])
+    lacking = np.maximum(0, request - cluster.free_now()[places])
     part = (lacking / np.maximum(1, request)).sum(axis=1)
     closed = cluster.nodes[places, USABLE] == 0
     order = np.lexsort((places, part, (lacking > 0).sum(axis=1), excluded.sum(axis=0), closed))

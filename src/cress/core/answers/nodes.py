@@ -10,7 +10,7 @@ from cress.core.advance.telling import say_on_node, time_of_day
 from cress.core.books import Books
 from cress.core.future.reservations import drain_due
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import FREE, USABLE
+from cress.core.kernels.holding import USABLE
 from cress.model.explanation import Finding
 
 # Waiting jobs that are asked why they are not there, and the reasons and jobs that are told.
@@ -19,8 +19,7 @@ MOST_ASKED, MOST_TOLD = 200, 3
 
 def free_of(core: Books, f: int) -> dict[str, int]:
     """Return the free amounts of a node, by dimension that it offers."""
-    cluster, k = core.cluster, core.cluster.k_count
-    free, most = cluster.nodes[f, FREE : FREE + k], cluster.nodes[f, FREE + k : FREE + 2 * k]
+    free, most = core.cluster.free_now()[f], core.cluster.capacities()[f]
     return {name: int(free[i]) for i, name in enumerate(core.dimensions.names) if most[i]}
 
 
@@ -96,7 +95,7 @@ def _excluded(core: Books, job: JobEntry, f: int) -> str:
         # What is equal for all nodes, as licences are, is not told of one node.
         if predicate.of_nodes and predicate.excludes(places)[0]:
             return f"may not run here: the node does not satisfy {predicate.text}"
-    free = core.cluster.nodes[f, FREE : FREE + core.cluster.k_count]
+    free = core.cluster.free_now()[f]
     lacking = [
         name
         for name, asked, left in zip(core.dimensions.names, job.job.request, free.tolist(), strict=True)

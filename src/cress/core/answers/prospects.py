@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from cress.core.books import Books
 from cress.core.jobs import Attempt, JobEntry
-from cress.core.kernels.holding import FREE
 from cress.core.placing.gangs import in_any_order
 from cress.model.resources import ResourceVector
 
@@ -20,21 +19,30 @@ class Prospects:
     def __init__(self, core: Books, job: JobEntry) -> None:
         self._core = core
         self._job = job
-        # Parts, companions and leases make room in ways that amounts do not show.
-        self._simple = not (job.job.parts or job.companions or core.pool.leases)
+        match = job.shape.match
+        # Parts, companions, leases, and clauses about what runs make room in ways that amounts do not show.
+        by_tasks = match is not None and match.depends_on_tasks
+        self._simple = not (job.job.parts or job.companions or core.pool.leases or by_tasks)
         # Of a unit with rules about all its tasks it is only known whether it fits as a whole.
         self._counts = self._simple and in_any_order(job.shape)
         self._room = core.fit.copies_free(job.shape) if self._simple else 0
         group, policy = job.group, job.group.policy
         first = group.offered if group.visited == core.pass_number else None
         in_order = policy.keeps_order and not policy.offers_more and not policy.overtakes
-        # A unit that must start before it, since its group keeps the order of submission.
-        self._first = first if in_order and job.queued and first is not job else None
+        # A unit that must start before it, since its group keeps the order of submission. A job before that unit was
+        # passed over, and would not be after a change.
+        comes_first = next((other for other in policy if other is job or other is first), first)
+        self._first = first if in_order and job.queued and comes_first is not job else None
 
     @property
     def has_room(self) -> bool:
         """True if a change that makes no room could help."""
         return not self._simple or self._room >= self._job.shape.size
+
+    @property
+    def may_move(self) -> bool:
+        """True if the job could start in another group, where other clauses of nodes and jobs apply to it."""
+        return self.has_room or self._job.shape.match is not None
 
     @property
     def may_change(self) -> bool:
@@ -62,7 +70,7 @@ class Prospects:
         gained = 0
         for f, more in freed.items():
             # Plain numbers: hundreds of jobs are asked about, each on a node or two.
-            free = cluster.nodes[f, FREE : FREE + cluster.k_count].tolist()
+            free = cluster.free_now()[f].tolist()
             before = min((max(0, free[i]) // amount for i, amount in asked), default=2**31)
             after = min(((free[i] + more[i]) // amount for i, amount in asked), default=2**31)
             gained += max(0, after - before)

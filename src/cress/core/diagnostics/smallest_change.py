@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from cress.core.advance.gaps import kept_before_end, left_now
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import FREE, USABLE
 from cress.core.placing.fit import capped
 from cress.core.placing.gang_rules import GangRules
 from cress.core.placing.match import least, merged
@@ -24,12 +24,13 @@ def smallest_change(core: Books, job: JobEntry) -> tuple[str, ...]:
     kinds = [kind.match.predicates if kind.match is not None else [] for kind in job.shape.every_kind]
     # Clauses about all tasks of a gang are the same in each kind.
     comparing = {clause.text: clause for predicates in kinds for clause in predicates if clause.compares}
+    free = left_now(core, job, kept_before_end(core, job))
     for text, clause in comparing.items():
         rest = [[other for other in predicates if not other.compares or other.text != text] for predicates in kinds]
         if job.shape.size > 1:
-            told = f"without {text} it would start" if _fits(core, job.shape, rest) else ""
+            told = f"without {text} it would start" if _fits(core, job.shape, rest, free) else ""
         else:
-            places = _places(core, job.shape, rest[0])
+            places = _places(core, job.shape, rest[0], free)
             told = clause.change(places) if len(places) else ""
         if told:
             # The clause to which a number belongs, if there are several.
@@ -37,29 +38,27 @@ def smallest_change(core: Books, job: JobEntry) -> tuple[str, ...]:
     return ()
 
 
-def _places(core: Books, shape: Shape, predicates: list[Predicate]) -> Ints:
-    """Return the nodes allowed by these predicates with enough free for one task."""
+def _places(core: Books, shape: Shape, predicates: list[Predicate], free: Ints) -> Ints:
+    """Return the nodes allowed by these predicates with enough ``free`` (N, K) for one task."""
     cluster = core.cluster
-    n, k = cluster.node_count, cluster.k_count
-    fits = (cluster.nodes[:n, USABLE] > 0) & np.all(cluster.nodes[:n, FREE : FREE + k] >= shape.request_array, axis=1)
+    fits = cluster.usable() & np.all(free >= shape.request_array, axis=1)
     if devices.cares(cluster, shape.ask):
-        fits &= devices.copies(cluster, shape.ask, empty=False)[:n] > 0
+        fits &= devices.copies(cluster, shape.ask, empty=False)[: len(fits)] > 0
     places = np.flatnonzero(fits)
     for each in predicates:
         places = places[~each.excludes(places)]
     return places
 
 
-def _fits(core: Books, shape: Shape, predicates: list[list[Predicate]]) -> bool:
-    """Return True if a gang would fit now with these predicates, by kind."""
+def _fits(core: Books, shape: Shape, predicates: list[list[Predicate]], free: Ints) -> bool:
+    """Return True if a gang would fit into ``free`` (N, K) with these predicates, by kind."""
     cluster = core.cluster
-    free = cluster.nodes[: cluster.node_count, FREE : FREE + cluster.k_count]
     asked, alone = [], []
     for kind, those in zip(shape.every_kind, predicates, strict=True):
         caps = least(predicate.caps(empty=False) for predicate in those)
         asked.append(Asked(kind.request_array, kind.size, caps))
         copies = np.zeros(cluster.node_count, np.int64)
-        places = _places(core, kind, those)
+        places = _places(core, kind, those, free)
         copies[places] = copies_of(free[places], asked[-1])
         if devices.cares(cluster, kind.ask):
             copies = np.minimum(copies, devices.copies(cluster, kind.ask, empty=False)[: len(copies)])

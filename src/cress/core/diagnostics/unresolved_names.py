@@ -91,7 +91,8 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
             if not core.relations.dependencies.named(key):
                 some = islice(core.jobs.values(), MOST_JOBS)
                 there = (job.job.name for job in some if job.group.name == key.group and job.job.name)
-                found.append(Missing(Absent.JOB, str(clause.value), closest(key.name, there)))
+                near = _in_another_group(core, str(clause.value)) or closest(key.name, there)
+                found.append(Missing(Absent.JOB, str(clause.value), near))
             elif not core.relations.counted(key):
                 found.append(Missing(Absent.TASK, str(clause.value)))
     return tuple(found)
@@ -116,7 +117,13 @@ def _of_domains(core: Books, kind: Kind, value: OverDomains, group: str) -> Iter
     else:
         there = bool(core.relations.selections.jobs_of(selected))
     if not there:
-        yield Missing(Absent.JOB, value.jobs)
+        yield Missing(Absent.JOB, value.jobs, _in_another_group(core, value.jobs))
+
+
+def _in_another_group(core: Books, name: str) -> str:
+    """Return a job of another group that has just this name, as ``group/name``; empty if there is none."""
+    some = islice(core.jobs.values(), MOST_JOBS)
+    return next((f"{job.group.name}/{name}" for job in some if job.job.name == name), "")
 
 
 def _unmatched(context: ClauseContext, expression: Expression) -> Iterator[Missing]:

@@ -10,7 +10,7 @@ from cress.core.books import Books
 from cress.core.claims import remove_claim
 from cress.core.combined_restarts import has_ended, start_unit
 from cress.core.facts.rows import BY_TABLES, LOOSENS, Rows
-from cress.core.fragments.use import leave_leases, row_beside_loan, take_parts, use_leases
+from cress.core.fragments.use import leave_leases, row_beside_loan, use_leases
 from cress.core.job_ends import end_of, expected_end
 from cress.core.job_times import last_end
 from cress.core.jobs import Attempt, ClaimEntry, JobEntry
@@ -55,7 +55,8 @@ class AttemptAppliers:
         f = cluster.index[fact.node]
         assert fact.attempt not in self._attempts, f"attempt {fact.attempt} starts twice"
         retried = job.again != []
-        take_parts(books, fact, f)
+        for part in fact.parts:
+            self._pool.take(self._pool.leases[part.lease], self._pool.placed(f, part))
         if slot == NONE:
             slot = self._hold(fact, job, f)
         claim, leads = None, False

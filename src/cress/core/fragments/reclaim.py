@@ -15,7 +15,7 @@ from cress.core.books import Books
 from cress.core.fragments.search import booked_on, is_open, pieces_on
 from cress.core.jobs import NO_DEVICE, Attempt, GroupWorkload, JobEntry, Piece
 from cress.core.kernels.devices import DISK_AMOUNTS, LEFT, WIDTH, device_copies, first_device
-from cress.core.kernels.holding import AMOUNTS, FREE
+from cress.core.kernels.holding import AMOUNTS
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.model.decisions import LeasePart
@@ -159,7 +159,7 @@ class _Coming:
 
     def __init__(self, core: Books, job: JobEntry, f: int, *, inside: bool = False) -> None:
         cluster, booked = core.cluster, booked_on(core)
-        free = cluster.nodes[f, FREE : FREE + cluster.k_count]
+        free = cluster.free_now()[f]
         self._core, self._f, self._shape = core, f, job.shape
         # Promises to others are served from unallocated amounts, not from leases.
         self._level = np.maximum(free - booked[f], 0) if len(booked) else free.copy()

@@ -24,12 +24,12 @@ from cress.core.kernels.devices import (
     mask_at,
 )
 from cress.core.kernels.fragments import node_for_loan
-from cress.core.kernels.holding import AMOUNTS, FREE, OUT, USABLE
+from cress.core.kernels.holding import AMOUNTS, OUT, USABLE
 from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.model.decisions import LeasePart, LeaseReduced
-from cress.model.job import JobType
+from cress.model.job import KEPT_RUNNING
 from cress.model.node import Allocated
 from cress.model.resources import ResourceVector
 from cress.model.times import NEVER
@@ -124,7 +124,7 @@ def find_loan(core: Books, job: JobEntry) -> FragmentPlace | None:
     """
     pool, cluster = core.pool, core.cluster
     # A task that must not be stopped cannot return a loan.
-    stays = job.job.is_lease or job.job.type in (JobType.SERVICE, JobType.DATABASE)
+    stays = job.job.is_lease or job.job.type in KEPT_RUNNING
     if stays or not pool.idle_on or not may_use(job) or min(job.run, job.limit) > pool.limit.limit:
         return None
     pool.more_nodes()
@@ -158,7 +158,7 @@ def find_loan(core: Books, job: JobEntry) -> FragmentPlace | None:
         ]
         mine = [lease for lease in leases if lease.workload is own]
         others = [lease for lease in leases if lease.workload is not own and not needed(lease.workload, f)]
-        free = cluster.nodes[f, FREE : FREE + cluster.k_count]
+        free = cluster.free_now()[f]
         spare = np.maximum(free - booked[f], 0) if len(booked) else free
         room = _room_on(core, job, f, mine, others, spare)
         if (
@@ -184,7 +184,7 @@ def _owner_fits_at(core: Books, workload: GroupWorkload, f: int) -> int:
     if head is None or core.pool.workload(head) is not workload or not may_use(head) or not is_open(core, head, f):
         return NEVER
     cluster = core.cluster
-    missing = head.shape.request_array - cluster.nodes[f, FREE : FREE + cluster.k_count]
+    missing = head.shape.request_array - cluster.free_now()[f]
     ends: list[tuple[int, ResourceVector]] = []
     for lease in workload.leases.values():
         if lease.node == f:
@@ -217,7 +217,7 @@ def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tu
             _add(brought, device, amounts, -1)
     # The room of the claim itself is already held.
     booked = booked_on(core, claim.reservation)
-    free = cluster.nodes[f, FREE : FREE + cluster.k_count]
+    free = cluster.free_now()[f]
     spare = (np.maximum(free - booked[f], 0) if len(booked) else free).tolist()
     rest = []
     for device, left in brought.items():
@@ -266,7 +266,7 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
         leases = pool.idle_on[f]
         if not is_open(core, job, f):
             continue
-        free = cluster.nodes[f, FREE : FREE + cluster.k_count]
+        free = cluster.free_now()[f]
         if len(booked):
             # Promises to others are served from unallocated amounts, not from leases.
             free = np.maximum(free - booked[f], 0)

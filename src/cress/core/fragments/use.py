@@ -11,12 +11,6 @@ from cress.model.decisions import Claim, LeasePart, Start
 from cress.model.resources import ResourceVector
 
 
-def take_parts(core: Books, fact: Start, f: int) -> None:
-    """Free the parts of leases that a task takes which is about to start on node ``f``."""
-    for part in fact.parts:
-        core.pool.take(core.pool.leases[part.lease], core.pool.placed(f, part))
-
-
 def _borrowed(core: Books, fact: Start, job: JobEntry) -> list[LeasePart]:
     """Return the parts of a start that belong to other workloads."""
     workload = core.pool.workload(job) if fact.parts else None

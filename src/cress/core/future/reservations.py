@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
 
 from cress.core.future.timeline import Timeline
-from cress.core.jobs import GroupState, JobEntry, Reservation
+from cress.core.jobs import Attempt, GroupState, Holder, JobEntry, Reservation
 from cress.core.kernels.holding import FREE, OUT
 from cress.core.placing.fit import Fit
 from cress.core.placing.gangs import by_domains
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import has_places, joined, places_in
-from cress.core.tables.arrays import Bools
+from cress.core.tables.arrays import Bools, Ints
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.tree import below_quota_against
+from cress.model.job import KEPT_RUNNING
 from cress.model.times import NEVER
 
 
@@ -47,8 +48,17 @@ class Reservations:
     starts, or until the units ahead of it change.
     """
 
-    def __init__(self, cluster: Cluster, fit: Fit, timeline: Timeline, *, quota_only: bool) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        fit: Fit,
+        timeline: Timeline,
+        holders_on: Callable[[int], Iterator[Holder]],
+        *,
+        quota_only: bool,
+    ) -> None:
         self.cluster = cluster
+        self._holders_on = holders_on
         self.fit = fit
         self.timeline = timeline
         # True if only groups below their quota go on behind a blocked unit, so that most reservations bind one group.
@@ -70,6 +80,11 @@ class Reservations:
         if self.quota_only:
             jobs = [job for job in jobs if job.group is group or self._binds_all(job, now)]
         self.heed(jobs, now)
+
+    def keep_off(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Do ``heed_for`` for the group of a unit, then ``hold_back`` for the unit."""
+        self.heed_for(job.group, ahead, now)
+        return self.hold_back(job.group, job.shape)
 
     def heed_others(self, group: GroupState, ahead: Ahead, now: int) -> None:
         """Put exactly those reservations of other groups in force that bind a group."""
@@ -165,14 +180,15 @@ class Reservations:
             job.foreseen.drain = []
             reservation = Reservation(job=job, start=slot.start, nodes=slot.nodes, stamp=self.cluster.stamp)
             self.timeline.reserve(reservation, job.duration)
-        elif drain_due(job, now) and not any(kept.lasting for kept in self.kept):
+        elif drain_due(job, now) and not any(kept.lasting for kept in self.kept) and (drain := self._drain(job)):
             # Nodes are drained for one unit at a time.
-            drain = job.foreseen.drain = self._drain(job)
+            job.foreseen.drain = drain
             reservation = Reservation(job=job, start=now, nodes=drain, stamp=self.cluster.stamp, lasting=True)
             self.timeline.reserve(reservation, NEVER)
         else:
+            job.foreseen.drain = []
             reservation = Reservation(job=job, start=NEVER, nodes=[], stamp=self.cluster.stamp, in_force=True)
-        # A unit that waits for its turn to drain nodes delays no other unit meanwhile.
+        # A unit that waits for its turn to drain nodes, or that no drained node would hold, delays no other unit.
         waits = slot is None and not reservation.lasting and drain_due(job, now)
         reservation.hopeless = waits or (slot is None and not self.fit.could_ever_fit(job.shape))
         return reservation
@@ -180,8 +196,9 @@ class Reservations:
     def _drain(self, job: JobEntry) -> list[tuple[int, int]]:
         """Return nodes to drain for a unit that fits at no known end: the present ones while they suffice.
 
-        Else they are usable nodes that are large enough and that no clause excludes: first those without bookings,
-        then those that lack the smallest share of their capacity; ties go to the node that registered first.
+        Else they are usable nodes that are large enough beside their services, and that no clause excludes: first those
+        without bookings, then those that lack the smallest share of their capacity; ties go to the node that registered
+        first. Empty if no nodes suffice.
         """
         if job.shape.kinds or by_domains(job.shape):
             return self._drain_together(job)
@@ -192,19 +209,23 @@ class Reservations:
         if self.reserved is not None:
             # A node reserved in advance for others cannot be kept free until it has room.
             fit &= ~self.reserved(job.group, NEVER)
-        if job.foreseen.drain and all(fit[f] for f, _ in job.foreseen.drain):
-            return job.foreseen.drain
         request = job.shape.request
+        left = self._left_by_services()
+        present = job.foreseen.drain
+        if present and all(
+            fit[f] and all(have >= need * n for have, need in zip(left[f].tolist(), request, strict=True) if need)
+            for f, n in present
+        ):
+            return present
         booked = set(self.timeline.booked.tolist())
         places = []
         caps = self.fit.caps(job.shape)
         for f in np.flatnonzero(fit).tolist():
             node = cluster.nodes[f].tolist()
-            capacity = node[FREE + k_count : FREE + 2 * k_count]
-            room = min((have // need for have, need in zip(capacity, request, strict=True) if need), default=0)
+            room = min((have // need for have, need in zip(left[f].tolist(), request, strict=True) if need), default=0)
             room = min(room, int(caps[f])) if len(caps) else room
-            if room:
-                free = node[FREE : FREE + k_count]
+            if room > 0:
+                free, capacity = node[FREE : FREE + k_count], node[FREE + k_count : FREE + 2 * k_count]
                 missing = max(
                     (need - have) / total for have, need, total in zip(free, request, capacity, strict=True) if need
                 )
@@ -221,13 +242,22 @@ class Reservations:
         """Return nodes to drain for a gang with several kinds of tasks or with rules for domains: the present ones
         while they suffice, else new ones.
 
-        New ones hold the gang when empty.
+        New ones hold the gang beside their services when all else has ended.
         """
         closed = None if self.reserved is None else self.reserved(job.group, NEVER)
-        room = self.fit.when_empty(job.shape, closed)
+        room = self.fit.when_empty(job.shape, closed).at_most(self._left_by_services())
         if job.foreseen.drain and has_places(room, job.shape.by_kind(job.foreseen.drain)):
             return job.foreseen.drain
         return joined(places_in(room) or [])
+
+    def _left_by_services(self) -> Ints:
+        """Return the amounts of each node (N, K) that services and databases leave, which do not end by themselves."""
+        left = self.cluster.capacities().copy()
+        for f in range(len(left)):
+            for holder in self._holders_on(f):
+                if isinstance(holder, Attempt) and holder.job.job.type in KEPT_RUNNING and not holder.stopping:
+                    left[f] -= np.array(holder.amounts, np.int64)
+        return np.maximum(left, 0)
 
 
 def drain_due(job: JobEntry, now: int) -> bool:

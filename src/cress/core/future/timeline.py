@@ -13,7 +13,7 @@ import numpy as np
 from cress.core.future.together import RoomAt
 from cress.core.jobs import ClaimEntry, Reservation
 from cress.core.kernels import timeline as loops
-from cress.core.kernels.holding import END, FREE, NODE, NONE
+from cress.core.kernels.holding import END, NODE, NONE
 from cress.core.kernels.timeline import ASKER, B_AMOUNTS, B_END, B_FORCE
 from cress.core.placing.fit import Fit
 from cress.core.placing.gangs import by_domains
@@ -181,35 +181,21 @@ class Timeline:
         """
         wanted = shape.request_array > 0
         for f, coming in self.claimed().items():
-            room = self.cluster.nodes[f, FREE : FREE + self.cluster.k_count] + coming
+            room = self.cluster.free_now()[f] + coming
             left = room[wanted] // shape.request_array[wanted]
             yield f, max(0, int(left.min())) if len(left) else shape.size
 
-    def copies_now(self, shape: Shape, duration: int, most: int, now: int, asker: int = 0) -> Ints:
-        """Return the copies of the shape per node that may start now for ``duration`` (µs), at most ``most`` in
-        total.
-        """
-        return self._copies(shape, now, duration, most, now, asker)
-
-    def all_copies_now(self, shape: Shape, duration: int, now: int, asker: int = 0) -> Ints:
-        """Return the copies of the shape per node that may start now for ``duration`` (µs), up to the limit for the
-        gang.
-        """
-        return self.all_copies_at(shape, now, duration, now, asker)
-
-    def all_copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int = 0) -> Ints:
-        """Return the copies of the shape per node during [t, t + ``duration``) (µs), up to the limit for the gang."""
-        n = self.cluster.node_count
-        caps = self.fit.caps(shape)
-        each = np.minimum(caps, shape.size) if len(caps) else np.full(n, shape.size, np.int64)
-        return self._copies(shape, t, duration, n * shape.size, now, asker, each)
-
-    def _copies(
-        self, shape: Shape, t: int, duration: int, most: int, now: int, asker: int, caps: Ints | None = None
+    def copies_at(
+        self, shape: Shape, t: int, duration: int, now: int, asker: int = 0, *, most: int | None = None
     ) -> Ints:
+        """Return the copies of the shape per node during [t, t + ``duration``) (µs): at most ``most`` in total, or as
+        many as each node takes of the gang.
+        """
         cluster, view = self.cluster, self._seen_by(asker)
-        if caps is None:
-            caps = self.fit.caps(shape)
+        caps = self.fit.caps(shape)
+        if most is None:
+            most = cluster.node_count * shape.size
+            caps = np.minimum(caps, shape.size) if len(caps) else np.full(cluster.node_count, shape.size, np.int64)
         beside = list(self._beside_claims(shape)) if self.claims and t == now else []
         if beside:
             caps = caps.copy() if len(caps) else np.full(cluster.node_count, most, np.int64)
@@ -265,7 +251,7 @@ class Timeline:
         t = self._earliest_together(shape, duration, now, before, asker)
         if t >= NEVER:
             return None
-        copies = self._copies(shape, t, duration, shape.size, now, asker)
+        copies = self.copies_at(shape, t, duration, now, asker, most=shape.size)
         return Slot(t, [(f, int(copies[f])) for f in np.flatnonzero(copies).tolist()])
 
     def _earliest_together(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from cress.core.kernels.holding import FREE
 from cress.core.placing.fit import Fit, asked_of, rules_of_unit
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import Places, UnitRoom, copies_of
@@ -24,7 +23,7 @@ class Bookable(Protocol):
     cluster: Cluster
     fit: Fit
 
-    def all_copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
+    def copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
         """Return the copies of a shape per node during [t, t + duration) (µs)."""
 
     def copies_on(self, shape: Shape, f: int, t: int, duration: int, now: int, asker: int) -> int:
@@ -66,7 +65,7 @@ class RoomAt(UnitRoom):
     def copies(self, i: int) -> Ints:
         """Return the copies of kind ``i`` per node beside the places taken, at most its size."""
         t, duration, now, asker = self._when
-        found = self._timeline.all_copies_at(self._shapes[i], t, duration, now, asker)
+        found = self._timeline.copies_at(self._shapes[i], t, duration, now, asker)
         if t == now:
             devices.cap_exclusive(self._timeline.cluster, self.kinds[i].request, self._shapes[i].ask, found)
             for f in self._taken:
@@ -85,7 +84,7 @@ class RoomAt(UnitRoom):
         Bookings count from the next microsecond, when leases that outlived their ends may be over.
         """
         taken = self._taken[f]
-        left = self._timeline.cluster.nodes[f, FREE : FREE + len(taken)] - taken
+        left = self._timeline.cluster.free_now()[f] - taken
         return int(copies_of(left[None], self.kinds[i])[0])
 
     def take(self, i: int, places: Places) -> None:

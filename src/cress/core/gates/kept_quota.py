@@ -8,11 +8,8 @@ from cress.core.gates.gate import Gate
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.placing.vetoes import Verdict
-from cress.model.job import JobType
+from cress.model.job import KEPT_RUNNING
 from cress.model.times import NEVER
-
-# Tasks of these types have no expected end.
-_ENDLESS = (JobType.SERVICE, JobType.DATABASE)
 
 
 class KeptQuota(Gate[JobEntry]):
@@ -73,7 +70,7 @@ class KeptQuota(Gate[JobEntry]):
             for attempt in group.attempts.values():
                 if left <= 0:
                     break
-                if attempt.expected < time and attempt.job.job.type not in _ENDLESS:
+                if attempt.expected < time and attempt.job.job.type not in KEPT_RUNNING:
                     left -= attempt.charge[i]
             if left > 0:
                 return False

@@ -115,7 +115,7 @@ class Groups:
             self.tree.forget_places(self)
         wanted = {group.name: group for group in groups if group.name not in inner}
         for name in [name for name in self.by_name if name not in wanted]:
-            self.leave_order(self.by_name.pop(name))
+            self.tree.place(self.by_name.pop(name), None)
         for name, spec in wanted.items():
             old = self.by_name.get(name)
             if old is not None and old.spec == spec:
@@ -297,10 +297,6 @@ class Groups:
         """Advance the time of past borrowing to ``now``; at a tick groups may change places."""
         for group in self.tree.advance(now, self):
             self.reorder(group)
-
-    def leave_order(self, group: GroupState) -> None:
-        """Remove the group from the order."""
-        self.tree.place(group, None)
 
     def priority_values(self) -> dict[str, Fraction]:
         """Return G's ``Priority`` by group: used × (LCM of all quotas / quota), smallest first; for a vector quota,

@@ -110,8 +110,7 @@ class Evictions:
         They come from groups above their quota if the unit's group is not above its own, and then from its own group.
         """
         group, books = job.group, self._books
-        self._reservations.heed_for(group, current.ahead, current.now)
-        if self._reservations.hold_back(group, job.shape):
+        if self._reservations.keep_off(job, current.ahead, current.now):
             return None
         charge = charge_of_tasks(job, job.shape.size, books.cluster)
         others = group.jobs < len(books.jobs)
@@ -125,8 +124,7 @@ class Evictions:
     def in_own(self, job: JobEntry, current: Pass, entitled: list[Taker]) -> Eviction | None:
         """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""
         group, books = job.group, self._books
-        self._reservations.heed_for(group, current.ahead, current.now)
-        if self._reservations.hold_back(group, job.shape):
+        if self._reservations.keep_off(job, current.ahead, current.now):
             return None
         if group.options.preempt_within == "off":
             return find_eviction_in_workload(books, job)

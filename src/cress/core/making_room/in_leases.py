@@ -113,8 +113,7 @@ class InLeases:
         yielding = list(yielding_to(self._books.groups, group, takers, lambda node: node.above_quota))
         if not yielding:
             return False
-        self._reservations.heed_for(group, current.ahead, now)
-        if self._reservations.hold_back(group, job.shape):
+        if self._reservations.keep_off(job, current.ahead, now):
             return False
         names = {each.group.name for each in yielding}
         returned = returnable_for(self._books, job, names)

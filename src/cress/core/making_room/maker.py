@@ -34,20 +34,21 @@ class RoomMaker:
         self._cluster = books.cluster
         self._pool = books.pool
         self._reservations = books.reservations
+        # Of the running tasks that started lately, after the state for which they were found: the end of the time for
+        # which they are spared, the start, and the last job with both.
+        self._spared: tuple[tuple[int, int], list[tuple[int, int, int]]] = (-1, 0), []
 
     def start_claimed(self, group: GroupState, current: Pass) -> bool:
         """Start a unit of a group with claims in the room that was made for it; return True if something was decided.
 
         With quotas for kinds of nodes, units beyond the quota wait until all groups that may take room were served. If
-        one gives up its room, the pass begins again.
+        one gives up its room, the pass begins again: a unit that was tried before may have that room.
         """
-        begun, waits = len(self._decided.items), claims_wait(group)
-        if current.serving and waits:
+        if current.serving and claims_wait(group):
             return False
-        started = self._claims.start_first(
+        return self._claims.start_first(
             group, lambda job: self._evictions.taken_back_by(job, current, claimed=True) is not None
         )
-        return started or (waits and len(self._decided.items) > begun)
 
     def make_room(self, job: JobEntry, current: Pass) -> bool:
         """Make room for a blocked unit, from fragments or else by preemption; return True if something was decided."""
@@ -145,8 +146,7 @@ class RoomMaker:
         workload = self._pool.workload(job)
         if workload is None or not any(lease.is_held for lease in workload.leases.values()):
             return []
-        self._reservations.heed_for(job.group, current.ahead, current.now)
-        if self._reservations.hold_back(job.group, job.shape):
+        if self._reservations.keep_off(job, current.ahead, current.now):
             return []
         choices = (self._in_leases.find_leaving(job, may) for may in leave_to(self._books, job))
         found = next((tasks for tasks in choices if tasks), [])
@@ -160,14 +160,27 @@ class RoomMaker:
         under_way = sum(not attempt.job.cancelled for attempt in books.leaving.values())
         return not under_way or under_way + number <= books.options.max_per_round * len(books.attempts)
 
+    def _spared_until(self, job: JobEntry, now: int) -> int:
+        """Return the first time (µs) at which a task that is spared a unit of a job now is spared no more."""
+        books = self._books
+        state = (books.pass_number, len(self._decided.items))
+        if self._spared[0] != state:
+            longest = max(group.options.grace for group in books.groups)
+            lasts: dict[tuple[int, int], int] = {}
+            for attempt in books.attempts.values():
+                if attempt.start + longest > now and (until := attempt.start + attempt.start_grace) > now:
+                    key = until, attempt.start
+                    lasts[key] = max(lasts.get(key, 0), attempt.job.job.id)
+            self._spared = state, sorted((until, start, last) for (until, start), last in lasts.items())
+        waits = (job.submitted, job.job.id)
+        return next((until for until, start, last in self._spared[1] if waits < (start, last)), NEVER)
+
     def _next_victim_at(self, job: JobEntry, now: int) -> int:
         """Return the time (µs) at which the next running task has run long enough to be a victim for a unit of a
         job.
         """
-        own, longest = job.group, max(group.options.grace for group in self._books.groups)
-        recent = (attempt for attempt in self._books.attempts.values() if attempt.start + longest > now)
-        times = [attempt.spared_until(job) for attempt in recent]
-        times += [
+        own = job.group
+        times = [
             attempt.start + group.options.min_runtime
             for group in self._books.groups
             if group.options.min_runtime
@@ -180,4 +193,4 @@ class RoomMaker:
             for holder in self._pool.holders()
             if holder.job.job.min_time
         ]
-        return min((time for time in times if time > now), default=NEVER)
+        return min([self._spared_until(job, now), *(time for time in times if time > now)])

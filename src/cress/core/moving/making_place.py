@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from cress.core.jobs import Attempt, JobEntry
-from cress.core.kernels.holding import EXCLUDED, FREE, USABLE
+from cress.core.kernels.holding import EXCLUDED, USABLE
 from cress.core.moving.plan import ANY, Budget, Goal
 from cress.core.moving.trial import MoveTrial
 from cress.core.placing.fit import asked_of, match_caps, rules_of_unit
@@ -104,7 +104,7 @@ class _PlaceSearch:
         cluster, shape = self.cluster, self.shape
         if not cluster.nodes[f, USABLE] or cluster.lack[shape.row, f] & EXCLUDED:
             return 0
-        free = cluster.nodes[f, FREE : FREE + cluster.k_count] - self.trial.promised[f]
+        free = cluster.free_now()[f] - self.trial.promised[f]
         asked = shape.request_array > 0
         room = int(np.min(free[asked] // shape.request_array[asked], initial=shape.size))
         return max(0, min(room, int(self.limit[f]), devices.copies_on(cluster, shape.ask, f)))
@@ -157,9 +157,8 @@ class _PlaceSearch:
             return None
         if cluster.lack[self.shape.row, f] & EXCLUDED:
             return None
-        k = cluster.k_count
         needs = self.shape.request_array * (self.copies[f] + 1)
-        lack = np.where(needs > 0, needs - cluster.nodes[f, FREE : FREE + k] + self.trial.promised[f], 0)
+        lack = np.where(needs > 0, needs - cluster.free_now()[f] + self.trial.promised[f], 0)
         tasks = self._tasks(f)
         if self.budget.lost < ANY and self._least(tasks, lack) > self.budget.lost - self._spent():
             return None

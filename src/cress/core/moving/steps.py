@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from cress.core.books import Books
-from cress.core.kernels.holding import FREE
 from cress.core.moving.movable import why_it_stays
 from cress.core.moving.plan import Move
 from cress.core.moving.room import promised, shape_of_moved, within_quota
@@ -37,11 +36,10 @@ def takes(core: Books, job: int, f: int, kept: Ints | None = None) -> bool:
     """Return True if a node has room for a task of a running job beside everything promised there."""
     entry = core.jobs[job]
     shape = shape_of_moved(core, entry)
-    core.fit.want(shape)
-    fits = core.fit.has_room(shape, [(f, 1)])
-    core.fit.unwant(shape)
+    with core.fit.wanted(shape):
+        fits = core.fit.has_room(shape, [(f, 1)])
     kept = promised(core) if kept is None else kept
-    left = core.cluster.nodes[f, FREE : FREE + core.cluster.k_count] - kept[f]
+    left = core.cluster.free_now()[f] - kept[f]
     asked = shape.request_array > 0
     return fits and bool(np.all(left[asked] >= shape.request_array[asked]))
 
@@ -58,7 +56,7 @@ def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], mo
         needed[f] = needed.get(f, 0) + kind.request_array * count
     for f, needs in needed.items():
         name = cluster.names[f]
-        free = cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f]
+        free = cluster.free_now()[f] - kept[f]
         for move in moves:
             if move.node == name:
                 free += core.attempts[move.attempt].amounts

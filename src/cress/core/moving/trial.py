@@ -113,7 +113,7 @@ class MoveTrial:
         cluster, shape = self.cluster, self.shape_of(attempt.job)
         if self.core.live:
             self.core.matching.flush()
-        n, k = cluster.node_count, cluster.k_count
+        n = cluster.node_count
         fits: Bools = (cluster.lack[shape.row, :n] == 0) & ~self.closed
         fits[attempt.node] = False
         if shape.wants.apart:
@@ -122,7 +122,7 @@ class MoveTrial:
             fits &= same < same[attempt.node]
         if len(self._kept):
             asked = shape.request_array > 0
-            left = cluster.nodes[self._kept, FREE : FREE + k] - self.promised[self._kept]
+            left = cluster.free_now()[self._kept] - self.promised[self._kept]
             fits[self._kept] &= np.all(left[:, asked] >= shape.request_array[asked], axis=1)
         return fits
 

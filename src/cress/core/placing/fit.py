@@ -5,6 +5,10 @@ A shape has a row while jobs with it wait; afterwards the row stays as a cache u
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,7 +17,6 @@ from cress.core.kernels.choice import set_aside
 from cress.core.kernels.holding import (
     EXCLUDED,
     FITTING,
-    FREE,
     IN_USE,
     NONE,
     REQUEST,
@@ -33,6 +36,8 @@ from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Closed, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.resources import ResourceVector
+
+T = TypeVar("T")
 
 # Rows of shapes without waiting jobs stay as a cache, up to this number of used rows.
 WARM_ROWS = 256
@@ -92,6 +97,32 @@ class Fit:
         # The shapes with a row and without a queued job, those first that have had none for longest.
         self._idle: dict[Shape, None] = {}
         self._aside: Closed = np.zeros(1, np.int32)
+        # Answers that are kept while nothing changes, by question; ``None`` while something may change.
+        self._kept: dict[Hashable, Any] | None = None
+        self._answers: tuple[Hashable, dict[Hashable, Any]] = (None, {})
+
+    @contextmanager
+    def unchanged(self, moment: Hashable) -> Iterator[None]:
+        """Keep answers about whole clusters within this context, for all contexts of one moment.
+
+        Thousands of waiting jobs have a few shapes. Their reasons ask the same, and each answer looks at all nodes.
+        """
+        if self._answers[0] != moment:
+            self._answers = (moment, {})
+        self._kept = self._answers[1]
+        try:
+            yield
+        finally:
+            self._kept = None
+
+    def _once(self, question: Hashable, answer: Callable[[], T]) -> T:
+        """Return the kept answer to a question, or find it."""
+        if self._kept is None:
+            return answer()
+        if question not in self._kept:
+            self._kept[question] = answer()
+        found: T = self._kept[question]
+        return found
 
     @property
     def rows(self) -> Ints:
@@ -128,6 +159,15 @@ class Fit:
                 self.matching.drop(shape)
         for kind in shape.kinds:
             self.unwant(kind)
+
+    @contextmanager
+    def wanted(self, shape: Shape) -> Iterator[None]:
+        """Give a shape a row for a question."""
+        self.want(shape)
+        try:
+            yield
+        finally:
+            self.unwant(shape)
 
     def give_row(self, shape: Shape) -> None:
         """Compute the row of ``shape``, and keep it up to date."""
@@ -245,7 +285,8 @@ class Fit:
         """
         if wants.kinds:
             return all(self.ever_fits(each.request, each.wants) for each in wants.kinds)
-        return bool(np.any(self._large(request, wants) & self.matching.ever(wants)))
+        question = ("ever fits", request, None if wants is NO_WANTS else wants)
+        return self._once(question, lambda: bool(np.any(self._large(request, wants) & self.matching.ever(wants))))
 
     def _large(self, request: ResourceVector, wants: Wants) -> Bools:
         large = self.cluster.large(request)
@@ -308,8 +349,8 @@ class Fit:
         return self._would_do(shape, clauses=True) != NONE
 
     def _is_large(self, f: int, shape: Shape) -> bool:
-        cluster = self.cluster
-        return cluster.is_large(f, shape.request_array) and devices.copies_on(cluster, shape.ask, f, empty=True) > 0
+        large = bool(np.all(self.cluster.capacities()[f] >= shape.request_array))
+        return large and devices.copies_on(self.cluster, shape.ask, f, empty=True) > 0
 
     def _would_do(self, shape: Shape, *, clauses: bool) -> int:
         """Return the first node that could hold a unit when empty.
@@ -341,6 +382,9 @@ class Fit:
 
     def copies_free(self, shape: Shape) -> int:
         """Return the number of copies of ``shape`` that fit on the usable nodes that no clause excludes."""
+        return self._once(("copies free", shape), lambda: self._count_free(shape))
+
+    def _count_free(self, shape: Shape) -> int:
         if in_any_order(shape):
             return int(self.free_copies(shape).sum())
         room = self.free(shape)
@@ -357,7 +401,7 @@ class Fit:
         Only usable nodes that no clause excludes are included.
         """
         may = self.cluster.usable() & ~self.excluded(shape)
-        free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count][may]
+        free = self.cluster.free_now()[may]
         asked = shape.request_array > 0
         copies = np.zeros(self.cluster.node_count, np.int64)
         copies[may] = (free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31)
@@ -367,7 +411,7 @@ class Fit:
         """Return True if each of these nodes has free amounts for its copies of ``shape``, and no clause excludes
         one.
         """
-        free = self.cluster.nodes[:, FREE : FREE + self.cluster.k_count]
+        free = self.cluster.free_now()
         needs: dict[int, Ints] = {}
         number: dict[int, int] = {}
         places = list(shape.copies(nodes))
@@ -388,12 +432,16 @@ class Fit:
 
     def free(self, shape: Shape) -> Levels:
         """Return the free room for a unit on usable nodes that no clause excludes."""
-        free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count]
+        free = self.cluster.free_now()
         alone = [self.free_copies(kind) for kind in shape.every_kind]
         return Levels(asked_of(shape), alone, free, rules_of_unit(shape))
 
     def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
         """Return True if the present nodes that satisfy ``wants`` hold ``size`` copies together when empty."""
+        question = ("holds when empty", request, size, None if wants is NO_WANTS else wants)
+        return self._once(question, lambda: self._hold_when_empty(request, size, wants))
+
+    def _hold_when_empty(self, request: ResourceVector, size: int, wants: Wants) -> bool:
         asked, alone, rules = [], [], []
         for kind in wants.kinds or (KindWants(0, request, size, wants),):
             array = np.array(kind.request, np.int64)

@@ -22,6 +22,7 @@ from cress.core.placing.mix import Mix
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Closed, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
+from cress.core.tables.devices import any_devices
 from cress.language.clauses import Kind
 from cress.model.decisions import Choice
 from cress.model.job import Job
@@ -72,7 +73,9 @@ class Fragmentation:
 
     def any_devices(self) -> bool:
         """Return True if a node counts devices of a dimension one by one."""
-        return any(device.kind != DISK_KIND for has in self.cluster.devices for device in has)
+        return any_devices(self.cluster) and any(
+            device.kind != DISK_KIND for has in self.cluster.devices for device in has
+        )
 
     def squares(self) -> Floats:
         """Return the array for y² of every node with the shape on it, which the caller fills."""

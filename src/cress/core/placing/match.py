@@ -114,6 +114,11 @@ class Match:
         self.orders: list[Floats] | None = None
         self.at = 0
 
+    @property
+    def depends_on_tasks(self) -> bool:
+        """True if running tasks, or licences that they use, decide which nodes its predicates exclude."""
+        return any(test.dynamic or test.compares or test.watches for test in self.predicates)
+
     def forget_scores(self) -> None:
         """Drop scores and orders; they are computed again when needed."""
         self.scores = self.orders = None

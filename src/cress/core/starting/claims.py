@@ -9,7 +9,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.eviction import Eviction
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry
-from cress.core.kernels.holding import FIRST_END, FREE
+from cress.core.kernels.holding import FIRST_END
 from cress.core.passes import Decided
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starts import Basis, TaskStarts
@@ -59,17 +59,19 @@ class Claims:
     def start_first(self, group: GroupState, is_undone: Callable[[JobEntry], bool]) -> bool:
         """Start a unit of the group whose victims have ended; its resources were booked, so no other unit has them.
 
-        A unit whose start would be undone at once gives up its claim: whoever would take its room has it first.
+        A unit whose start would be undone at once gives up its claim: whoever would take its room has it first. Return
+        True if something was decided.
         """
+        begun = len(self._decided.items)
         for claim in list(group.claims):
             if claim.tasks and self._may_start_now(claim):
                 if claim.in_turn and is_undone(claim.job):
-                    self._give_up(claim)
+                    self._drop(claim)
                     continue
                 self._start(claim)
                 group.verdict = Verdict.PLACED
-                return True
-        return False
+                break
+        return len(self._decided.items) > begun
 
     def start_moved(self) -> None:
         """Start the moved tasks whose attempts have ended.
@@ -95,21 +97,16 @@ class Claims:
         claim.tried = self._cluster.loosened
         nodes = claim.reservation.nodes
         if self._lost_its_devices(claim):
-            self._give_up(claim)
+            self._drop(claim)
             return False
         if not self._fit.has_room(claim.shape, nodes) or not self._may_start(claim):
             return False
         if self._reserved and not self._beside_reservations(claim):
             if not self._waits(claim):
                 # Its victims took so long that the unit would run into a reservation.
-                self._give_up(claim)
+                self._drop(claim)
             return False
         return True
-
-    def _give_up(self, claim: ClaimEntry) -> None:
-        """Drop a claim on the turn of its group; this pass then considers its tasks like other waiting ones."""
-        self._drop(claim)
-        claim.job.foreseen.arrived = self._books.pass_number - 1
 
     def _drop(self, claim: ClaimEntry) -> None:
         """Drop a claim; if it was made at this time, its job makes no other claim before the time advances."""
@@ -152,7 +149,7 @@ class Claims:
         job, cluster = claim.job, self._cluster
         kept = self._reserved.kept_from(job.group, self._books.now + min(job.limit, NEVER))
         for f, needed in claim.needs().items():
-            left = cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - needed
+            left = cluster.free_now()[f] - kept[f] - needed
             if np.any(left[needed > 0] < 0):
                 return False
         return True

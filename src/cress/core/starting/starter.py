@@ -66,7 +66,7 @@ class Starter:
         if shape.kinds:
             return self._start_kinds(job, now, due=due)
         if shape.match is not None:
-            copies = timeline.all_copies_now(shape, job.duration, now, asker)
+            copies = timeline.copies_at(shape, now, job.duration, now, asker)
             devices.cap_exclusive(self._books.cluster, shape.request_array, shape.ask, copies)
             room = next(ruled_rooms(rules_of_unit(shape), shape.size, np.minimum(copies, shape.size)), None)
             if room is None:
@@ -76,7 +76,7 @@ class Starter:
                 self._starts.start_at(job, room.first(shape.size) or [], Basis(due=due))
             else:
                 self._starts.place_in(job, room, now, due=due)
-        elif timeline.copies_now(shape, job.duration, shape.size, now, asker).sum() < shape.size:
+        elif timeline.copies_at(shape, now, job.duration, now, asker, most=shape.size).sum() < shape.size:
             return False
         elif timeline.any_booked:
             for member in members_of(job):

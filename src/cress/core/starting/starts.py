@@ -186,7 +186,6 @@ class TaskStarts:
         shapes = [self._fit.shape(member.job.request, 1, member.wants_of(member.upcoming)) for member in members]
         slots = [0] * len(members)
         for i in devices.in_turn([shape.ask for shape in shapes]):
-            self._fit.want(shapes[i])
-            slots[i] = self._leases.hold(f, shapes[i].row, end_of(self._books, members[i]))
-            self._fit.unwant(shapes[i])
+            with self._fit.wanted(shapes[i]):
+                slots[i] = self._leases.hold(f, shapes[i].row, end_of(self._books, members[i]))
         return slots

@@ -266,7 +266,7 @@ class Cluster:
 
     def overdrawn_nodes(self) -> list[int]:
         """Return the nodes with less than their leases hold."""
-        short = np.any(self.nodes[: self.node_count, FREE : FREE + self.k_count] < 0, axis=1)
+        short = np.any(self.free_now() < 0, axis=1)
         for at in range(first_device(self.k_count), self.nodes.shape[1], WIDTH):
             short |= np.any(self.nodes[: self.node_count, at + LEFT : at + LEFT + DISK_AMOUNTS] < 0, axis=1)
         found: list[int] = np.flatnonzero(short).tolist()
@@ -387,9 +387,7 @@ class Cluster:
     def largest_capacity(self) -> ResourceVector:
         """Return the largest capacity of a node in each dimension."""
         if self._largest[0] != self.usable_changes:
-            k = self.k_count
-            most = self.nodes[: max(1, self.node_count), FREE + k : FREE + 2 * k].max(axis=0)
-            self._largest = self.usable_changes, tuple(most.tolist())
+            self._largest = self.usable_changes, tuple(self.capacities().max(axis=0, initial=0).tolist())
         return self._largest[1]
 
     def least_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:
@@ -429,7 +427,8 @@ class Cluster:
         self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
     ) -> tuple[int, int]:
         if self._extremes[0] != self.usable_changes:
-            usable = Counter(self.specs[f].capacity for f in np.flatnonzero(self.usable()).tolist())
+            nodes, numbers = self.kinds(np.flatnonzero(self.usable()))
+            usable = Counter(dict(zip(map(self.capacity_of, nodes), numbers, strict=True)))
             self._extremes = self.usable_changes, usable, {}
         _, usable, known = self._extremes
         key = (request, charge)
@@ -452,17 +451,16 @@ class Cluster:
 
     def free(self, f: int) -> ResourceVector:
         """Return the free amounts of node ``f``."""
-        return tuple(int(x) for x in self.nodes[f, FREE : FREE + self.k_count])
+        return tuple(self.free_now()[f].tolist())
 
     def capacity_of(self, f: int) -> ResourceVector:
         """Return the capacity of node ``f`` (zeros while it is lost)."""
-        return tuple(int(x) for x in self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count])
+        return tuple(self.capacities()[f].tolist())
 
     def used_on(self, nodes: Sequence[int]) -> ResourceVector:
         """Return the total of the held amounts on some nodes."""
-        k = self.k_count
-        rows = self.nodes[list(nodes), FREE : FREE + 2 * k]
-        return tuple(int(x) for x in (rows[:, k:] - rows[:, :k]).sum(axis=0))
+        on = list(nodes)
+        return tuple((self.capacities()[on] - self.free_now()[on]).sum(axis=0).tolist())
 
     @property
     def starved(self) -> bool:
@@ -489,20 +487,31 @@ class Cluster:
         """Return the nodes that are not lost."""
         return np.flatnonzero(~np.array(self.lost, np.bool_))
 
+    def free_now(self) -> Ints:
+        """Return the free amounts of all nodes (N, K), negative where leases hold more than the capacity; no copy."""
+        return self.nodes[: self.node_count, FREE : FREE + self.k_count]
+
     def capacities(self) -> Ints:
-        """Return the capacities of all nodes."""
+        """Return the capacities of all nodes (N, K), zeros for lost ones; no copy."""
         k = self.k_count
         return self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
+
+    def kinds(self, nodes: Ints) -> tuple[list[int], list[int]]:
+        """Return the first node of each capacity among these, the smallest capacity first, and the number of nodes."""
+        if not len(nodes):
+            return [], []
+        capacities = self.capacities()[nodes]
+        # Sorted by the first amount, then by the second …; of equal rows the first node comes first.
+        order = np.lexsort(capacities.T[::-1])
+        ordered = capacities[order]
+        begins = np.flatnonzero(np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1))))
+        return nodes[order[begins]].tolist(), np.diff(begins, append=len(nodes)).tolist()
 
     def copies_when_empty(self, request: Ints, most: int) -> Ints:
         """Return, per node, the copies of ``request`` that it holds when empty, at most ``most``."""
         asked = request > 0
         copies: Ints = (self.capacities()[:, asked] // request[asked]).min(axis=1, initial=most)
         return copies
-
-    def is_large(self, f: int, request: Ints) -> bool:
-        """Return True if node ``f`` holds ``request`` when empty."""
-        return bool(np.all(self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count] >= request))
 
     def large(self, request: ResourceVector) -> Bools:
         """Return, per node, True if it holds ``request`` when empty."""
@@ -516,5 +525,4 @@ class Cluster:
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Return True if the free amounts of some usable node hold one copy of ``request``, devices aside."""
-        free = self.nodes[: self.node_count, FREE : FREE + self.k_count]
-        return bool(np.any(self.usable() & np.all(free >= np.array(request, np.int64), axis=1)))
+        return bool(np.any(self.usable() & np.all(self.free_now() >= np.array(request, np.int64), axis=1)))

@@ -25,11 +25,6 @@ NEIGHBOURS = 1
 SEARCH_STEPS = 20_000
 
 
-def value_text(value: Value) -> str:
-    """Return the text of a value, as in a label."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 class Domains:
     """The domains of an attribute. ``of[f]`` is the number of node ``f``'s domain; ``len(domains)`` means none.
 
@@ -47,7 +42,8 @@ class Domains:
         """Return the number of a value, if necessary a new one; -1 without a value."""
         if value is None or value == "":
             return -1
-        text = value_text(value)
+        # As in a label.
+        text = str(value).lower() if isinstance(value, bool) else str(value)
         d = self.index.setdefault(text.casefold(), len(self.names))
         if d == len(self.names):
             self.names.append(text)

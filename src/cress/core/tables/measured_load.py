@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from cress.core.kernels.holding import FREE
 from cress.core.tables.cluster import Cluster
 from cress.model.events import LoadSeen
 from cress.model.node import Load, Node
@@ -167,9 +166,8 @@ class Loads:
 
     def promised_on(self, f: int) -> Promised:
         """Return the promised part of the machine of node ``f``; the node may offer only a part of the machine."""
-        nodes, k = self._cluster.nodes, self._cluster.k_count
         cpu, memory = self._cluster.dimensions.index["cpu"], self._cluster.dimensions.index["memory"]
-        free, most = nodes[f, FREE : FREE + k], nodes[f, FREE + k : FREE + 2 * k]
+        free, most = self._cluster.free_now()[f], self._cluster.capacities()[f]
         processors, bytes_there = _machine(self._cluster.specs[f])
         processors, bytes_there = processors or int(most[cpu]), bytes_there or int(most[memory])
         held = int(most[cpu] - free[cpu])

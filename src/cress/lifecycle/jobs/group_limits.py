@@ -24,12 +24,11 @@ from cress.model.group import DEFAULT_GROUP, Group
 from cress.model.groups.limits import given_time_limit
 from cress.model.groups.quota_text import SCALE, UNIT
 from cress.model.groups.tree import leaves_below
-from cress.model.job import Job, JobType
+from cress.model.job import KEPT_RUNNING, Job
 from cress.model.jobfile.job import below
 from cress.model.resources import ResourceVector
 from cress.model.units import describe_named, format_duration, format_share
 
-_ENDLESS = (JobType.SERVICE, JobType.DATABASE)
 # Maximum number of administrators of a group that an error names.
 _MOST_TOLD = 5
 
@@ -45,7 +44,7 @@ def with_limit(context: Context, jobs: Sequence[Job]) -> list[Job]:
 def _with_limit(context: Context, job: Job, given: dict[str, int | None]) -> Job:
     """Return a job with the time limit of its group; ``given`` are those of groups that were looked up before."""
     name = job.group or DEFAULT_GROUP
-    if job.time_limit is not None or job.type in _ENDLESS or isinstance(job.plan, Dag):
+    if job.time_limit is not None or job.type in KEPT_RUNNING or isinstance(job.plan, Dag):
         return job
     if name not in given:
         group = context.core.groups.by_name.get(name)
@@ -60,7 +59,7 @@ def check_job(context: Context, job: Job) -> None:
         return
     for level in _path(group):
         limits = level.spec.limits
-        if limits.time_limit is not None and (job.time_limit or 0) > limits.time_limit and job.type not in _ENDLESS:
+        if limits.time_limit is not None and (job.time_limit or 0) > limits.time_limit and job.type not in KEPT_RUNNING:
             raise NotAccepted(
                 f"a time limit of {format_duration(job.time_limit or 0)} is more than the "
                 f"{format_duration(limits.time_limit)} that group {level.name} allows",

@@ -24,6 +24,7 @@ from cress.model.decisions import Preempt
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job
 from cress.model.records import AttemptRecord
 from cress.model.times import DAY, NEVER
 
@@ -71,6 +72,8 @@ class CourseRun:
         self._moved = 0
         # The jobs and families that the change submits.
         self._new: set[int] = set()
+        # The reasons of jobs that have ended.
+        self._reasons: dict[int, str] = {}
         self.log = CourseLog(machine)
 
     def begin(self, now: int, utc: int, change: Sequence[Input] = ()) -> list[tuple[int, ...] | None]:
@@ -164,6 +167,7 @@ class CourseRun:
         for job in step.jobs:
             self._moved = machine.now
             self._open.discard(job.id)
+            self._reasons[job.id] = job.reason
             if job.id in self._jobs:
                 self._jobs[job.id].end = job.ended
 
@@ -221,6 +225,16 @@ class CourseRun:
 
     # --- results ----------------------------------------------------------------------------------------------
 
+    def _reason(self, number: int, job: Job, start: int | None) -> str:
+        """Return why a job of the change has not started; only real runs hand on values for conditions."""
+        if number not in self._new or start is not None:
+            return ""
+        if number in self._machine.jobs or number in self._machine.families:
+            return self._machine.reason(number)
+        if job.when:
+            return f"it starts only if {job.when}, which is not foreseen"
+        return self._reasons.get(number, "")
+
     def _whole(self, number: int, family: Family) -> JobCourse:
         """Return the course of a service or database that the change submits: the first starts of its tasks."""
         members = [tracked for tracked in self._jobs.values() if tracked.job.family == number]
@@ -233,6 +247,7 @@ class CourseRun:
         return JobCourse(
             number, job.name, job.group or DEFAULT_GROUP, family.submitted, job.deadline, waited=False,
             start=min(starts, default=None), nodes=tuple(nodes.items()),
+            reason=self._reason(number, job, min(starts, default=None)),
         )  # fmt: skip
 
     def _result(self, *, finished: bool) -> Course:
@@ -251,7 +266,7 @@ class CourseRun:
             jobs.append(
                 JobCourse(
                     number, job.name, job.group or DEFAULT_GROUP, tracked.submitted, job.deadline, tracked.waited,
-                    tracked.start, end, tuple(tracked.nodes.items()),
+                    tracked.start, end, tuple(tracked.nodes.items()), self._reason(number, job, tracked.start),
                 )
             )  # fmt: skip
         span = max(1, machine.utc - self._begin)

@@ -124,13 +124,16 @@ class CapacityPolicy(Policy[J]):
             yield from (job for job in first_places(self._queues[user], 1, passed_over) if job is not head)
 
     def looked_at(self, passed_over: PassedOver = nobody) -> list[J]:
-        return [job for _, user in self._order for job in first_places(self._queues[user], 1, passed_over)]
+        queues = (self._queues[user] for _, user in self._order)
+        return [job for queue in queues for job in first_places(queue.first_ones(), 1, passed_over)]
 
     def looks_at(self, job: J, passed_over: PassedOver = nobody) -> bool:
         queue = self._queues.get(job.job.user)
         if queue is None:
             return False
-        return queue.head is job or (passed_over is not nobody and job in first_places(queue, 1, passed_over))
+        if passed_over is nobody:
+            return queue.head is job
+        return queue.head is job or job in first_places(queue.first_ones(), 1, passed_over)
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
         for _, user in self._order:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import compress
+from itertools import compress, islice
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -84,6 +84,10 @@ class Queue(Generic[J]):
 
     def __iter__(self) -> Iterator[J]:
         return (job for job in self._jobs[self.first :] if job is not None)
+
+    def first_ones(self) -> Iterator[J]:
+        """Yield the jobs for a caller that wants only a few, without a copy of the queue; it must not change."""
+        return (job for job in islice(self._jobs, self.first, None) if job is not None)
 
     def add(self, job: J) -> None:
         """Insert the job at its place."""
