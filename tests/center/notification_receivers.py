@@ -13,7 +13,7 @@ from typing import Any, Self
 from aiosmtpd.controller import Controller
 
 from tests.center.program import PATIENCE
-from tests.executor.harness import free_port
+from tests.ports import free_port
 
 
 class WebReceiver:

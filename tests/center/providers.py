@@ -11,7 +11,8 @@ from typing import Any, Self
 
 import httpx
 
-from tests.system.cluster import PATIENCE, free_port
+from tests.ports import free_port
+from tests.system.cluster import PATIENCE
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 

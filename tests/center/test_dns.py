@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import re
 import shutil
@@ -33,6 +32,7 @@ from cress.model.errors import InputError
 from cress.model.node import Allocated
 from tests.budget import slowness_now
 from tests.center.program import PATIENCE, Center, eventually
+from tests.ports import free_port
 
 needs_dig = pytest.mark.skipif(
     shutil.which("dig") is None,
@@ -399,15 +399,6 @@ def test_addresses_and_domains_are_checked() -> None:
 
 
 # --- a real center -----------------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
-        tcp.bind(("127.0.0.1", 0))
-        port = int(tcp.getsockname()[1])
-        with contextlib.suppress(OSError):
-            udp.bind(("127.0.0.1", port))
-        return port
 
 
 def dig(port: int, *words: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cress.center.committing.counters import WORK, Histogram
 from cress.center.views import metrics
 from tests.center.program import Center, eventually
+from tests.ports import free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "prometheus"
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -128,9 +128,7 @@ def test_promtool_accepts_metrics_and_rules(center: Center) -> None:
 @needs_prometheus
 @pytest.mark.long  # Prometheus takes five seconds before it scrapes for the first time
 def test_prometheus_scrapes_a_center(center: Center, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     text = (EXAMPLES / "prometheus.yml").read_text().replace("15s", "200ms")
     text = text.replace("127.0.0.1:7411", center.address["url"].removeprefix("http://"))
     (tmp_path / "prometheus.yml").write_text(text)

@@ -245,10 +245,3 @@ def supervisor(
         yield process
     finally:
         process.close()
-
-
-def free_port() -> int:
-    """A port that nobody uses; whoever takes it soon will have it."""
-    with socket.socket() as sock:
-        sock.bind(("", 0))
-        return int(sock.getsockname()[1])

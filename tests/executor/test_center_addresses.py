@@ -13,6 +13,7 @@ from cress.executor import center_wire
 from cress.executor.center_wire import NotReached
 from cress.executor.centers import Centers
 from tests.executor.centers import TOKEN, Center
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 
 
@@ -21,11 +22,6 @@ def asleep() -> Iterator[str]:
     """The address of a center that is stopped: the kernel takes its connections, and nobody answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"ws://127.0.0.1:{listening.getsockname()[1]}"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 def centers(*urls: str) -> Centers:

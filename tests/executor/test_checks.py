@@ -12,7 +12,8 @@ from cress.model.reports import Checked
 from cress.model.run import Check
 from cress.model.times import MILLISECOND, SECOND
 from tests.executor.centers import AgentProcess, Center, Session, center, clean_up
-from tests.executor.harness import free_port, shell, until
+from tests.executor.harness import shell, until
+from tests.ports import free_port
 
 Start = Callable[..., AgentProcess]
 SOON = 100 * MILLISECOND

@@ -12,7 +12,8 @@ from cress.model.job import JobType
 from cress.model.run import Host, Run
 from cress.protocol.messages import Gang
 from cress.shell.executor.starting import LaunchContext
-from tests.executor.harness import SupervisorProcess, free_port
+from tests.executor.harness import SupervisorProcess
+from tests.ports import free_port
 
 RUN = Run(job=1, command=("true",), ports=(("http", 80), ("peer", 0)))
 

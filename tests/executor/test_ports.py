@@ -14,7 +14,8 @@ from cress.model.run import Run
 from cress.protocol.messages import Launch, Ports
 from cress.shell.executor.foreign_ports import ForeignPorts
 from tests.executor.centers import AgentProcess, Center, center, clean_up
-from tests.executor.harness import Client, SupervisorProcess, free_port, shell, until
+from tests.executor.harness import Client, SupervisorProcess, shell, until
+from tests.ports import free_port
 
 FOREVER = shell("exec sleep 1000", job=1, ports=(("web", 0),))
 

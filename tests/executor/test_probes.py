@@ -17,7 +17,8 @@ from cress.executor.exec.helper_process import HelperProcess
 from cress.executor.probes import MOST_SAID, Target, ask, port_of
 from cress.model.run import Check
 from cress.model.times import SECOND
-from tests.executor.harness import free_port, until
+from tests.executor.harness import until
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 
 

@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.ports import free_port
+
 _CONFIG = """\
 version: 0.1
 storage: {filesystem: {rootdirectory: ROOT}}
@@ -86,9 +88,7 @@ def skopeo(*words: str) -> None:
 def registry(folder: Path, passwords: str = "") -> Iterator[str]:
     """A registry on loopback, by its address; with ``passwords`` (lines of htpasswd) it asks for one of them."""
     folder.mkdir()
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        port = door.getsockname()[1]
+    port = free_port()
     text = _CONFIG.replace("ROOT", str(folder / "data")).replace("PORT", str(port))
     if passwords:
         (folder / "passwords").write_text(passwords)

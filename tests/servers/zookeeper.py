@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_ports
+
 _JARS = "/etc/zookeeper/conf:/usr/share/java/*"
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
@@ -48,7 +50,8 @@ class Ensemble:
         if why := is_missing():
             pytest.skip(why)
         self._folder, self._begin = folder, begin
-        ports = free_ports(3 * count)
+        first = free_ports(3 * count)
+        ports = range(first, first + 3 * count)
         addresses = addresses or ["127.0.0.1"] * count
         self._clients, peers = list(zip(addresses, ports[:count], strict=True)), ports[count:]
         self.hosts = ",".join(f"{address}:{port}" for address, port in self._clients)
@@ -125,12 +128,3 @@ def _asked(place: tuple[str, int]) -> bytes:
             return wire.recv(4096)
     except OSError:
         return b""
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +21,7 @@ from cress.client import Client, connect
 from tests import waiting
 from tests.forked import ForkedCress, run_cress
 from tests.known_versions import tell_versions
+from tests.ports import free_ports
 
 PATIENCE = waiting.PATIENCE
 wait_until = waiting.wait_until
@@ -30,17 +29,6 @@ wait_until = waiting.wait_until
 Program: TypeAlias = "subprocess.Popen[bytes] | ForkedCress"
 # A line about a job that has waited for some seconds.
 _WAITS = re.compile(r"^cress [a-z]+: job \d+ (\(.*\) )?waits: .*\n", re.MULTILINE)
-
-
-def free_port() -> int:
-    """A port that nobody listens on, outside the range that the system gives away: a restarted center finds it free
-    again.
-    """
-    while True:
-        port = random.randrange(10_000, 20_000)
-        with socket.socket() as door, contextlib.suppress(OSError):
-            door.bind(("127.0.0.1", port))
-            return port
 
 
 class Cluster:
@@ -66,7 +54,8 @@ class Cluster:
         """Start the center and wait until it listens."""
         # Where the one before listened, if there was one: executors and clients know that address.
         if self._ports == (0, 0):
-            self._ports = free_port(), free_port()
+            first = free_ports(2)
+            self._ports = first, first + 1
         ports = "--port", str(self._ports[0]), "--executor-port", str(self._ports[1])
         center = self.center = self._start_center(*ports, *arguments)
         wait_until(lambda: self._listens(center) or self._ended(center), "a listening center")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.cluster import Cluster, free_port, wait_until
+from tests.ports import free_port
+from tests.system.cluster import Cluster, wait_until
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from cress.client import Client
+from tests.ports import free_ports
 from tests.system.cluster import Cluster, wait_until
 
 # Tells its ports, binds all of them for real, and stays until it is told to go.
@@ -59,22 +60,6 @@ def stranger() -> Iterator[socket.socket]:
 
 def port_of(sock: socket.socket) -> int:
     return int(sock.getsockname()[1])
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row of which nobody has one now."""
-    for first in range(33_000, 60_000, count):
-        socks = [socket.socket() for _ in range(count)]
-        try:
-            for place, sock in enumerate(socks):
-                sock.bind(("127.0.0.1", first + place))
-        except OSError:
-            continue
-        finally:
-            for sock in socks:
-                sock.close()
-        return first
-    raise AssertionError("no free ports")
 
 
 def program(cluster: Cluster, script: str, **more: object) -> dict[str, object]:

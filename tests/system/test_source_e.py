@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 import pytest
 
+from tests.ports import free_port
 from tests.system.cluster import Cluster, wait_until
 
 GOOD = {"OSKernel": "2.6.32", "Java": "1.7.0", "GCC": "4.8.5", "Disks": "2"}
@@ -47,13 +47,6 @@ def _executor(cluster: Cluster, name: str, **other: str) -> None:
     cluster.start_executor(name, "<8,16G,1G,100M>", "--rack", "r1", *labels)
 
 
-def _free_port() -> int:
-    """One that nobody listens on: both nodes of this machine may give it to a task that does not."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
-
-
 def _nodes(cluster: Cluster, name: str) -> list[str]:
     with cluster.client() as client:
         return sorted(place.node for place in client.resolve(name))
@@ -62,7 +55,7 @@ def _nodes(cluster: Cluster, name: str) -> list[str]:
 def test_a_and_b_live(cluster: Cluster) -> None:
     _executor(cluster, "e-1")
     _executor(cluster, "e-2")
-    port = _free_port()
+    port = free_port()
     cluster.file("a.yaml", JOB_A)
     cluster.file("b.yaml", JOB_B.format(port=port))
     # B first: it waits for A, and says so. (v), before A's nodes are known

@@ -1,0 +1,32 @@
+"""Ports for programs that listen soon."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+
+# Below those that the system gives to outgoing connections, and those that executors give to tasks by default: a port
+# that is free now is taken by nobody else in the next seconds, also while other tests run.
+RANGE = range(10_000, 20_000)
+
+
+def free_ports(count: int) -> int:
+    """Return the first of so many ports in a row on which nobody listens."""
+    while True:
+        first = random.choice(RANGE[: len(RANGE) - count])
+        if all(map(_is_free, range(first, first + count))):
+            return first
+
+
+def free_port() -> int:
+    """Return a port on which nobody listens."""
+    return free_ports(1)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp, contextlib.suppress(OSError):
+        for each in (tcp, udp):
+            each.bind(("", port))
+        return True
+    return False
