@@ -458,9 +458,9 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
         """Return the time (µs) until which it is no victim of a unit that waited already when it started.
 
         It is spared for the grace of its start: as long as it would get to end. A unit submitted later was not known
-        then. At the time of the start itself, those with smaller ids were.
+        then.
         """
-        if (by.submitted, by.job.id) >= (self.start, self.job.job.id):
+        if by.submitted > self.start or (by.submitted == self.start and by.first_attempt > self.id):
             return 0
         return self.start + min(self.job.job.stop_grace, self.job.group.options.grace)
 
