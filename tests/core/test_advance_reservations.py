@@ -233,6 +233,16 @@ def test_nodes_are_chosen_where_fewest_tasks_have_to_stop_and_again_when_one_is_
     assert moved == [AdvanceReservationMoved("exam", (("n1", 1),))]
 
 
+def test_nodes_are_chosen_again_by_a_requirement_that_an_older_release_accepted() -> None:
+    """A new one would be refused: FreeMemory is in bytes, and 4 has no unit."""
+    world = cluster(2, check=False)
+    found = find(world.core.books, reservation("exam", "14:00", "16:00", group="b", count=1)).reservation
+    stored = AdvanceReserved(msgspec.structs.replace(found, requirement="FreeMemory >= 4 || IdleCPU > 0"))
+    world.core.apply(world.now, [stored])
+    world.lose_node("n1").decide()
+    assert AdvanceReservationMoved("exam", (("n2", 1),)) in world.decisions
+
+
 def test_amounts_are_chosen_in_copies_on_nodes_that_satisfy_the_requirement() -> None:
     world = World(
         group("b", 8), nodes=[node("n1").cpu(4), node("n2").cpu(4).where(SSD=True), node("n3").cpu(4).where(SSD=True)]

@@ -215,6 +215,12 @@ def test_the_clauses_and_the_nearest_nodes() -> None:
     ]
 
 
+def test_a_requirement_that_an_older_release_accepted_is_explained() -> None:
+    """A new one would be refused: FreeMemory is in bytes, and 4 has no unit."""
+    world = busy(job("wait").group("a").cpu(1).requires("(FreeMemory >= 4 || IdleCPU > 9) && Fast = True"))
+    assert "(FreeMemory >= 4 || IdleCPU > 9)" in {one.clause for one in explained(world, "wait").clauses}
+
+
 @examples(6)
 @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
 def test_every_remedy_is_true_when_it_is_applied(setting: Setting, story: list[Operation]) -> None:

@@ -170,6 +170,7 @@ FOUND = {
     "behind others": (205,),
     "urgent": (350,),
     "what groups keep for themselves": (818,),
+    "submitted at the time of a start": (540, 641),
 }
 
 

@@ -457,9 +457,9 @@ class Attempt(KeptAttempt, kw_only=True, eq=False):
     def spared_until(self, by: JobEntry) -> int:
         """Return the time (µs) until which it is no victim of a unit that waited already when it started.
 
-        A unit submitted later was not known then. At the time of the start itself, those with smaller ids were.
+        A unit submitted later was not known then.
         """
-        if (by.submitted, by.job.id) >= (self.start, self.job.job.id):
+        if by.submitted > self.start or (by.submitted == self.start and by.first_attempt > self.id):
             return 0
         return self.start + self.start_grace
 

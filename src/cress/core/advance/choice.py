@@ -270,7 +270,7 @@ class _NodeSearch:
         n = self.cluster.node_count
         if not self.spec.requirement or not n:
             return np.ones(n, np.bool_)
-        constraints = Constraints(parse_requirement(self.spec.requirement), parse_rank(""))
+        constraints = Constraints(parse_requirement(self.spec.requirement, stored=True), parse_rank(""))
         match = Match(self.core.matching.context, constraints.wants(0, group=self.spec.group or DEFAULT_GROUP))
         satisfied: Bools = match.first_from_nothing()[:n] == 0
         return satisfied

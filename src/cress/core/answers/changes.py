@@ -157,7 +157,7 @@ def _of_amounts(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
 def _of_clauses(core: Books, job: JobEntry) -> Iterator[Counterfactual]:
     if job.job.parts or not job.job.requirement:
         return
-    clauses = parse_requirement(job.job.requirement).clauses
+    clauses = parse_requirement(job.job.requirement, stored=True).clauses
     alone = {effect.clause: effect.alone for effect in clause_effects(core, job)}
     # Only some are tried: first those without which most nodes would be left.
     for i, clause in sorted(enumerate(clauses), key=lambda one: -alone.get(brief(one[1]), 0)):

@@ -44,6 +44,7 @@ class JobAppliers:
             job, self._groups.get(job.group), books.shapes.first(job, constraints), books.now, behind=event.behind,
             constraints=constraints, estimate=event.estimate,
         )  # fmt: skip
+        state.first_attempt = books.next_attempt
         state.overdue_at = overdue_at(books, state)
         state.deadline = deadline_of(books, state)
         books.add_job(state)

@@ -35,7 +35,7 @@ class RoomMaker:
         self._pool = books.pool
         self._reservations = books.reservations
         # Of the running tasks that started lately, after the state for which they were found: the end of the time for
-        # which they are spared, the start, and the last job with both.
+        # which they are spared, the start, and the last attempt with both.
         self._spared: tuple[tuple[int, int], list[tuple[int, int, int]]] = (-1, 0), []
 
     def start_claimed(self, group: GroupState, current: Pass) -> bool:
@@ -170,10 +170,10 @@ class RoomMaker:
             for attempt in books.attempts.values():
                 if attempt.start + longest > now and (until := attempt.start + attempt.start_grace) > now:
                     key = until, attempt.start
-                    lasts[key] = max(lasts.get(key, 0), attempt.job.job.id)
+                    lasts[key] = max(lasts.get(key, 0), attempt.id)
             self._spared = state, sorted((until, start, last) for (until, start), last in lasts.items())
-        waits = (job.submitted, job.job.id)
-        return next((until for until, start, last in self._spared[1] if waits < (start, last)), NEVER)
+        known = (job.submitted, job.first_attempt)
+        return next((until for until, start, last in self._spared[1] if known <= (start, last)), NEVER)
 
     def _next_victim_at(self, job: JobEntry, now: int) -> int:
         """Return the time (µs) at which the next running task has run long enough to be a victim for a unit of a
