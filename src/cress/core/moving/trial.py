@@ -9,7 +9,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.devices import KIND, LEFT, WHOLE, WIDTH, first_device
-from cress.core.kernels.holding import AMOUNTS, END, FREE, HEAD, NONE, USABLE
+from cress.core.kernels.holding import END, FREE, HEAD, NONE, USABLE
 from cress.core.moving.movable import lost_devices_by
 from cress.core.moving.plan import Free, Goal, Move
 from cress.core.moving.room import promised, shape_of_moved, within_quota
@@ -167,11 +167,10 @@ class MoveTrial:
 
     def make(self, attempt: Attempt, f: int, goal: Goal) -> None:
         """Move a task to node ``f``, which has room for it."""
-        leases, k = self.cluster.leases, self.cluster.k_count
         origin, slot = attempt.node, attempt.slot
         of_devices = lost_devices_by(self.core, attempt)
-        amounts = tuple(leases[slot, AMOUNTS : AMOUNTS + k].tolist())
-        mask, end, ports = devices.mask_of(self.cluster, slot)[0], int(leases[slot, END]), attempt.ports
+        amounts = tuple(self.cluster.held_in(slot).tolist())
+        mask, end, ports = devices.mask_of(self.cluster, slot)[0], int(self.cluster.leases[slot, END]), attempt.ports
         self._leave(attempt)
         self._enter(attempt, f, self.core.leases.hold(f, self.shape_of(attempt.job).row, end), self._ports(attempt, f))
         names = self.cluster.names
