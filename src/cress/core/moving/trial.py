@@ -62,14 +62,18 @@ class MoveTrial:
         """Return True if a holder of a lease is a movable task that has not moved yet."""
         return isinstance(attempt, Attempt) and attempt.id in self.lost and attempt.id not in self.moved
 
-    def on(self, f: int) -> list[Attempt] | None:
+    def on(self, f: int, d: int | None = None) -> list[Attempt] | None:
         """Return the tasks on a node, largest amounts first; ``None`` if a holder there may not move.
 
-        Amounts are compared from the last dimension on.
+        Amounts are compared from the last dimension on. With a device ``d``, only holders count that use it, and none
+        of them may use another one.
         """
         found = []
         for holder in self.core.holders_on(f):
-            if not isinstance(holder, Attempt) or not self.may_move(holder):
+            mask = 0 if d is None else devices.mask_of(self.cluster, holder.slot)[0]
+            if d is not None and not mask >> d & 1:
+                continue
+            if not isinstance(holder, Attempt) or not self.may_move(holder) or mask.bit_count() > 1:
                 return None
             found.append(holder)
         return sorted(found, key=lambda attempt: (*(-amount for amount in reversed(attempt.amounts)), attempt.id))
