@@ -18,7 +18,7 @@ from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
 from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Stranger
-from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NONE
+from cress.core.kernels.holding import HEAD, NEXT, NONE
 from cress.core.openings import Openings
 from cress.core.placing.balance import Balance
 from cress.core.placing.fit import Fit
@@ -237,7 +237,7 @@ class Books:
         That is its row without the amounts that stay in held leases, or in all leases of a borrower that gives back its
         loan, plus the idle parts of a lease that ends with it.
         """
-        free: Ints = self.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self.cluster.k_count].copy()
+        free: Ints = self.cluster.held_in(attempt.slot).copy()
         for lease, (_, amounts) in attempt.inside:
             if attempt.keeps or (lease.is_held and not attempt.yields):
                 free -= amounts

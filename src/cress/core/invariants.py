@@ -74,7 +74,7 @@ def _capacity(core: Books) -> Iterator[str]:
     k = cluster.k_count
     held = np.zeros((cluster.node_count, k), np.int64)
     for holder in _holders(core):
-        held[holder.node] += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
+        held[holder.node] += cluster.held_in(holder.slot)
     # Adopted tasks and changes of a node may exceed its capacity; then the node is closed.
     for f in cluster.overdrawn.symmetric_difference(cluster.overdrawn_nodes()):
         yield f"node {cluster.names[f]} holds more than it has, or is closed as if it did"
@@ -92,7 +92,7 @@ def _holders(core: Books) -> list[Holder]:
 
 def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
     """Return True if a lease holds the request of its task; of an exclusive disk it holds the whole."""
-    lease = cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + cluster.k_count].tolist()
+    lease = cluster.held_in(attempt.slot).tolist()
     for part in attempt.parts:
         lease = list(map(int.__add__, lease, part.amounts))
     alone = mask_of(cluster, attempt.slot)[1]
@@ -203,7 +203,7 @@ def _exclusions(core: Books) -> Iterator[str]:
             yield from () if shape is None else ("a shape without constraints is kept off nodes",)
         elif shape.waiting and shape.wants is not NO_WANTS:
             expected = Match(core.matching.context, shape.wants).excluded()
-            kept = cluster.lack[shape.row, : cluster.node_count] & EXCLUDED
+            kept = cluster.lack_of(shape.row) & EXCLUDED
             for f in np.flatnonzero(expected != kept).tolist():
                 yield f"clauses exclude node {cluster.names[f]} with {expected[f]:#x}, kept is {kept[f]:#x}"
     for shape in core.matching.live:

@@ -14,59 +14,39 @@ from cress.model.times import NEVER
 _SLACK = 1e-6
 
 
-class HasOptions(Protocol):
-    """The part of the group of a job that counts here."""
+class GroupTimes(Protocol):
+    """The part of the group of a job that counts here; it ``trusts`` estimates at this moment, or not."""
 
     options: Options
+    trusts: bool
 
 
-class Timed(Protocol):
-    """The fields of a job from which its remaining time and its urgency follow; times in µs."""
-
-    submitted: int
-    limit: int
-    deadline: int
-    most: int
-    waiting: int
-
-    @property
-    def attempts(self) -> Sized:
-        """Its running tasks."""
-
-    @property
-    def group(self) -> HasOptions:
-        """Its group."""
-
-    @property
-    def longest(self) -> int:
-        """The pessimistic estimate of the run of one task."""
-
-    @property
-    def shortest(self) -> int:
-        """The optimistic estimate of the run of one task."""
-
-    @property
-    def mean(self) -> int:
-        """The mean estimate of the run of one task."""
-
-    @property
-    def least(self) -> int:
-        """The smallest likely run of one task."""
-
-
-class TimesLeft:
+class Timed:
     """The part of ``JobEntry`` that follows from its estimate, time limit and deadline; times in µs."""
 
     __slots__ = ()
 
     submitted: int
     limit: int
+    run: int
     estimate: RunEstimate | None
     deadline: int
     most: int
     waiting: int
     attempts: Sized
-    group: HasOptions
+    group: GroupTimes
+
+    @property
+    def duration(self) -> int:
+        """The planned duration (µs) of a unit that starts now: the limit, or the estimate while its group trusts
+        estimates.
+        """
+        return self.run if self.group.trusts else self.limit
+
+    @property
+    def is_predicted(self) -> bool:
+        """True while the duration is an estimate."""
+        return self.group.trusts
 
     @property
     def longest(self) -> int:

@@ -14,7 +14,7 @@ import msgspec
 from cress.core.accounts import Account, Owned
 from cress.core.charges import core_share, dominant_share
 from cress.core.groups.policies.base import Policy
-from cress.core.job_times import TimesLeft
+from cress.core.groups.policies.queue import QueuedJob
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
 from cress.core.placing.kinds import KindsConstraints
 from cress.core.placing.shape import Shape
@@ -63,7 +63,7 @@ Piece: TypeAlias = tuple[int, ResourceVector]
 _State = TypeVar("_State", bound=tuple[object, ...])
 
 
-class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
+class JobEntry(KeptJob, QueuedJob, kw_only=True, eq=False):
     """A job with tasks that wait or run. An array of any length is one object until its tasks start.
 
     ``constraints`` are those besides amounts; the present soft clauses hold until one changes by itself at
@@ -129,27 +129,6 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
         self.run = self.limit if estimate is None else min(self.limit, max(_LEAST_RUN, estimate.run))
         mean = min(self.limit if estimate is None else estimate.mean, _MOST_MEAN)
         self.cost = max(mean, _LEAST_MEAN) * _size(self.job.total(0) if self.job.gang else self.job.request[0])
-
-    @property
-    def duration(self) -> int:
-        """The planned duration (µs) of a unit that starts now: the limit, or the estimate while its group trusts
-        estimates.
-        """
-        return self.run if self.group.trusts else self.limit
-
-    @property
-    def is_predicted(self) -> bool:
-        """True while the duration is an estimate."""
-        return self.group.trusts
-
-    def waiting_work(self) -> int:
-        """Return the work of the waiting tasks (µs × millicores); 0 if the length of their runs is unknown."""
-        mean = self.limit if self.estimate is None else min(self.limit, self.estimate.mean)
-        if mean >= NEVER:
-            return 0
-        if self.job.parts:
-            return mean * (self.job.total(0) * self.waiting // self.job.tasks)
-        return mean * self.job.request[0] * self.waiting
 
     @property
     def upcoming(self) -> int:

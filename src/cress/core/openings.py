@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 
 from cress.core.jobs import Attempt
-from cress.core.kernels.holding import AMOUNTS, END, NODE, NONE, OUT, USABLE
+from cress.core.kernels.holding import END, NODE, NONE, OUT
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
@@ -45,8 +45,7 @@ class Openings:
         Fewer if known ends make no room for more.
         """
         cluster = self._cluster
-        n, k_count = cluster.node_count, cluster.k_count
-        may = cluster.nodes[:n, USABLE] != 0
+        n, may = cluster.node_count, cluster.usable()
         if not shape.kinds:
             may &= cluster.lack[shape.row, :n] & OUT == 0
         places = np.flatnonzero(may)
@@ -63,7 +62,7 @@ class Openings:
         slots = slots[may[cluster.leases[slots, NODE]]]
         for slot in slots[np.argsort(ends[slots], kind="stable")].tolist()[:MOST_ENDS]:
             f = cluster.leases[slot, NODE]
-            free[f] += cluster.leases[slot, AMOUNTS : AMOUNTS + k_count][asked]
+            free[f] += cluster.held_in(slot)[asked]
             more = int(_copies(free[f], request, number)) - int(copies[f])
             if more > 0:
                 copies[f] += more

@@ -759,9 +759,8 @@ class _VictimSearch:
 
     def _free(self, v: int, sign: int) -> None:
         """Add (``sign`` 1) the amounts that a victim frees on its nodes, or subtract them (-1)."""
-        leases, k = self.cluster.leases, self.cluster.k_count
         for slot in self._slots(v):
-            self.levels[leases[slot, NODE]] += sign * leases[slot, AMOUNTS : AMOUNTS + k]
+            self.levels[self.cluster.leases[slot, NODE]] += sign * self.cluster.held_in(slot)
 
 
 def _latest_end(core: Books, job: JobEntry) -> int:

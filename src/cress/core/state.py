@@ -18,7 +18,7 @@ from cress.core.groups.policies.backfill import BackfillPolicy
 from cress.core.groups.policies.ranked_backfill import RankedBackfill
 from cress.core.job_ends import deadline_of
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Reservation, Stranger
-from cress.core.kernels.holding import AMOUNTS, END
+from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
 from cress.core.passes import Pass
 from cress.core.placing.kinds import constraints_of
@@ -298,7 +298,7 @@ def _restore_attempt(core: Books, stored: StoredAttempt) -> None:
 
 
 def _held(core: Books, holder: Holder) -> tuple[int, ...]:
-    return tuple(core.cluster.leases[holder.slot, AMOUNTS : AMOUNTS + core.cluster.k_count].tolist())
+    return tuple(core.cluster.held_in(holder.slot).tolist())
 
 
 def _stranger(core: Books, stranger: Stranger) -> StoredStranger:

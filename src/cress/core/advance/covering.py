@@ -7,7 +7,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.future.advance_reservations import group_of
 from cress.core.jobs import Attempt, JobEntry
-from cress.core.kernels.holding import AMOUNTS, END
+from cress.core.kernels.holding import END
 from cress.core.tables.arrays import Ints
 
 
@@ -18,7 +18,7 @@ def covering(core: Books, job: JobEntry, until: int, worth: Ints) -> list[int]:
     A reservation keeps what its group does not already hold on the node, so without these tasks it would keep that
     much more. Use beyond the reservations may go, the tasks with the least ``worth`` first.
     """
-    shape, reservations = job.shape, core.advance_reservations
+    shape, cluster, reservations = job.shape, core.cluster, core.advance_reservations
     asked = np.any([kind.request_array > 0 for kind in shape.every_kind], axis=0)
     found: list[int] = []
     for f, all_kept in reservations.on.items():
@@ -29,24 +29,15 @@ def covering(core: Books, job: JobEntry, until: int, worth: Ints) -> list[int]:
             holders = [
                 holder
                 for holder in core.holders_on(f)
-                if group_of(holder) == name and _row(core, holder.slot)[END] > begin
+                if group_of(holder) == name and cluster.leases[holder.slot, END] > begin
             ]
-            beyond = sum((_amounts(core, holder.slot) for holder in holders), np.zeros_like(shape.request_array))
+            beyond = sum((cluster.held_in(holder.slot) for holder in holders), np.zeros_like(shape.request_array))
             beyond = beyond - sum(reservations.amounts_on(kept, f) for kept in theirs)
             tasks = [holder for holder in holders if isinstance(holder, Attempt)]
             for task in sorted(tasks, key=lambda holder: (worth[holder.slot], -holder.id)):
-                left = beyond - _amounts(core, task.slot)
-                if np.any(left[asked & (_amounts(core, task.slot) > 0)] < 0):
+                left = beyond - cluster.held_in(task.slot)
+                if np.any(left[asked & (cluster.held_in(task.slot) > 0)] < 0):
                     found.append(task.slot)
                 else:
                     beyond = left
     return found
-
-
-def _row(core: Books, slot: int) -> Ints:
-    row: Ints = core.cluster.leases[slot]
-    return row
-
-
-def _amounts(core: Books, slot: int) -> Ints:
-    return _row(core, slot)[AMOUNTS : AMOUNTS + core.cluster.k_count]

@@ -10,7 +10,7 @@ from cress.core.advance.telling import first_blocked
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.kernels.devices import MUST
-from cress.core.kernels.holding import AMOUNTS, OUT, USABLE
+from cress.core.kernels.holding import OUT, USABLE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.placing.fit import asked_of, capped, rules_of_unit
 from cress.core.placing.together import Levels, copies_of
@@ -45,7 +45,7 @@ def _left(core: Books, job: JobEntry) -> dict[int, Ints]:
                 left[f] = left.get(f, 0) + reservations.amounts_on(kept, f)
     for attempt in group.attempts.values():
         if attempt.node in left:
-            left[attempt.node] = left[attempt.node] - cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + cluster.k_count]
+            left[attempt.node] = left[attempt.node] - cluster.held_in(attempt.slot)
     return dict(sorted(left.items()))
 
 

@@ -11,7 +11,7 @@ from cress.core.advance.choice import clock, said
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import AMOUNTS, END, OUT
+from cress.core.kernels.holding import END, OUT
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
 from cress.core.placing.vetoes import Reserved
 from cress.core.tables.arrays import Ints
@@ -30,7 +30,7 @@ def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
     Among several, the one that leaves most time. If no node has room, those count that are large enough.
     """
     cluster = core.cluster
-    lack = cluster.lack[job.shape.row, : cluster.node_count]
+    lack = cluster.lack_of(job.shape.row)
     fitting = np.flatnonzero(lack == 0).tolist()
     within = fitting or np.flatnonzero(cluster.usable() & (lack & OUT == 0) & cluster.large(job.shape.request)).tolist()
     found: list[tuple[int, int, Kept]] = []
@@ -56,7 +56,7 @@ def reserved_beside(core: Books, job: JobEntry) -> Reserved | None:
     """
     cluster = core.cluster
     until = min(core.now + job.duration, NEVER)
-    for f in np.flatnonzero(cluster.lack[job.shape.row, : cluster.node_count] == 0).tolist():
+    for f in np.flatnonzero(cluster.lack_of(job.shape.row) == 0).tolist():
         for start, end, kept in core.advance_reservations.next_on(job.group, f, until):
             when, shorter = _when(core, start, end), longest_now(core, job)
             return Reserved(kept.spec.name, kept.spec.group, (cluster.names[f],), when, shorter, job.duration < NEVER)
@@ -72,7 +72,7 @@ def longest_now(core: Books, job: JobEntry) -> int:
     shape, cluster = job.shape, core.cluster
     if not core.fit.fitting(shape) or (shape.size > 1 and core.fit.copies_free(shape) < shape.size):
         return 0
-    fitting = np.flatnonzero(cluster.lack[shape.row, : cluster.node_count] == 0).tolist()
+    fitting = np.flatnonzero(cluster.lack_of(shape.row) == 0).tolist()
     until = min(core.now + job.duration, NEVER)
     if shape.size > 1:
         starts = (times[0] for f in fitting for times in core.advance_reservations.next_on(job.group, f, until))
@@ -113,7 +113,7 @@ def room_at_starts(core: Books, job: JobEntry, f: int) -> Iterator[tuple[int, Ke
 
     Each comes with its reservation, and with the amounts that it leaves beside what then still runs.
     """
-    reservations, cluster, k = core.advance_reservations, core.cluster, core.cluster.k_count
+    reservations, cluster = core.advance_reservations, core.cluster
     if f not in reservations.on:
         return
     reservations.refresh()
@@ -126,7 +126,7 @@ def room_at_starts(core: Books, job: JobEntry, f: int) -> Iterator[tuple[int, Ke
         free = cluster.free_now()[f].copy()
         for slot in cluster.slots_on(f):
             if cluster.leases[slot, END] <= start:
-                free += cluster.leases[slot, AMOUNTS : AMOUNTS + k]
+                free += cluster.held_in(slot)
         for other, _ in kept_by:
             if max(int(table[other, B_START]), core.now) <= start < table[other, B_END]:
                 free -= table[other, B_AMOUNTS:]

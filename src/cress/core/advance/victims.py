@@ -10,7 +10,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept, group_of
 from cress.core.jobs import Attempt, Holder, LeaseRow, WorkloadLease
-from cress.core.kernels.holding import AMOUNTS, END
+from cress.core.kernels.holding import END
 from cress.core.tables.arrays import Ints
 from cress.model.job import JobType
 from cress.model.times import NEVER
@@ -57,7 +57,7 @@ class _Node:
     """A node at a time: its free amounts, and its holders then."""
 
     def __init__(self, core: Books, f: int, at: int) -> None:
-        cluster, k = core.cluster, core.cluster.k_count
+        cluster = core.cluster
         self.free: Ints = cluster.free_now()[f].copy()
         self.used: dict[str | None, Ints] = {}
         self.running: list[tuple[Attempt, Ints]] = []
@@ -66,7 +66,7 @@ class _Node:
         # A held lease leaves as a whole: the amounts of its tasks and idle parts count with its holder.
         whole: dict[int, Ints] = {}
         for holder in core.holders_on(f):
-            held: Ints = cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k].copy()
+            held: Ints = cluster.held_in(holder.slot).copy()
             ends = int(cluster.leases[holder.slot, END]) <= at and at > core.now
             lease = _held_lease(core, holder, at)
             if isinstance(holder, Attempt) and holder.stopping:
@@ -174,7 +174,7 @@ def stays(core: Books, f: int, kept: Kept, at: int) -> list[Attempt]:
 
     Empty if enough is left. For most questions the first of these tasks is enough.
     """
-    cluster, k = core.cluster, core.cluster.k_count
+    cluster = core.cluster
     amounts = core.advance_reservations.amounts_on(kept, f)
     left: Ints = np.array(cluster.specs[f].capacity, np.int64)
     found = []
@@ -185,6 +185,6 @@ def stays(core: Books, f: int, kept: Kept, at: int) -> list[Attempt]:
         if end <= at < NEVER and at > core.now:
             continue
         if isinstance(holder, Attempt) and not yields(holder):
-            left -= cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
+            left -= cluster.held_in(holder.slot)
             found.append(holder)
     return found if np.any(left < amounts) else []

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cress.core.books import Books
-from cress.core.fragments.search import booked_on, is_open, pieces_on
+from cress.core.fragments.search import add_to_device, booked_on, device_row, is_open, pieces_on, spare_on
 from cress.core.jobs import NO_DEVICE, Attempt, GroupWorkload, JobEntry, Piece
-from cress.core.kernels.devices import DISK_AMOUNTS, LEFT, WIDTH, device_copies, first_device
-from cress.core.kernels.holding import AMOUNTS
+from cress.core.kernels.devices import device_copies
 from cress.core.tables import devices
-from cress.core.tables.arrays import Ints
 from cress.model.decisions import LeasePart
 from cress.model.resources import ResourceVector
 
@@ -158,28 +156,21 @@ class _Coming:
     """
 
     def __init__(self, core: Books, job: JobEntry, f: int, *, inside: bool = False) -> None:
-        cluster, booked = core.cluster, booked_on(core)
-        free = cluster.free_now()[f]
         self._core, self._f, self._shape = core, f, job.shape
-        # Promises to others are served from unallocated amounts, not from leases.
-        self._level = np.maximum(free - booked[f], 0) if len(booked) else free.copy()
-        self._row = cluster.nodes[f].copy()
-        if inside:
-            self._level[:] = 0
-            for at in range(first_device(cluster.k_count), len(self._row), WIDTH):
-                self._row[at + LEFT : at + LEFT + DISK_AMOUNTS] = 0
+        self._row = device_row(core, f, free=not inside)
+        self._level = np.zeros_like(job.shape.request_array) if inside else spare_on(core, booked_on(core), f)
 
     def add(self, device: int, amounts: ResourceVector, sign: int) -> None:
         """Add amounts, or subtract them (``sign`` -1)."""
         self._level += sign * np.array(amounts, np.int64)
-        _free_device(self._core, self._row, self._f, device, amounts, sign)
+        add_to_device(self._core, self._row, self._f, device, amounts, sign)
 
     def add_ended(self, attempt: Attempt, pieces: list[Piece], sign: int) -> None:
         """Add the amounts that the end of a borrower frees: these parts, and its row.
 
         Its parts of leases of its own workload stay there.
         """
-        held = self._core.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self._core.cluster.k_count].copy()
+        held = self._core.cluster.held_in(attempt.slot).copy()
         for _, (device, amounts) in attempt.inside:
             if device == NO_DEVICE:
                 held -= amounts
@@ -214,12 +205,6 @@ class _Coming:
         return bool(np.all(self._level >= shape.request_array)) and (
             not devices.cares(cluster, shape.ask) or bool(device_copies(self._row, shape.ask, cluster.k_count, False))
         )
-
-
-def _free_device(core: Books, row: Ints, f: int, device: int, amounts: ResourceVector, sign: int = 1) -> None:
-    if device != NO_DEVICE:
-        at, on = first_device(core.cluster.k_count) + device * WIDTH, core.pool.dimensions_on(f, device)
-        row[at + LEFT : at + LEFT + len(on)] += np.array([sign * amounts[k] for k in on], np.int64)
 
 
 def _lost_work(core: Books, attempts: Iterable[Attempt]) -> int:

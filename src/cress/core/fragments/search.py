@@ -158,8 +158,7 @@ def find_loan(core: Books, job: JobEntry) -> FragmentPlace | None:
         ]
         mine = [lease for lease in leases if lease.workload is own]
         others = [lease for lease in leases if lease.workload is not own and not needed(lease.workload, f)]
-        free = cluster.free_now()[f]
-        spare = np.maximum(free - booked[f], 0) if len(booked) else free
+        spare = spare_on(core, booked, f)
         room = _room_on(core, job, f, mine, others, spare)
         if (
             room is not None
@@ -217,17 +216,13 @@ def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tu
             _add(brought, device, amounts, -1)
     # The room of the claim itself is already held.
     booked = booked_on(core, claim.reservation)
-    free = cluster.free_now()[f]
-    spare = (np.maximum(free - booked[f], 0) if len(booked) else free).tolist()
+    spare = spare_on(core, booked, f).tolist()
     rest = []
     for device, left in brought.items():
         kept = [max(0, min(amount, has)) for amount, has in zip(left, spare, strict=True)]
         if device != NO_DEVICE:
-            at = first_device(cluster.k_count) + device * WIDTH + LEFT
-            on = pool.dimensions_on(f, device)
-            kept = [
-                min(amount, int(cluster.nodes[f, at + k - on.start])) if k in on else 0 for k, amount in enumerate(kept)
-            ]
+            on = left_on_device(core, f, device)
+            kept = [min(amount, on.get(k, 0)) for k, amount in enumerate(kept)]
         if any(kept):
             spare = [has - amount for has, amount in zip(spare, kept, strict=True)]
             rest.append(pool.named(lease, f, (device, tuple(kept))))
@@ -255,8 +250,7 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
     The node that needs the fewest leases wins. A lease returns what the task lacks, and devices one by one. A lease
     with a holder ends.
     """
-    pool, cluster = core.pool, core.cluster
-    booked = booked_on(core)
+    pool, booked = core.pool, booked_on(core)
     best: list[LeaseReduced] | None = None
     nodes: set[int] = set()
     for workload in pool.workloads.values():
@@ -266,11 +260,7 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
         leases = pool.idle_on[f]
         if not is_open(core, job, f):
             continue
-        free = cluster.free_now()[f]
-        if len(booked):
-            # Promises to others are served from unallocated amounts, not from leases.
-            free = np.maximum(free - booked[f], 0)
-        left = (free - job.shape.request_array).tolist()
+        left = (spare_on(core, booked, f) - job.shape.request_array).tolist()
         needed: list[LeaseReduced] = []
         for lease in sorted(leases.values(), key=lambda lease: (-lease.idle_amounts()[0], lease.id)):
             if min(left) >= 0:
@@ -326,6 +316,35 @@ def booked_on(core: Books, but: Reservation | None = None) -> Ints:
     return booked
 
 
+def spare_on(core: Books, booked: Ints, f: int) -> Ints:
+    """Return the unallocated amounts on node ``f`` beside what is ``booked`` there, as a copy.
+
+    Promises to others are served from these, not from leases.
+    """
+    free: Ints = core.cluster.free_now()[f]
+    return np.maximum(free - booked[f], 0) if len(booked) else free.copy()
+
+
+def left_on_device(core: Books, f: int, device: int) -> dict[int, int]:
+    """Return the unallocated amounts of a device of node ``f`` by dimension; none for NO_DEVICE."""
+    on, at = core.pool.dimensions_on(f, device), first_device(core.cluster.k_count) + device * WIDTH + LEFT
+    return {k: int(core.cluster.nodes[f, at + i]) for i, k in enumerate(on)}
+
+
+def device_row(core: Books, f: int, *, free: bool) -> Ints:
+    """Return the row of node ``f`` as a copy; unless ``free``, without unallocated amounts of its devices."""
+    row: Ints = core.cluster.nodes[f].copy()
+    for at in range(first_device(core.cluster.k_count), 0 if free else len(row), WIDTH):
+        row[at + LEFT : at + LEFT + DISK_AMOUNTS] = 0
+    return row
+
+
+def add_to_device(core: Books, row: Ints, f: int, device: int, amounts: ResourceVector, sign: int) -> None:
+    """Add amounts of a device to such a row, or subtract them (``sign`` -1); nothing for NO_DEVICE."""
+    on, at = core.pool.dimensions_on(f, device), first_device(core.cluster.k_count) + device * WIDTH + LEFT
+    row[at : at + len(on)] += np.array([sign * amounts[k] for k in on], np.int64)
+
+
 def _add(pieces: dict[int, list[int]], device: int, amounts: Iterable[int], sign: int) -> None:
     before = pieces.get(device)
     more = [sign * amount for amount in amounts]
@@ -354,14 +373,10 @@ def _room_on(
     for device, amounts in pieces:
         left = _take(pool.named, parts, _in_turn(own, device, amounts), f, device, amounts)
         if unallocated is not None and any(left):
-            on = pool.dimensions_on(f, device)
+            on = left_on_device(core, f, device)
             for k, amount in enumerate(left):
                 has = unallocated[k]
-                if device != NO_DEVICE and k in on:
-                    has = min(
-                        has, int(cluster.nodes[f, first_device(cluster.k_count) + device * WIDTH + LEFT + k - on.start])
-                    )
-                used = min(amount, max(0, has))
+                used = min(amount, max(0, min(has, on.get(k, has))))
                 left[k] -= used
                 unallocated[k] -= used
         left = _take(pool.named, parts, _in_turn(others, device, left), f, device, left)
@@ -402,27 +417,15 @@ def _devices_for(core: Books, job: JobEntry, f: int, leases: list[WorkloadLease]
 
     They come from idle parts of these leases and, if ``free``, from unallocated amounts.
     """
-    cluster, k_count = core.cluster, core.cluster.k_count
-    row = cluster.nodes[f].copy()
-    begin = first_device(k_count)
-    if not free:
-        for at in range(begin, len(row), WIDTH):
-            row[at + LEFT : at + LEFT + DISK_AMOUNTS] = 0
+    k_count, row = core.cluster.k_count, device_row(core, f, free=free)
     for lease in leases:
         for device, part in lease.idle.items():
-            if device != NO_DEVICE:
-                at, on = begin + device * WIDTH, core.pool.dimensions_on(f, device)
-                row[at + LEFT : at + LEFT + len(on)] += [part.amounts[k] for k in on]
-    return _choose(core, job, row)
-
-
-def _choose(core: Books, job: JobEntry, row: Ints) -> int | None:
-    k_count = core.cluster.k_count
+            add_to_device(core, row, f, device, part.amounts, 1)
     if not device_copies(row, job.shape.ask, k_count, False):
         return None
-    lease = np.zeros((1, core.cluster.leases.shape[1]), np.int64)
-    lease[0, AMOUNTS : AMOUNTS + k_count] = job.job.request
+    chosen = np.zeros((1, core.cluster.leases.shape[1]), np.int64)
+    chosen[0, AMOUNTS : AMOUNTS + k_count] = job.job.request
     ask = job.shape.ask.copy()
-    choose_devices(0, row, ask, lease, k_count)
-    mask, alone = lease[0, mask_at(k_count) :].tolist()
+    choose_devices(0, row, ask, chosen, k_count)
+    mask, alone = chosen[0, mask_at(k_count) :].tolist()
     return None if alone else int(mask)

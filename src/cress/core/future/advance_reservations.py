@@ -16,7 +16,7 @@ import numpy as np
 
 from cress.core.future.timeline import Timeline
 from cress.core.jobs import Attempt, GroupState, Holder, JobEntry, LeaseRow
-from cress.core.kernels.holding import AMOUNTS, END
+from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tables.cluster import Cluster
@@ -242,9 +242,9 @@ class AdvanceReservations:
 
     def _held(self, group: str, f: int) -> list[tuple[int, Ints]]:
         """Return the ends and amounts of the leases of a group on a node."""
-        leases, k = self.cluster.leases, self.cluster.k_count
+        cluster = self.cluster
         return [
-            (int(leases[holder.slot, END]), leases[holder.slot, AMOUNTS : AMOUNTS + k].copy())
+            (int(cluster.leases[holder.slot, END]), cluster.held_in(holder.slot).copy())
             for holder in self._holders_on(f)
             if group_of(holder) == group
         ]

@@ -204,7 +204,7 @@ class Reservations:
             return self._drain_together(job)
         cluster = self.cluster
         k_count = cluster.k_count
-        out = cluster.lack[job.shape.row, : cluster.node_count] & OUT != 0
+        out = cluster.lack_of(job.shape.row) & OUT != 0
         fit = cluster.usable() & ~out
         if self.reserved is not None:
             # A node reserved in advance for others cannot be kept free until it has room.

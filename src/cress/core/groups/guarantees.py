@@ -189,7 +189,7 @@ def charge_where_it_fits(job: JobEntry, cluster: Cluster, *, claimed: bool = Fal
     charge = charge_of_tasks(job, shape.size, cluster)
     if kinds is None or is_mixed(job):
         return charge
-    room = cluster.lack[shape.row, : cluster.node_count] == 0
+    room = cluster.lack_of(shape.row) == 0
     here: list[bool] = np.any(kinds.masks()[:, room], axis=1).tolist()
     base = job.group.base
     more = [

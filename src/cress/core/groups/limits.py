@@ -162,7 +162,7 @@ def _kinds_without_room(job: JobEntry, cluster: Cluster) -> Collection[int]:
     kinds, shape = job.group.kinds, job.shape
     if kinds is None or shape.kinds or shape.row == NONE:
         return ()
-    fits = cluster.lack[shape.row, : cluster.node_count] == 0
+    fits = cluster.lack_of(shape.row) == 0
     if not fits.any():
         return ()
     return [job.group.base + j for j in np.flatnonzero(~kinds.masks()[:, fits].any(axis=1)).tolist()]

@@ -10,7 +10,6 @@ from cress.core.jobs import Attempt
 from cress.core.kernels.devices import LEFT, WHOLE, WIDTH, first_device
 from cress.core.moving.plan import Budget, Goal
 from cress.core.moving.trial import MoveTrial
-from cress.core.tables import devices
 from cress.core.tables.arrays import Bools
 from cress.model.node import DISK_KIND
 
@@ -59,30 +58,18 @@ def free_devices(trial: MoveTrial, budget: Budget) -> list[tuple[str, str, str]]
         for d, device in enumerate(cluster.devices[f]):
             if device.kind == DISK_KIND or not 0 < cluster.nodes[f, begin + d * WIDTH + LEFT] < WHOLE:
                 continue
-            users = _users(trial, f, d)
+            users = trial.on(f, d)
             if users:
                 order.append((sum(trial.lost[user.id] for user in users), len(users), f, d))
     freed = []
     for _, count, f, d in sorted(order):
-        users = _users(trial, f, d)
+        users = trial.on(f, d)
         if users is None or len(users) != count or count + trial.mark > budget.moves:
             continue
         if _move_all(trial, users, Goal.DEVICES, budget, lambda user: trial.places(user) & trial.with_part(user)):
             device = cluster.devices[f][d]
             freed.append((cluster.names[f], device.kind, device.id))
     return freed
-
-
-def _users(trial: MoveTrial, f: int, d: int) -> list[Attempt] | None:
-    """Return the tasks that use a device; ``None`` if one of them may not move, or uses other devices too."""
-    found = []
-    for holder in trial.core.holders_on(f):
-        mask = devices.mask_of(trial.cluster, holder.slot)[0]
-        if mask >> d & 1:
-            if mask != 1 << d or not isinstance(holder, Attempt) or not trial.may_move(holder):
-                return None
-            found.append(holder)
-    return sorted(found, key=lambda attempt: (*(-amount for amount in reversed(attempt.amounts)), attempt.id))
 
 
 def _move_all(

@@ -9,7 +9,7 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.devices import KIND, LEFT, WHOLE, WIDTH, first_device
-from cress.core.kernels.holding import AMOUNTS, END, FREE, HEAD, NONE, USABLE
+from cress.core.kernels.holding import END, FREE, HEAD, NONE, USABLE
 from cress.core.moving.movable import lost_devices_by
 from cress.core.moving.plan import Free, Goal, Move
 from cress.core.moving.room import promised, shape_of_moved, within_quota
@@ -62,14 +62,18 @@ class MoveTrial:
         """Return True if a holder of a lease is a movable task that has not moved yet."""
         return isinstance(attempt, Attempt) and attempt.id in self.lost and attempt.id not in self.moved
 
-    def on(self, f: int) -> list[Attempt] | None:
+    def on(self, f: int, d: int | None = None) -> list[Attempt] | None:
         """Return the tasks on a node, largest amounts first; ``None`` if a holder there may not move.
 
-        Amounts are compared from the last dimension on.
+        Amounts are compared from the last dimension on. With a device ``d``, only holders count that use it, and none
+        of them may use another one.
         """
         found = []
         for holder in self.core.holders_on(f):
-            if not isinstance(holder, Attempt) or not self.may_move(holder):
+            mask = 0 if d is None else devices.mask_of(self.cluster, holder.slot)[0]
+            if d is not None and not mask >> d & 1:
+                continue
+            if not isinstance(holder, Attempt) or not self.may_move(holder) or mask.bit_count() > 1:
                 return None
             found.append(holder)
         return sorted(found, key=lambda attempt: (*(-amount for amount in reversed(attempt.amounts)), attempt.id))
@@ -167,11 +171,10 @@ class MoveTrial:
 
     def make(self, attempt: Attempt, f: int, goal: Goal) -> None:
         """Move a task to node ``f``, which has room for it."""
-        leases, k = self.cluster.leases, self.cluster.k_count
         origin, slot = attempt.node, attempt.slot
         of_devices = lost_devices_by(self.core, attempt)
-        amounts = tuple(leases[slot, AMOUNTS : AMOUNTS + k].tolist())
-        mask, end, ports = devices.mask_of(self.cluster, slot)[0], int(leases[slot, END]), attempt.ports
+        amounts = tuple(self.cluster.held_in(slot).tolist())
+        mask, end, ports = devices.mask_of(self.cluster, slot)[0], int(self.cluster.leases[slot, END]), attempt.ports
         self._leave(attempt)
         self._enter(attempt, f, self.core.leases.hold(f, self.shape_of(attempt.job).row, end), self._ports(attempt, f))
         names = self.cluster.names

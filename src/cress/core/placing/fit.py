@@ -216,7 +216,7 @@ class Fit:
 
     def excluded(self, shape: Shape) -> npt.NDArray[np.bool_]:
         """Return, per node, True if a clause excludes it now; the shape must have a row."""
-        out: npt.NDArray[np.bool_] = self.cluster.lack[shape.row, : self.cluster.node_count] & EXCLUDED != 0
+        out: npt.NDArray[np.bool_] = self.cluster.lack_of(shape.row) & EXCLUDED != 0
         return out
 
     def excludes_any(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
@@ -295,7 +295,8 @@ class Fit:
         return large
 
     def _copies_when_empty(self, request: Ints, ask: Ints, most: int) -> Ints:
-        copies = self.cluster.copies_when_empty(request, most)
+        asked = request > 0
+        copies: Ints = (self.cluster.capacities()[:, asked] // request[asked]).min(axis=1, initial=most)
         if devices.cares(self.cluster, ask):
             copies = np.minimum(copies, devices.copies(self.cluster, ask, empty=True))
         return copies

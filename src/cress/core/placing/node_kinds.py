@@ -132,5 +132,5 @@ class NodeKinds:
         may = self.large_enough(shape.request)
         if shape.row == NONE:
             return may & self._matching.ever(shape.wants)
-        excluded: Bools = self._cluster.lack[shape.row, : self._cluster.node_count] & OUT != 0
+        excluded: Bools = self._cluster.lack_of(shape.row) & OUT != 0
         return may & ~excluded

@@ -487,6 +487,14 @@ class Cluster:
         """Return the nodes that are not lost."""
         return np.flatnonzero(~np.array(self.lost, np.bool_))
 
+    def held_in(self, slot: int) -> Ints:
+        """Return the amounts that the lease in ``slot`` holds (K); no copy."""
+        return self.leases[slot, AMOUNTS : AMOUNTS + self.k_count]
+
+    def lack_of(self, row: int) -> Closed:
+        """Return, per node, what it lacks for the shape with this ``row``, as bits; no copy."""
+        return self.lack[row, : self.node_count]
+
     def free_now(self) -> Ints:
         """Return the free amounts of all nodes (N, K), negative where leases hold more than the capacity; no copy."""
         return self.nodes[: self.node_count, FREE : FREE + self.k_count]
@@ -506,12 +514,6 @@ class Cluster:
         ordered = capacities[order]
         begins = np.flatnonzero(np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1))))
         return nodes[order[begins]].tolist(), np.diff(begins, append=len(nodes)).tolist()
-
-    def copies_when_empty(self, request: Ints, most: int) -> Ints:
-        """Return, per node, the copies of ``request`` that it holds when empty, at most ``most``."""
-        asked = request > 0
-        copies: Ints = (self.capacities()[:, asked] // request[asked]).min(axis=1, initial=most)
-        return copies
 
     def large(self, request: ResourceVector) -> Bools:
         """Return, per node, True if it holds ``request`` when empty."""

@@ -215,11 +215,9 @@ class Amounts(Account):
         if len(self.quota) == 1:
             return (self.used[0] + self.claimed[0] + charge[0]) * denominator <= self.quota[0] * numerator
         return all(
-            (used + claimed + more) * denominator <= quota * numerator
-            for i, (used, claimed, more, quota) in enumerate(
-                zip(self.used, self.claimed, charge, self.quota, strict=True)
-            )
-            if i < self.base or (quota and more)
+            self.may_take_of(i, more, to_quota=to_quota)
+            for i, more in enumerate(charge)
+            if i < self.base or (self.quota[i] and more)
         )
 
     def yields_of(self, i: int, *, to_quota: bool = False) -> bool:
@@ -235,11 +233,7 @@ class Amounts(Account):
         numerator, denominator = _EXACTLY if to_quota else self._yields
         if len(self.quota) == 1:
             return (self.used[0] - self.leaving[0]) * denominator > self.quota[0] * numerator
-        return any(
-            (used - leaving) * denominator > quota * numerator
-            for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
-            if quota
-        )
+        return any(self.yields_of(i, to_quota=to_quota) for i, quota in enumerate(self.quota) if quota)
 
     def excess(self) -> Fraction:
         """Return used / quota without its stopping victims."""

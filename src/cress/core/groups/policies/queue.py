@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import compress, islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from cress.core.placing.fit import Fit
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Ints, grown
 from cress.model.job import Job
+from cress.model.times import NEVER
 
 # The duration at a position without a job; it exceeds that of any job.
 GAP = 2**62
@@ -24,13 +25,14 @@ MOST_PENDING = 64
 _FEW = 16
 
 
-class QueuedJob(Timed, Protocol):
-    """The fields of a job that policies read; they set ``key``, its place in the order."""
+class QueuedJob(Timed):
+    """The part of ``JobEntry`` that policies read; they set ``key``, its place in the order, and its ``work``."""
+
+    __slots__ = ()
 
     key: tuple[int, int]
     job: Job
     shape: Shape
-    run: int
     cost: int
     work: int
     overdue_at: int
@@ -38,17 +40,15 @@ class QueuedJob(Timed, Protocol):
     @property
     def since(self) -> int:
         """The time (µs) since which the next unit waits."""
-
-    @property
-    def duration(self) -> int:
-        """The planned duration of the next unit (µs)."""
-
-    @property
-    def is_predicted(self) -> bool:
-        """True while its duration is an estimate."""
+        raise NotImplementedError
 
     def waiting_work(self) -> int:
-        """Return the work of the waiting tasks (µs × millicores)."""
+        """Return the work of the waiting tasks (µs × millicores); 0 if the length of their runs is unknown."""
+        if self.mean >= NEVER:
+            return 0
+        if self.job.parts:
+            return self.mean * (self.job.total(0) * self.waiting // self.job.tasks)
+        return self.mean * self.job.request[0] * self.waiting
 
 
 J = TypeVar("J", bound=QueuedJob)
