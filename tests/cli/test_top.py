@@ -10,10 +10,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from cress.cli.top_rows import NODES, WAITING, heading, shown
+from cress.cli.top_rows import GROUPS, NODES, WAITING, heading, shown
 from cress.cli.top_source import Look
 from cress.client import EventView, GroupView, JobView, NodeView, StateView
-from cress.protocol.job_views import TaskCounts
+from cress.protocol.job_views import ExpectedStartView, TaskCounts
 
 pytest.importorskip("textual", reason="textual is not installed: pip install 'cress[top]'")
 
@@ -117,6 +117,16 @@ def test_the_screen_has_groups_what_waits_and_events_in_80_columns() -> None:
         assert all(app.query_one(f"#{name}", Panel).size.height >= 3 for name in ("groups", "waiting", "events"))
 
     played(Told(), story)
+
+
+def test_groups_are_a_tree_and_the_marked_job_says_when_it_is_expected_to_start() -> None:
+    lab, top = (msgspec.structs.replace(LOOK.groups[0], name=name) for name in ("lab", "top"))
+    inner = msgspec.structs.replace(lab, name="ads", parent="top")
+    start = ExpectedStartView(earliest=NOW + 600, likely=NOW + 900, latest=NOW + 1200)
+    late = msgspec.structs.replace(LOOK.waiting[0], expected_start=start)
+    look = replace(LOOK, groups=(inner, lab, top), waiting=(late,))
+    assert [row.cells[0] for row in shown(GROUPS, look)] == ["lab", "top", "└─ ads"]
+    assert shown(WAITING, look)[0].text == "job 12, expected start 10m to 20m: group ads is at its bound"
 
 
 def test_a_look_changes_the_cells_that_differ_and_the_marked_row_stays_marked() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from cress.center.committing.expected_starts import ExpectedStarts
 from cress.core.openings import EndsBy
 from cress.lifecycle.foretelling import foretold
 from cress.lifecycle.inputs import Submit
@@ -12,7 +13,7 @@ from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.job import Condition
 from cress.model.records import JobState
-from cress.model.times import HOUR
+from cress.model.times import HOUR, MINUTE
 from cress.model.waits import WaitFor
 from tests.lifecycle.builders import World, after, job, launched
 from tests.lifecycle.kept import service
@@ -185,3 +186,20 @@ def test_the_start_of_a_job_is_foretold_from_the_ends_of_those_before_it() -> No
     hours = {number: round((start or 0) / HOUR) for number, start in starts.items()}
     # What depends on values, failures, services or things outside of the cluster is not foreseen.
     assert hours == {second: 1, third: 2, last: 1}, (load, big, tail, unknown)
+
+
+def test_a_start_is_not_foretold_before_a_time_that_is_known() -> None:
+    world = World()
+    world.join("n1")
+    failed, soft = world.submit(
+        job(cpus=1, time_limit=HOUR, retries=1, backoff=6 * MINUTE),
+        job(cpus=1, time_limit=HOUR, requirement='Rack = "r9" && f(x) = (Waittime > 2h)'),
+    )
+    world.finish(failed, 1)
+    found = foretold(Machine.restore(world.machine.export()), EndsBy.LIMIT, lambda: True)
+    starts = ExpectedStarts()
+    starts.foretold(0, found, {}, set())
+    for number, minutes in ((failed, 6), (soft, 120)):
+        told = starts.of(number, 0)
+        assert told is not None
+        assert round((told.earliest or 0) / MINUTE) == round((told.likely or 0) / MINUTE) == minutes

@@ -18,6 +18,7 @@ from cress.model.errors import InputError
 from cress.model.events import GroupsApplied
 from cress.model.job import Job, JobType
 from cress.model.options import Options
+from cress.model.records import JobState
 from cress.model.times import HOUR, MINUTE
 from cress.model.waits import WaitFor
 from tests.examples import examples
@@ -111,7 +112,10 @@ def test_a_planned_job_without_a_start_says_what_it_waits_for() -> None:
         ],
         Submit(jobs=(msgspec.structs.replace(short, after=after(web)),)): [f"waiting for job {web} (web)"],
         Submit(jobs=(msgspec.structs.replace(short, wait_for=(WaitFor("path", "/x"),)),)): ["waiting for path /x"],
-        Submit(jobs=(cron(),)): ["next run at 2023-11-15 01:00 UTC"],
+        Submit(jobs=(msgspec.structs.replace(short, after=after(99)),), known=((99, JobState.FAILED),)): [
+            "dependency failed: job 99 did not succeed"
+        ],
+        Submit(jobs=(cron(),)): ["next run at 2023-11-14 23:00 UTC"],
         Submit(jobs=(whole, *steps)): [
             "",
             "it starts only if check.rows > 9, which is not foreseen",

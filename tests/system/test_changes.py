@@ -107,6 +107,14 @@ def test_a_waiting_job_is_changed_and_the_change_is_in_its_story(cluster: Cluste
     with cluster.client() as client:
         view = client.job(waiting)
         assert (view.priority, view.resource["memory"]) == (7, "100M")
+    said(cluster, "update", waiting, "resource.memory=90M", "resource.cpu=500m", "labels.tier=web")
+    with cluster.client() as client:
+        view = client.job(waiting)
+        assert (view.resource, view.labels) == ({"cpu": "0.5", "memory": "90M"}, {"tier": "web"})
+    other = submit(cluster, name="other", command="true", resource="<2, 1G>")
+    unlike = said(cluster, "update", waiting, other, "resource.cpu=1", code=2)
+    assert "resource: the jobs differ in it, so no entry can be changed for all" in unlike
+    said(cluster, "cancel", other)
     assert said(cluster, "requeue", "--hold", holder) == f"job {holder} (holder) waits until it is released\n"
     assert ended(cluster, waiting).state == "succeeded"
     story = said(cluster, "story", waiting)

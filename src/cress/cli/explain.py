@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +19,7 @@ from cress.model.errors import InputError
 
 if TYPE_CHECKING:
     from cress.client import EndedView, ExpectedStartView, ExplanationView, JobView
-    from cress.model.explanation import NearNode
+    from cress.model.explanation import NearNode, Remedy
 
 EXPLAIN = """\
 \b
@@ -50,6 +51,8 @@ NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 
 # Kinds of reasons of jobs that may have no task in the scheduler yet, or have one that is placed.
 NOT_TRIED = ("held", "after", "uses")
+# Kinds of remedies that change keys of the job.
+OF_THE_JOB = frozenset({"amount", "clause", "group", "priority", "time_limit"})
 # Why no start is known, by the kind of the reason; of other kinds no end is known that would make room.
 UNKNOWN = {"after": "it first waits for what the reason names", "held": "it is held"}
 NO_END = "no known end of a running task makes room for it, or it is too far ahead"
@@ -101,7 +104,7 @@ def explain(
             print()
             print("It would start now:" if found.remedies else "No single change that was tried lets it start now.")
             for remedy in found.remedies:
-                print(f"  {remedy.text}")
+                print(f"  {remedy.text}{command_of(view, found, remedy)}")
 
 
 def _explain_other(group: str, node: str, *, as_json: bool, data: Data) -> None:
@@ -175,8 +178,28 @@ def why(job: Job, as_json: Json = False, data: Data = None) -> None:
             print_json(found)
             return
         pairs = _facts(view, found, time.time())
-        smallest = found.remedies[0].text if found.remedies else ""
+        smallest = ""
+        if found.remedies:
+            smallest = found.remedies[0].text + command_of(view, found, found.remedies[0])
         facts([*pairs, ("Starts now", smallest)])
+
+
+def command_of(view: JobView, found: ExplanationView, remedy: Remedy) -> str:
+    """Return the command that makes a change of the job, in parentheses; empty if ``cress update`` does not make it."""
+    from cress.model.changeable import CHANGEABLE, When
+
+    names = ["resource" if remedy.kind == "amount" else key for key in remedy.change]
+    rows = [CHANGEABLE[name] for name in names if name in CHANGEABLE]
+    updates = view.type == "batch" and view.family is None and found.job == view.id and remedy.kind in OF_THE_JOB
+    if not updates or not rows or len(rows) < len(names):
+        return ""
+    if view.tasks.running and any(row.when is When.WAITING for row in rows):
+        return ""
+    words = [
+        f"resource.{key}={value}" if remedy.kind == "amount" else f"{key}={value}"
+        for key, value in remedy.change.items()
+    ]
+    return f" (cress update {view.id} {shlex.join(words)})"
 
 
 def _asked(job: str, data: Data) -> tuple[JobView, ExplanationView]:

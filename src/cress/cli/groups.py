@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -239,20 +239,23 @@ def _used(group: GroupView) -> str:
 
 def tree_rows(groups: Sequence[GroupView], *, drawn: bool) -> list[list[Cell]]:
     """Return the rows of groups depth first; if ``drawn``, with lines that show the tree."""
+    return [_tree_row(group, lead if drawn else "") for group, lead in in_tree(groups)]
+
+
+def in_tree(groups: Sequence[GroupView]) -> Iterator[tuple[GroupView, str]]:
+    """Yield the groups depth first, by name, each with the lines before its name that show the tree."""
     children: dict[str, list[GroupView]] = {}
     for group in sorted(groups, key=lambda group: group.name):
         children.setdefault(group.parent, []).append(group)
-    rows: list[list[Cell]] = []
     # Each with the lines before its own name, and before those of the groups in it.
     open_ = [(group, "", "") for group in reversed(children.get("", []))]
     while open_:
         group, lead, below = open_.pop()
-        rows.append(_tree_row(group, lead if drawn else ""))
+        yield group, lead
         inside = children.get(group.name, [])
         for i, child in reversed(list(enumerate(inside))):
             last = i == len(inside) - 1
             open_.append((child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")))
-    return rows
 
 
 def _tree_row(group: GroupView, lead: str) -> list[Cell]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from cress.cli.common import duration
 from cress.cli.events import about
+from cress.cli.groups import in_tree
+from cress.cli.jobs import starts
 from cress.cli.tables import clean
 
 if TYPE_CHECKING:
@@ -22,17 +24,19 @@ BAR = 10
 class TopRow:
     """One row: the ``key`` of its subject (its kind and name), its cells, and the value of each for sorting.
 
-    ``text`` is told in full while the row is marked.
+    ``text`` is told in full while the row is marked, with a ``note`` that has no column.
     """
 
     key: tuple[str, str]
     cells: tuple[str, ...]
     values: tuple[Any, ...]
+    note: str = ""
 
     @property
     def text(self) -> str:
-        """The kind and name of its subject, and its last cell."""
-        return f"{' '.join(self.key)}: {clean(self.cells[-1])}" if self.cells[-1] else " ".join(self.key)
+        """The kind and name of its subject, the note, and its last cell."""
+        head = " ".join(self.key) + (f", {self.note}" if self.note else "")
+        return f"{head}: {clean(self.cells[-1])}" if self.cells[-1] else head
 
 
 @dataclass(frozen=True)
@@ -45,18 +49,17 @@ class TopTable:
 
 
 def _groups(look: Look) -> list[TopRow]:
-    return [_group(view) for view in look.groups]
+    return [_group(view, lead) for view, lead in in_tree(look.groups)]
 
 
-def _group(view: GroupView) -> TopRow:
+def _group(view: GroupView, lead: str) -> TopRow:
     filled = min(BAR, round(max(view.ratio, 0) * BAR))
     bar = "█" * filled + "░" * (BAR - filled)
-    name = f"{'  ' if view.parent else ''}{view.name}"
     notes = ["cooling off"] if view.cooling else []
     notes += ["closed"] if view.closed else []
     notes += [f"borrows {view.borrowed}"] if view.borrowed.strip("0") else []
     cells = (
-        name,
+        lead + view.name,
         f"{bar} {view.ratio:4.0%}",
         view.quota,
         str(view.running),
@@ -72,7 +75,10 @@ def _waiting(look: Look) -> list[TopRow]:
 
 def _job(view: JobView, now: float) -> TopRow:
     cells = (str(view.id), view.name or "-", view.group, duration(now - view.submitted), view.reason)
-    return TopRow(("job", str(view.id)), cells, (view.id, view.name, view.group, now - view.submitted, view.reason))
+    values = (view.id, view.name, view.group, now - view.submitted, view.reason)
+    start = view.expected_start
+    note = "" if start is None else f"expected start {starts(start, now)}"
+    return TopRow(("job", str(view.id)), cells, values, note)
 
 
 def _nodes(look: Look) -> list[TopRow]:

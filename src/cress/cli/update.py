@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,11 +16,16 @@ from cress.cli.errors import told
 from cress.cli.tables import clean
 from cress.model.errors import InputError
 
+if TYPE_CHECKING:
+    from cress.client import JobView
+
+NOTHING: Mapping[str, object] = {}
 UPDATE = f"""\
 \b
 Examples:
   cress update 12 time_limit=2h priority=5
   cress update 12-40 group=research
+  cress update 12 resource.memory=48G     the rest of the request stays
   cress update --state waiting --name 'train-*' requirement='Memory >= 64G'
   cress update 12 deadline=               without a value: the default, here no deadline
 
@@ -72,7 +78,8 @@ _WORDS = typer.Argument(
 def update(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, data: Data = None) -> None:
     """Change time limit, priority, group and more of submitted jobs."""
     with told("update"):
-        values = _values([word for word in choice.words if "=" in word])
+        given = [word.partition("=")[::2] for word in choice.words if "=" in word]
+        values = _values(given)
         choice = replace(choice, words=[word for word in choice.words if "=" not in word])
         with connect(data) as client:
             from cress.client import calls
@@ -81,6 +88,10 @@ def update(choice: JobChoice, dry_run: DryRun = False, as_json: Json = False, da
             if dry_run:
                 list_only(client, ids, "changed")
                 return
+            entries = {key.partition(".")[0] for key, _ in given if "." in key}
+            if entries:
+                views = [client.job(id) for id in ids]
+                values = _values(given, {key: _present(key, views) for key in entries})
             # A new requirement replaces all conditions on nodes, so people see which ones go.
             asked = ids[:MOST_TOLD] if "requirement" in values else ()
             before = {id: client.job(id).requirement for id in asked}
@@ -147,19 +158,30 @@ def retry(
         print(f"job {made.id} ({clean(made.name)}) submitted: {what}{which}{note}")
 
 
-def _values(words: list[str]) -> dict[str, object]:
-    """Return the values of ``KEY=VALUE`` words. Raises InputError."""
+def _values(given: Sequence[tuple[str, str]], present: Mapping[str, object] = NOTHING) -> dict[str, object]:
+    """Return the values of keys; ``KEY.ENTRY`` sets one entry of those that are ``present``. Raises InputError."""
     from cress.cli.job_options import KeyValue, with_values
 
-    found: dict[str, object] = {}
-    for word in words:
-        key, _, text = word.partition("=")
-        if key in found:
+    found: dict[str, object] = dict(present)
+    seen: set[str] = set()
+    for key, text in given:
+        if key in seen:
             raise InputError("is given twice", hint="once", field=key)
+        seen.add(key)
         empty = text.strip().lower() in ("", "none")
-        found |= {key: None} if empty else with_values({}, [KeyValue(key, text, key)])
+        found = {**found, key: None} if empty else with_values(found, [KeyValue(key, text, key)])
     if not found:
         from cress.model.changeable import CHANGEABLE
 
         raise InputError("no value is given", hint=f"KEY=VALUE, with one of the keys {', '.join(CHANGEABLE)}")
     return found
+
+
+def _present(key: str, views: Sequence[JobView]) -> object:
+    """Return the entries that all jobs have under a key, of which one is to be changed. Raises InputError."""
+    values = [getattr(view, key, None) for view in views]
+    if any(value != values[0] for value in values):
+        raise InputError(
+            "the jobs differ in it, so no entry can be changed for all", hint=f"one job, or all of {key}", field=key
+        )
+    return values[0] or {}

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from cress.core.advance.gaps import kept_off_until
 from cress.core.answers.forward import Forecast, Forward
+from cress.core.books import Books
+from cress.core.jobs import JobEntry
 from cress.core.openings import EndsBy
 from cress.lifecycle.context import Context
 from cress.lifecycle.explaining import estimates
 from cress.lifecycle.jobs import members
 from cress.model.job import Condition, JobType
+from cress.model.times import NEVER
 
 # The most jobs whose starts are foretold, in the order of submission.
 MOST_JOBS = 10_000
@@ -26,9 +30,25 @@ def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[
     # Tasks that are retried after a pause do not wait yet.
     later = {number for _, number, _ in core.books.later}
     waiting = [number for number, job in core.jobs.items() if job.waiting or number in later]
+    least = {number: _not_before(core.books, core.jobs[number]) - now for number in islice(waiting, MOST_JOBS)}
     forward = Forward(core, by, estimates(context), patient, dict(_dependencies(context, waiting)))
     starts = forward.until_starts(islice(waiting, MOST_JOBS))
-    return {job: found._replace(start=found.start - now) for job, found in starts.items() if found.start is not None}
+    return {
+        job: found._replace(start=found.start - now, least=least[job])
+        for job, found in starts.items()
+        if found.start is not None
+    }
+
+
+def _not_before(core: Books, job: JobEntry) -> int:
+    """Return the time (µs) before which a waiting job does not start, as far as that does not depend on other jobs."""
+    if not job.waiting:
+        # It waits after a failure; a gang starts again as a whole.
+        return max(job.later.values()) if job.job.gang else min(job.later.values())
+    kept = kept_off_until(core, job) if job.queued else None
+    if job.relaxes_at < NEVER and core.fit.excluded(job.shape).all():
+        return max(kept or 0, job.relaxes_at)
+    return kept or core.now
 
 
 def _dependencies(context: Context, waiting: Iterable[int]) -> Iterator[tuple[int, set[int]]]:

@@ -7,7 +7,7 @@ from collections.abc import Container
 import msgspec
 
 from cress.core.answers.forward import Forecast
-from cress.core.answers.start_errors import StartErrors
+from cress.core.answers.start_errors import Interval, StartErrors
 from cress.model.explanation import ExpectedStart
 
 
@@ -40,7 +40,8 @@ class ExpectedStarts:
             if found.start is None or number in self._known:
                 continue
             waits = found.start, by_limits[number].start if number in by_limits else None
-            told = self.errors.interval(*waits)
+            # What was learned of others does not begin before a time that is known.
+            told = Interval(*(max(wait, found.least) for wait in self.errors.interval(*waits)))
             if number in fresh:
                 self.errors.told(number, utc, *waits, told)
             self._known[number] = ExpectedStart(

@@ -27,13 +27,14 @@ NOTHING: Mapping[int, Collection[int]] = {}
 class Forecast(NamedTuple):
     """The start of a job in a run forward (µs): ``None`` if it did not start. ``because`` is the job whose end came
     just before; ``behind`` other waiting jobs started before it, most of them of the group ``ahead``;
-    it is empty if there is no such group.
+    it is empty if there is no such group. It does not start before ``least``, whatever others do.
     """
 
     start: int | None
     because: int | None = None
     behind: int = 0
     ahead: str = ""
+    least: int = 0
 
 
 class Forward:

@@ -24,8 +24,8 @@ from cress.model.decisions import Preempt
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.group import DEFAULT_GROUP
-from cress.model.job import Job
-from cress.model.records import AttemptRecord
+from cress.model.job import Job, JobType
+from cress.model.records import AttemptRecord, JobRecord
 from cress.model.times import DAY, NEVER
 
 # Timers for what only the world outside could do in time: load reports, renewals of leases, cron jobs, and looks at
@@ -72,8 +72,9 @@ class CourseRun:
         self._moved = 0
         # The jobs and families that the change submits.
         self._new: set[int] = set()
-        # The reasons of jobs that have ended.
+        # The reasons of families at the beginning, and of jobs that have ended; jobs that ended at once.
         self._reasons: dict[int, str] = {}
+        self._over: list[JobRecord] = []
         self.log = CourseLog(machine)
 
     def begin(self, now: int, utc: int, change: Sequence[Input] = ()) -> list[tuple[int, ...] | None]:
@@ -101,6 +102,9 @@ class CourseRun:
                 self._track(number, live, waited=True)
         self._settle(first)
         self._new = {number for reply in replies if isinstance(reply, tuple) for number in reply}
+        # A cron job says now when it runs next; later it would tell of a run that comes after the course.
+        self._reasons |= {number: machine.reason(number) for number in self._new & machine.families.keys()}
+        self._over = [job for job in first.jobs if job.id in self._new and job.type != JobType.DAG.value]
         return [reply for reply in replies if not isinstance(reply, InputError)]
 
     def run(self, *, details: bool = False) -> Course:
@@ -229,7 +233,7 @@ class CourseRun:
         """Return why a job of the change has not started; only real runs hand on values for conditions."""
         if number not in self._new or start is not None:
             return ""
-        if number in self._machine.jobs or number in self._machine.families:
+        if number in self._machine.jobs:
             return self._machine.reason(number)
         if job.when:
             return f"it starts only if {job.when}, which is not foreseen"
@@ -286,6 +290,12 @@ class CourseRun:
         )
         # A submitted service or database is told as one job. Its tasks are jobs, so it counts nowhere else.
         jobs += (self._whole(number, family) for number, family in machine.families.items() if number in self._new)
+        jobs += (
+            JobCourse(
+                job.id, job.name, job.group or DEFAULT_GROUP, job.submitted, 0, waited=False, reason=job.reason
+            )
+            for job in self._over
+        )  # fmt: skip
         used = sum(shares.values(), none)
         names = machine.core.dimensions.names
         return Course(

@@ -1,0 +1,42 @@
+"""`cress explain`: the command that makes a change of the job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from cress.cli.explain import command_of
+from cress.client import JobView
+from cress.model.explanation import Remedy
+from cress.protocol.job_views import ExplanationView, TaskCounts
+
+JOB = JobView(
+    id=12, name="train", group="ads", user="ann", type="batch", state="waiting", tasks=TaskCounts(total=2, waiting=2),
+    priority=0, gang=False, resource={}, time_limit=None, submitted=0, reason="",
+)  # fmt: skip
+RUNS = TaskCounts(total=2, waiting=1, running=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "job", "command"),
+    [
+        ("amount", {"memory": "48G"}, {}, " (cress update 12 resource.memory=48G)"),
+        ("clause", {"requirement": 'Rack = "r 1"'}, {}, " (cress update 12 'requirement=Rack = \"r 1\"')"),
+        ("group", {"group": "web"}, {}, " (cress update 12 group=web)"),
+        ("time_limit", {"time_limit": "10m"}, {"tasks": RUNS}, " (cress update 12 time_limit=10m)"),
+        # What no update makes, or not now.
+        ("group", {"group": "web"}, {"tasks": RUNS}, ""),
+        ("tasks", {"tasks": "3"}, {}, ""),
+        ("priority", {"priority": "7"}, {"type": "service"}, ""),
+        ("priority", {"priority": "7"}, {"type": "lease"}, ""),
+        ("quota", {"group": "ads", "ResourceQuota": "8"}, {}, ""),
+        ("end", {}, {}, ""),
+    ],
+)
+def test_a_change_of_the_job_names_its_command(
+    kind: str, change: dict[str, str], job: dict[str, Any], command: str
+) -> None:
+    found = ExplanationView(job=12, reason="", kind="")
+    assert command_of(replace(JOB, **job), found, Remedy(kind, "", change)) == command
