@@ -7,14 +7,23 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, expect
 
+from cress.client import calls
 from cress.model.explanation import Remedy
-from cress.portal.drawings import TimeScale, rows_of_tasks, timeline_of
+from cress.portal.drawings import ROW, TimelineRow, TimeScale, rows_of_tasks, timeline_of
 from cress.portal.gantt import MOST_ROWS, GanttWork, gantt_of
-from cress.portal.job_texts import job_file_of
+from cress.portal.job_texts import job_file_of, program_of, reason_of_step
 from cress.portal.job_view import actions_of, values_of
 from cress.protocol.access_views import CallerView
 from cress.protocol.cluster_views import NodeAttempt
-from cress.protocol.job_views import AttemptView, ExpectedStartView, ExplanationView, JobView, TaskCounts, TaskView
+from cress.protocol.job_views import (
+    AttemptView,
+    ExpectedStartView,
+    ExplanationView,
+    JobView,
+    StepView,
+    TaskCounts,
+    TaskView,
+)
 from cress.protocol.lease_views import ReservationView
 from tests.portal.running import Portal, csrf_of, opened
 from tests.system.cluster import Cluster, wait_until
@@ -99,6 +108,26 @@ def test_a_job_is_written_as_a_job_file_with_the_change() -> None:
     }
 
 
+def test_a_script_has_a_box_of_its_own_and_a_command_one_line() -> None:
+    lines = "echo 1\necho 2\n"
+    head = ("/bin/sh", "-c", "export SLURM_JOB_ID=1", "slurm", "mode=batch pieces=2")
+    assert program_of(job(command=(*head, lines, "echo 3\n", "argument"))) == (
+        "a script of 3 lines",
+        lines + "echo 3\n",
+    )
+    assert program_of(job(command=("bash", "-c", lines, "x"))) == ("bash -c and a script of 2 lines", lines.strip())
+    assert program_of(job(command=("bash", "-c", "echo 1\n"))) == ("bash -c 'echo 1\n'", "")
+    assert program_of(job(command=("python3", "a b"))) == ("python3 'a b'", "")
+    assert program_of(job(command=())) == ("", "")
+
+
+def test_the_reason_of_a_step_names_other_steps() -> None:
+    step = StepView(name="merge", id=9, state="cancelled", reason="dependency failed: job 8 did not succeed")
+    assert reason_of_step(step, {8: "split"}) == "dependency failed: step split did not succeed"
+    waits = StepView(name="merge", id=9, state="waiting", reason="waiting for job 8 (flow.split), and job 70 (other)")
+    assert reason_of_step(waits, {8: "split"}) == "waiting for step split, and job 70 (other)"
+
+
 # --- drawings ---------------------------------------------------------------------------------------------------------
 
 
@@ -114,6 +143,14 @@ def test_a_time_line_has_all_attempts_the_wait_and_the_expected_end() -> None:
     assert (drawn.begin, drawn.end) == (0.0, 60.0)
     assert drawn.now is not None
     assert timeline_of([], end=1.0, now=1.0) is None
+    # A dag has no attempts of its own; one that waits is not drawn. Many rows are low.
+    runs = [job(number, type="dag", state="succeeded", started=50.0, ended=60.0) for number in range(30)]
+    whole = [TimelineRow(f"run {run.id}", (), whole=run) for run in (*runs, job(31, type="dag"))]
+    drawn = timeline_of([*rows, *whole], end=60.0, now=60.0)
+    assert drawn is not None
+    assert [bar.text for bar in drawn.bars if bar.tone == "good"][-1] == "run 29: succeeded"
+    assert drawn.labels[-1] == (30 * drawn.row, "run 29", "")
+    assert drawn.height < 30 * ROW
 
 
 def on(node: str, task: int, placed: float, ended: float | None) -> NodeAttempt:
@@ -175,6 +212,18 @@ def test_a_remedy_leads_to_a_changed_job_in_place_of_the_waiting_one(owner: http
         assert f"small {made}.0 on n1, succeeded" in line
         assert f"first {first.jobs[0].id}.0 on n1, running" in line
         center.cancel(first.jobs[0].id)
+
+
+def test_a_cron_job_shows_its_runs_when_they_are_dags(owner: httpx.Client, cluster: Cluster) -> None:
+    flow = {"name": "nightly", "type": "cron", "when": "0 3 1 1 *", "steps": {"only": {"command": "true"}}}
+    with cluster.client() as client:
+        cron = client.submit([flow]).jobs[0].id
+        run = client.ask(calls.trigger(cron)).jobs[0].id
+        assert client.job(run, wait=60).state == "succeeded"
+        shown = owner.get(f"/jobs/{cron}")
+        assert shown.status_code == 200
+        assert f"run {run}: succeeded" in shown.text
+        client.cancel(cron)
 
 
 @pytest.mark.long

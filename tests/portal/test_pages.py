@@ -151,8 +151,8 @@ def test_curves_of_the_past_have_gaps_and_reach_to_the_quota_or_to_the_use_beyon
     young = PastUsePage(begin=0.0, step=15.0, use={"cpu": (*[None] * 200, *[0.5] * 40)})
     assert (curves_of(young, "hour").begin, curves_of(young, "hour").end) == (3000.0, 3600.0)
     assert curves_of(young, "hour").use["cpu"].parts[0].startswith("0.0,30.0 ")
-    # Running and waiting tasks have one scale.
-    assert past.tasks["running"].parts[0].endswith("300.0,30.0")
+    # Running and waiting tasks have scales of their own.
+    assert past.tasks["running"].parts[0].endswith("300.0,2.0")
     assert past.tasks["waiting"].parts[0].startswith("0.0,2.0")
 
 

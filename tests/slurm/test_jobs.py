@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cress.cli.slurm.submitted_script import path_of, script_of
 from cress.client import JobView, TaskCounts
+from cress.client.submitted_script import path_of, script_of
 from cress.model.errors import InputError
 from cress.slurm.command_line import parse
 from cress.slurm.jobs import Surroundings, Translated, batch_job, job_name, read_request

@@ -172,7 +172,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
 
 def _command(view: JobView) -> str:
     """Return the command of a job for people; of a script of Slurm, which is part of it, the name and the length."""
-    from cress.cli.slurm.submitted_script import script_of
+    from cress.client.submitted_script import script_of
 
     script = script_of(view)
     if script:

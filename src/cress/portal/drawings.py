@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cress.portal.texts import tone
-from cress.protocol.job_views import AttemptView, TaskView
+from cress.protocol.job_views import AttemptView, JobView, TaskView
 
 # Width of a time line in units of its view box, height of a row, width of the labels.
 WIDTH, ROW, LABEL = 1000, 22, 90
+# Rows are lower if there are more than MANY.
+MANY, LOW_ROW = 20, 13
 # Most rows that are drawn.
 MOST_ROWS = 50
 # Distances between marks of an axis in seconds.
@@ -52,6 +54,7 @@ class TimelineDrawing(NamedTuple):
     end: float
     height: int
     now: float | None = None
+    row: int = ROW
 
 
 class TimeScale(NamedTuple):
@@ -77,13 +80,15 @@ class TimeScale(NamedTuple):
 class TimelineRow(NamedTuple):
     """A row of a time line: its name, the attempts in it, each with its task, and the page that it leads to.
 
-    ``waits`` are the begin and end of its time before the first attempt.
+    ``waits`` are the begin and end of its time before the first attempt. ``whole`` is drawn for a job that has no
+    attempts of its own, as a dag has none.
     """
 
     name: str
     attempts: tuple[tuple[int, AttemptView], ...]
     href: str = ""
     waits: tuple[float, float] | None = None
+    whole: JobView | None = None
 
 
 def rows_of_tasks(tasks: Sequence[TaskView], submitted: float) -> list[TimelineRow]:
@@ -106,17 +111,25 @@ def timeline_of(
 
     A running attempt is drawn lighter from ``now`` to its expected end, ``lasts`` seconds after its start.
     """
-    shown = [row for row in rows if row.attempts][:MOST_ROWS]
+    shown = [row for row in rows if row.attempts or _started(row)][:MOST_ROWS]
     if not shown:
         return None
+    height = ROW if len(shown) <= MANY else LOW_ROW
     attempts = [attempt for row in shown for _, attempt in row.attempts]
-    begin = min([attempt.placed for attempt in attempts] + [row.waits[0] for row in shown if row.waits])
+    begin = min(
+        [attempt.placed for attempt in attempts]
+        + [row.waits[0] for row in shown if row.waits]
+        + [at for row in shown if (at := _started(row)) is not None]
+    )
     ends = [_expected(attempt, lasts) or end for attempt in attempts]
     last = max([end, *ends])
     scale = TimeScale(begin, max(last, begin + 1))
     bars: list[Bar] = []
     for number, row in enumerate(shown):
-        y = number * ROW
+        y = number * height
+        if (started := _started(row)) is not None and row.whole is not None:
+            state = row.whole.state
+            bars.append(bar(scale, started, row.whole.ended or end, y, tone(state), f"{row.name}: {state}", row.href))
         if row.waits is not None and row.waits[1] > row.waits[0]:
             bars.append(bar(scale, *row.waits, y, "waits", f"{row.name} waits"))
         for task, attempt in row.attempts:
@@ -124,10 +137,15 @@ def timeline_of(
             expected = _expected(attempt, lasts)
             if expected is not None and expected > now:
                 bars.append(bar(scale, now, expected, y, "expected", f"{row.name}: expected until its end"))
-    labels = tuple(Label(number * ROW, row.name, row.href) for number, row in enumerate(shown))
-    height = len(shown) * ROW + 20
+    labels = tuple(Label(number * height, row.name, row.href) for number, row in enumerate(shown))
     mark = scale.x(now) if last > now else None
-    return TimelineDrawing(tuple(bars), labels, scale.marks(), scale.begin, scale.end, height, mark)
+    whole = len(shown) * height + 20
+    return TimelineDrawing(tuple(bars), labels, scale.marks(), scale.begin, scale.end, whole, mark, height)
+
+
+def _started(row: TimelineRow) -> float | None:
+    """Return the start of a row that is drawn as a whole; None if it has not started."""
+    return None if row.whole is None else row.whole.started
 
 
 def _expected(attempt: AttemptView, lasts: float | None) -> float | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from cress.protocol.job_views import JobView
+from cress.client.submitted_script import script_of
+from cress.portal.texts import count
+from cress.protocol.job_views import JobView, StepView
 
 # Fields of a job that are keys of a job file with the same value, in the order of such a file.
 KEYS = (
@@ -28,6 +32,37 @@ KEYS = (
     "workload",
 )
 HEAD = "# Job {id} as the center shows it. Add what the center does not show, such as image, files or probes.\n"
+
+
+# A job in a reason, of which at most so many digits are a number.
+JOB_NUMBER = re.compile(r"\bjob ([0-9]{1,15})\b(?: \([^()]*\))?")
+# Shells whose ``-c`` is followed by a program of several lines.
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+
+
+class ProgramText(NamedTuple):
+    """The program of a job: its command on one line, and its script, empty if it is not a script of several lines."""
+
+    line: str
+    script: str = ""
+
+
+def program_of(job: JobView) -> ProgramText:
+    """Return the program of a job: a script of ``sbatch``, the lines of ``sh -c``, or else its command."""
+    words = job.command
+    if script := script_of(job):
+        return ProgramText(f"a script of {count(len(script.splitlines()), 'line')}", script)
+    if len(words) > 2 and words[0].rpartition("/")[2] in SHELLS and words[1] == "-c" and "\n" in words[2].strip():
+        lines = count(len(words[2].strip().splitlines()), "line")
+        return ProgramText(f"{shlex.join(words[:2])} and a script of {lines}", words[2].strip("\n"))
+    return ProgramText(shlex.join(words))
+
+
+def reason_of_step(step: StepView, names: Mapping[int, str]) -> str:
+    """Return the reason of a step, with the names of other steps for their numbers."""
+    return JOB_NUMBER.sub(
+        lambda found: f"step {names[int(found[1])]}" if int(found[1]) in names else found[0], step.reason
+    )
 
 
 def job_file_of(job: JobView, change: Mapping[str, str]) -> str:

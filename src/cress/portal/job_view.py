@@ -119,6 +119,7 @@ async def members_of(viewer: Viewer, job: JobView) -> tuple[JobView, ...]:
 async def rows_of_members(viewer: Viewer, job: JobView, members: Sequence[JobView]) -> list[TimelineRow]:
     """Return a row for each of the latest members that has an attempt, oldest first."""
     drawn = sorted(members[:DRAWN], key=lambda member: member.id)
+    # A run of a cron job may be a dag, which has steps and no tasks: it is drawn as a whole.
     pages = await asyncio.gather(*(_attempts_of(viewer, member) for member in drawn))
     names = {step.id: step.name for step in job.dag.steps} if job.dag is not None else {}
     return [
@@ -126,13 +127,16 @@ async def rows_of_members(viewer: Viewer, job: JobView, members: Sequence[JobVie
             names.get(member.id) or _name(job, member),
             tuple((task.index, attempt) for task in page.tasks for attempt in task.attempts),
             f"/jobs/{member.id}",
+            whole=member if member.type in FAMILIES else None,
         )
         for member, page in zip(drawn, pages, strict=True)
-        if any(task.attempts for task in page.tasks)
+        if member.type in FAMILIES or any(task.attempts for task in page.tasks)
     ]
 
 
 async def _attempts_of(viewer: Viewer, member: JobView) -> TasksPage:
+    if member.type in FAMILIES:
+        return TasksPage(tasks=())
     fresh = KEPT if member.state in OVER else 1.0
     query = TasksQuery(limit=ATTEMPTS)
     return await viewer.keep(

@@ -90,9 +90,8 @@ def curves_of(page: PastUsePage, span: str) -> PastCurves:
     )
     use = {name: curve_of(points, HEIGHT, 1.0) for name, points in page.use.items()}
     groups = {name: curve_of(points, LOW, _top(points, 1.0), 1.0) for name, points in page.groups.items()}
-    # Waiting and running tasks have one scale, so that they can be compared.
-    top = max([_top(points, 1.0) for points in page.tasks.values()], default=1.0)
-    tasks = {name: curve_of(points, HEIGHT, top) for name, points in page.tasks.items()}
+    # Each has its own scale: beside a hundred thousand waiting tasks, running ones would be a line at the bottom.
+    tasks = {name: curve_of(points, HEIGHT, _top(points, 1.0)) for name, points in page.tasks.items()}
     end = page.begin + (steps - first) * page.step
     return PastCurves(span, page.begin, end, _there(use), _there(groups), _there(tasks))
 

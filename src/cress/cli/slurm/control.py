@@ -11,7 +11,7 @@ from cress.cli.slurm.common import VERSION, center, say
 from cress.cli.slurm.nodes import SLURM_STATES, cpus_of, memory_of, partitions, state_of
 from cress.cli.slurm.queue import option
 from cress.cli.slurm.rows import FIELDS, JobRow, moment, named, rows_of
-from cress.cli.slurm.submitted_script import script_of
+from cress.client.submitted_script import script_of
 from cress.model.errors import InputError
 from cress.model.units import closest
 from cress.slurm.arrays import job_words, parse_job

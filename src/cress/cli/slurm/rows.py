@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from cress.cli.slurm.submitted_script import path_of
+from cress.client.submitted_script import path_of
 from cress.model.errors import InputError
 from cress.slurm.arrays import OWN_ID, JobName, compressed, parse_array
 from cress.slurm.nodelist import compressed as nodelist

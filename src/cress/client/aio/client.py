@@ -23,7 +23,7 @@ from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile, JobLike, several
 from cress.client.leader import ANSWER_SECONDS
 from cress.client.retries import RetryBudget
-from cress.protocol.cluster_views import NodeView, PlaceView, StateView
+from cress.protocol.cluster_views import EfficiencyPage, NodeView, PastUsePage, PlaceView, StateView
 from cress.protocol.job_views import AppliedJob, JobView, Submitted
 from cress.protocol.lease_views import LicenceView, PlanView, ReservationView, RoundView
 from cress.protocol.queries import JobsQuery
@@ -223,6 +223,21 @@ class AsyncClient:
     async def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
         """Return the nodes, each matched with the requirement and the rank, if given (docs/constraints.md)."""
         return await operations.nodes(where, rank, self.patient)
+
+    async def past_use(self, span: str = "hour", group: str = "") -> PastUsePage:
+        """Return the use over the past ``hour``, ``day`` or ``week``: of each dimension as a part of the capacity, of
+        groups divided by their quotas, and the waiting and running tasks; that of one ``group`` if it is named.
+        """
+        return await self.patient.ask(calls.past_use(span, group))
+
+    async def efficiency(
+        self, *, by: str = "name", name: str = "", user: str = "", group: str = "", since: float | None = None
+    ) -> EfficiencyPage:
+        """Return what finished jobs asked for and used, by ``name``, ``user``, ``group`` or ``label:NAME``.
+
+        ``since`` is in seconds since the epoch; the default is 30 days ago.
+        """
+        return await self.patient.ask(calls.efficiency(by=by, name=name, user=user, group=group, since=since))
 
     async def licences(self) -> tuple[LicenceView, ...]:
         """Return the licences: their numbers, and the jobs that have some or wait for some (docs/licences.md)."""

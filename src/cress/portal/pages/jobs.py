@@ -14,6 +14,7 @@ from cress.client import calls
 from cress.model.access import Role, role_of
 from cress.model.errors import InputError
 from cress.portal.drawings import rows_of_tasks, timeline_of
+from cress.portal.job_texts import program_of, reason_of_step
 from cress.portal.job_view import (
     FAMILIES,
     OVER,
@@ -31,7 +32,7 @@ from cress.portal.sessions import BrowserSession
 from cress.portal.viewers import Viewer
 from cress.portal.web import FormError, back_to, changing, page, signed_in
 from cress.protocol.access_views import CallerView
-from cress.protocol.job_views import JobView, TasksPage
+from cress.protocol.job_views import JobView, StepView, TasksPage
 from cress.protocol.queries import JobsQuery, TasksQuery
 
 # Jobs of one page, tasks of a job's page.
@@ -115,6 +116,8 @@ async def job(request: Request, session: BrowserSession) -> Response:
         session,
         "job.html",
         job=view,
+        program=program_of(view),
+        steps=_steps(view),
         tasks=tasks,
         task_state=state,
         task_states=STATES,
@@ -130,6 +133,13 @@ async def job(request: Request, session: BrowserSession) -> Response:
         now=now,
         about="" if view.type in FAMILIES else f"job:{id}",
     )
+
+
+def _steps(job: JobView) -> list[tuple[StepView, str]]:
+    """Return the steps of a dag, each with its reason."""
+    steps = () if job.dag is None else job.dag.steps
+    names = {step.id: step.name for step in steps}
+    return [(step, reason_of_step(step, names)) for step in steps]
 
 
 async def _tasks(viewer: Viewer, job: JobView, asked: TasksQuery) -> TasksPage:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cress.client import JobView
+from cress.protocol.job_views import JobView
 
 # The places in the command of a job (cress.slurm.jobs.head): its head, a word that marks it, the settings, pieces of
 # the script.
