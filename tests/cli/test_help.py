@@ -191,6 +191,8 @@ def test_every_verb_has_help(verb: str) -> None:
     done = cress(*verb.split(), "-h")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Usage: cress {verb} ")
+    # No types of Python, and brackets around what may be left out only.
+    assert not re.search(r"<(str|int|float|path|list)\b|\[\[|\]\.\.\.\]|Usage:.*\{", done.stdout)
     if " " not in verb:
         assert any(f"Exit codes: {each}" in done.stdout for each in ("0 ", "the task's own", "the command's own"))
 
