@@ -191,6 +191,8 @@ def test_every_verb_has_help(verb: str) -> None:
     done = cress(*verb.split(), "-h")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Usage: cress {verb} ")
+    # No types of Python, and brackets around what may be left out only.
+    assert not re.search(r"<(str|int|float|path|list)\b|\[\[|\]\.\.\.\]|Usage:.*\{", done.stdout)
     if " " not in verb:
         assert any(f"Exit codes: {each}" in done.stdout for each in ("0 ", "the task's own", "the command's own"))
 
@@ -304,3 +306,18 @@ def test_help_and_the_client_verbs_load_nothing_heavy() -> None:
     code = f"{EVERY_VERB}print({heavy} & {{name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_verb_that_asks_a_center_loads_no_command_line_of_another_library() -> None:
+    code = """import sys
+sys.argv = ["cress", "jobs"]
+from cress.cli.main import main
+try:
+    main()
+except SystemExit:
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    print(sorted({"httpx", "httpcore", "rich", "pygments"} & loaded))
+"""
+    environment = {**os.environ, "CRESS_URL": "http://127.0.0.1:9", "CRESS_TOKEN": "x"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "['httpcore', 'httpx']\n", done.stderr

@@ -279,6 +279,26 @@ def test_a_job_waits_for_a_length_or_a_moment_and_a_moment_in_the_past_has_come(
     assert not world.machine.awaiting
 
 
+def test_a_moment_follows_the_clock_on_the_wall_and_a_length_does_not() -> None:
+    world = world_with()
+    at = datetime.fromtimestamp((UTC_AT_START + 3600 * SECOND) / SECOND, UTC)
+    moment, length = world.submit(
+        job(wait_for=(WaitFor("time", f"{at:%F %T} Z"),)), job(wait_for=(WaitFor("time", "2h"),))
+    )
+    world.wall = -1800 * SECOND  # it was half an hour fast
+    world.step()
+    world.wake()
+    assert world.now // SECOND == 5400
+    assert [attempt.job for attempt in world.machine.attempts.values()] == [moment]
+    world.wall = 10 * 3600 * SECOND
+    world.step()
+    assert world.machine.jobs[length].awaits
+    (early,) = world.submit(job(wait_for=(WaitFor("time", f"{at.replace(year=at.year + 1):%F %T} Z"),)))
+    world.wall += 366 * 86_400 * SECOND
+    world.step()
+    assert early in {attempt.job for attempt in world.machine.attempts.values()}
+
+
 def test_runs_of_cron_jobs_wait_too() -> None:
     world = world_with()
     plan = Cron(when="*/10 * * * *")

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import cress
 from cress.cli.errors import BAD_INPUT
+from cress.cli.lean_httpx import leave_out_command_line
 from cress.cli.plain_values import read_plainly
 from cress.cli.usage_errors import usage_error
 from cress.cli.verb_table import TABLE
@@ -117,6 +118,7 @@ def _cress(
 
 def main() -> None:
     """Run the command: the entry point of the package."""
+    leave_out_command_line()
     try:
         app(prog_name="cress")  # the same name also for python -m cress
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.main import get_command_from_info, get_group_from_info
 
+from cress.cli.plain_help import describe_plainly
 from cress.cli.plain_values import read_plainly
 from cress.cli.verb_table import Verb
 
@@ -67,6 +68,7 @@ def built(verb: Verb) -> Any:
 
 def _read_plainly(command: Any) -> None:
     read_plainly(command)
+    describe_plainly(command)
     for below in getattr(command, "commands", {}).values():
         _read_plainly(below)
 

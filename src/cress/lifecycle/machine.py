@@ -225,6 +225,7 @@ class Machine(Context):
             attempt.started += by if attempt.started else 0
         families.wall_stepped(self, by)
         deadlines.wall_stepped(self)
+        waits.wall_stepped(self)
 
     def next_wakeup(self) -> int | None:
         """Return when a step is due even without inputs; ``None``: never."""

@@ -30,8 +30,10 @@ COMMANDS = {
 def main() -> None:
     """Run a command; its errors are sentences on standard error."""
     name, words = sys.argv[1], sys.argv[2:]
+    from cress.cli.lean_httpx import leave_out_command_line
     from cress.cli.slurm.common import run
 
+    leave_out_command_line()
     try:
         code = run(name, getattr(import_module(f"cress.cli.slurm.{COMMANDS[name]}"), name), words)
         sys.stdout.flush()

@@ -63,6 +63,13 @@ def due(context: Context, number: int) -> None:
     _go_on(context, job)
 
 
+def wall_stepped(context: Context) -> None:
+    """Set the timers of waiting jobs anew after the wall clock was set: moments are times of that clock."""
+    for kind, name in list(context.timers.times):
+        if kind == AWAITED and int(name) in context.jobs:
+            _set_timer(context, context.jobs[int(name)])
+
+
 def _go_on(context: Context, job: LiveJob) -> None:
     """Wait for the rest of the things, or let the job start."""
     _wait(context, job)
