@@ -13,6 +13,7 @@ from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Start
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
+from tests.counted import calls_of
 
 CPU_MEMORY = ("cpu", "memory")
 
@@ -468,3 +469,14 @@ def test_applications_with_the_same_bottleneck_are_kept_apart(first: JobBuilder,
 
 def test_a_whole_number_as_threshold_is_a_float_as_the_compiled_kernels_expect() -> None:
     assert type(two_lopsided(1).core.books.balance.threshold) is float
+
+
+def _calls_of_refresh(count: int) -> int:
+    """Return the calls of new weights on so many nodes with one disk each."""
+    with_disks = [node(f"n{i}").cpu(4).disks("100M") for i in range(count)]
+    books = World(group("g", 4), nodes=with_disks).core.books
+    return calls_of(books.balance.refresh)
+
+
+def test_new_weights_look_at_no_node_for_its_devices() -> None:
+    assert _calls_of_refresh(40) == _calls_of_refresh(4)

@@ -388,6 +388,11 @@ def is_mixed(job: JobEntry) -> bool:
     return isinstance(job.constraints, KindsConstraints)
 
 
+def has_charge_of_shape(job: JobEntry) -> bool:
+    """Return True if each unit of its group with its shape is charged alike: its tasks are of one job and one kind."""
+    return not job.companions and not is_mixed(job)
+
+
 def asks_alike(job: JobEntry) -> bool:
     """Return True if each unit of a job asks for the same: only for amounts, and by itself."""
     return job.constraints is None and not job.companions

@@ -20,6 +20,7 @@ from cress.core.making_room.evictions import Evictions
 from cress.core.making_room.maker import RoomMaker
 from cress.core.making_room.own_parts import OwnParts
 from cress.core.passes import Pass
+from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
 from cress.core.starting.starter import Starter
 from cress.core.tables.arrays import Bools
@@ -396,5 +397,12 @@ def _free(group: GroupState, first: JobEntry, current: Pass) -> Iterator[JobEntr
     policy = group.policy
     offered = policy.looked_at(current.gates.passed_over) if policy.overtakes else []
     seen = {job.job.id for job in offered}
-    jobs = chain(offered, (job for job in policy if job.job.id not in seen))
-    return (job for job in jobs if job is not first and not current.refuses(job))
+    # A long queue of a group that cools off has many units that ask alike; the rights of the group refuse all of them.
+    beyond: set[Shape] = set()
+    for job in chain(offered, (job for job in policy if job.job.id not in seen)):
+        if job is first or job.shape in beyond:
+            continue
+        if not current.refuses(job):
+            yield job
+        elif current.gates.refused_by.answers_alike(job):
+            beyond.add(job.shape)

@@ -42,6 +42,8 @@ class Pass(msgspec.Struct, eq=False):
     takes_turns: bool = False
     # The last unit found that would take a start back, after the state for which it was found.
     taken_back: tuple[object, JobEntry | None] = (), None
+    # Whether units are urgent; the head of a group is asked about in each round.
+    urgent: dict[JobEntry, bool] = {}
     # The time (µs) at which something changes by itself, as far as the pass depends on it.
     wake: int = NEVER
 

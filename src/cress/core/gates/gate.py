@@ -40,6 +40,10 @@ class Gate(ABC, Generic[Found]):
         """Return True if it can refuse any unit in the pass that begins."""
         return True
 
+    def answers_alike(self, job: JobEntry) -> bool:
+        """Return True if it refuses, in the same pass, all units of the group with the shape of a refused one."""
+        return False
+
     @abstractmethod
     def find(self, job: JobEntry) -> Found | None:
         """Return why the next unit of a queued job may not start; ``None`` if it may."""

@@ -19,7 +19,8 @@ from cress.core.gates.nodes import Clauses, ClosedNodes
 from cress.core.gates.pending import Pending
 from cress.core.gates.rights import HeldToRights, is_cooling, is_within_rights
 from cress.core.groups.running_limits import head_of, within
-from cress.core.jobs import GroupState, JobEntry, Rights
+from cress.core.jobs import GroupState, JobEntry, Rights, has_charge_of_shape
+from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Veto
 from cress.core.tables.arrays import Bools
 
@@ -60,6 +61,8 @@ class Gates:
         self.timed = core.options.balance_gate == "on"
         # The gates that can refuse a unit, the state for which they were found, and those of this pass.
         self.open_without_room: Row = self.without_room
+        # The gate that refused the last unit.
+        self.refused_by: Gate[Any] = self.closed_nodes
         self._open_between: Row = (*self.lasting, *self.passing)
         self._open_alone: Row = self._open_between
         self._configured: object = None
@@ -117,14 +120,23 @@ class Gates:
     def _waits_for_room(self, group: GroupState) -> bool:
         """Return True if a unit of the group waits for room, and not for the group's own cooling-off."""
         cools = is_cooling(self._core, group)
-        return any(self._unit_waits_for_room(job, cools) for job in group.policy)
+        beyond: set[Shape] = set()
+        for job in group.policy:
+            if job.shape not in beyond and self._may_wait_for_room(job):
+                if self._has_rights(job, cools):
+                    return True
+                if has_charge_of_shape(job):
+                    beyond.add(job.shape)
+        return False
 
     def _unit_waits_for_room(self, job: JobEntry, cools: bool) -> bool:
-        return (
-            all(gate.find(job) is None for gate in self.lasting)
-            and self.guarantees.find(job) is None
-            and (not cools or is_within_rights(self._core, job, Rights.ABOVE))
-        )
+        return self._may_wait_for_room(job) and self._has_rights(job, cools)
+
+    def _may_wait_for_room(self, job: JobEntry) -> bool:
+        return all(gate.find(job) is None for gate in self.lasting)
+
+    def _has_rights(self, job: JobEntry, cools: bool) -> bool:
+        return self.guarantees.find(job) is None and (not cools or is_within_rights(self._core, job, Rights.ABOVE))
 
     def wanted_from(self, group: GroupState) -> Bools:
         """Return the nodes that waiting units of other groups than ``group`` could use, at the latest when empty."""
@@ -154,6 +166,7 @@ class Gates:
                 job.group.verdict = gate.kind(found)
                 if gate.of_owner:
                     job.group.policy.spared = True
+                self.refused_by = gate
                 return gate.note(job, found)
         return None
 

@@ -10,7 +10,7 @@ from cress.core.fragments.search import may_use, own_room
 from cress.core.gates.gate import Gate
 from cress.core.groups.guarantees import charge_of_tasks, charge_where_it_fits, may_be_dear, too_dear_on
 from cress.core.groups.lenders import Taker, takers_of
-from cress.core.jobs import GroupState, JobEntry, Rights
+from cress.core.jobs import GroupState, JobEntry, Rights, has_charge_of_shape
 from cress.core.placing.vetoes import Verdict
 from cress.core.tree.amounts import Amounts
 from cress.core.tree.kinds import is_guaranteed, within_on
@@ -122,6 +122,9 @@ class HeldToRights(Gate[Rights]):
         if rights is Rights.ANY or is_within_quota(self._core, job):
             return None
         return self._beyond(job, rights)
+
+    def answers_alike(self, job: JobEntry) -> bool:
+        return not self._core.pool.leases and has_charge_of_shape(job)
 
     def found_last(self, job: JobEntry) -> Rights | None:
         return self._beyond(job, Rights.ABOVE) if self._must_cool(job.group) else None

@@ -64,9 +64,15 @@ class Evictions:
 
         If not yet, the pass is repeated when it may.
         """
-        group, now = job.group, current.now
-        if group.spec.policy is not SchedPolicy.URGENCY:
+        if job.group.spec.policy is not SchedPolicy.URGENCY:
             return False
+        found = current.urgent.get(job)
+        if found is None:
+            found = current.urgent[job] = self._urgent_now(job, current)
+        return found
+
+    def _urgent_now(self, job: JobEntry, current: Pass) -> bool:
+        group, now = job.group, current.now
         if _is_urgent(job, now):
             return True
         due = urgent_at(job, group.options.urgency_threshold)

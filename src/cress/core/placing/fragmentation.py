@@ -22,11 +22,9 @@ from cress.core.placing.mix import Mix
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Closed, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
-from cress.core.tables.devices import any_devices
 from cress.language.clauses import Kind
 from cress.model.decisions import Choice
 from cress.model.job import Job
-from cress.model.node import DISK_KIND
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 
@@ -73,9 +71,7 @@ class Fragmentation:
 
     def any_devices(self) -> bool:
         """Return True if a node counts devices of a dimension one by one."""
-        return any_devices(self.cluster) and any(
-            device.kind != DISK_KIND for has in self.cluster.devices for device in has
-        )
+        return self.cluster.with_accelerators > 0
 
     def squares(self) -> Floats:
         """Return the array for y² of every node with the shape on it, which the caller fills."""

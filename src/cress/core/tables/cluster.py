@@ -127,6 +127,8 @@ class Cluster:
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
         # The devices of each node; ``nodes`` has no columns for devices until some node has one.
         self.devices: list[tuple[Device, ...]] = []
+        # The number of nodes with devices other than disks.
+        self.with_accelerators = 0
         self.width = width
         self.columns: Floats = np.zeros((2 * width + 2, 1), np.float32)
         # The weights for which the last column, y before placing, was computed.
@@ -356,6 +358,7 @@ class Cluster:
         if wide > width:
             self.nodes = grown(self.nodes, wide, 1)
             self.nodes[:, width + KIND :: WIDTH] = NOTHING
+        self.with_accelerators += _has_accelerators(devices) - _has_accelerators(self.devices[f])
         self.devices[f] = devices
         row = self.nodes[f]
         row[begin:] = 0
@@ -528,3 +531,7 @@ class Cluster:
     def fits_now(self, request: ResourceVector) -> bool:
         """Return True if the free amounts of some usable node hold one copy of ``request``, devices aside."""
         return bool(np.any(self.usable() & np.all(self.free_now() >= np.array(request, np.int64), axis=1)))
+
+
+def _has_accelerators(devices: tuple[Device, ...]) -> bool:
+    return any(device.kind != DISK_KIND for device in devices)
