@@ -403,7 +403,7 @@ def test_addresses_and_domains_are_checked() -> None:
 
 def dig(port: int, *words: str) -> str:
     done = subprocess.run(
-        ["dig", "@127.0.0.1", "-p", str(port), "+tries=1", "+time=5", *words],
+        ["dig", "@127.0.0.1", "-p", str(port), "+tries=3", "+time=15", *words],
         capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     return done.stdout
@@ -411,7 +411,7 @@ def dig(port: int, *words: str) -> str:
 
 def look(port: int, name: str, kind: str = "A") -> tuple[str, list[str]]:
     """The code and the records of an answer, by UDP."""
-    answer = dns.query.udp(dns.message.make_query(name, kind), "127.0.0.1", timeout=5, port=port)
+    answer = dns.query.udp(dns.message.make_query(name, kind), "127.0.0.1", timeout=PATIENCE, port=port)
     return dns.rcode.to_text(answer.rcode()), [record.to_text() for rrset in answer.answer for record in rrset]
 
 
@@ -477,7 +477,7 @@ def test_a_long_answer_comes_over_tcp_and_garbage_does_not_stop_the_responder(tm
             for _ in range(500):
                 udp.sendto(chance.randbytes(chance.randint(0, 600)), ("127.0.0.1", port))
         for data in (b"", b"\0", b"\0\5abc", struct.pack("!H", 65535) + bytes(100), b"\0\0"):
-            with socket.create_connection(("127.0.0.1", port), timeout=5) as tcp:
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as tcp:
                 tcp.sendall(data)
         assert len(dig(port, "+tcp", "+short", name, "SRV").splitlines()) == 60
         assert dig(port, "+short", "web.default.cress") == "192.0.2.1\n"

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import resource
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import uvicorn
+import uvloop
 
-from cress.center.api.timeouts import MOST_SILENT
-from cress.center.web.idle_connections import IdleConnections
+from cress.center.api import timeouts
+from cress.center.api.timeouts import MOST_SILENT, TimedProtocol
+from cress.center.web.asgi import Receive, Scope, Send
+from cress.center.web.idle_connections import LONG, IdleConnections
+from cress.center.web.request_rates import Admissions
 from tests.center.program import PATIENCE, Center, eventually
 
 
@@ -58,6 +65,59 @@ def test_more_silent_connections_of_an_address_than_allowed_end_early() -> None:
     for number in range(10, 15):
         table.opened(f"2001:db8::{number}", number, now=number)
     assert table.surplus(4, before=100)[-1:] == [10]
+
+
+def test_who_has_just_come_does_not_give_way_because_the_center_was_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found on a busy machine: a request that was not read yet looked as silent as a connection that says nothing."""
+    monkeypatch.setattr(TimedProtocol, "admissions", Admissions(0, 8))
+    monkeypatch.setattr(TimedProtocol, "idle", IdleConnections())
+    monkeypatch.setattr(timeouts, "YOUNG", 0.5)
+    request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    made: list[TimedProtocol] = []
+    held_up = threading.Event()
+
+    class HeldUp(TimedProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            made.append(self)
+
+        def data_received(self, data: bytes) -> None:
+            if data != b"hold up":
+                super().data_received(data)
+                return
+            held_up.set()
+            time.sleep(LONG + 1)
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    def come(place: tuple[str, int]) -> None:
+        with contextlib.ExitStack() as stack:
+            wires: list[socket.socket] = []
+            for number in range(5):
+                wire = stack.enter_context(socket.create_connection(place, PATIENCE))
+                if number == 4:
+                    # There are more than an address may have: one is to go in a moment.
+                    eventually(lambda: len(made) == 5)
+                    wires[1].sendall(b"hold up")
+                    assert held_up.wait(PATIENCE)
+                wire.sendall(request)
+                assert wire.recv(1000).endswith(b"ok")
+                wires.append(wire)
+            assert wires[0].recv(1) == b"", "the one that was idle for longest goes instead"
+
+    async def story() -> None:
+        server = uvicorn.Server(uvicorn.Config(app, http=HeldUp, ws="none", lifespan="off", log_config=None))
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            try:
+                await asyncio.to_thread(come, listening.getsockname())
+            finally:
+                server.should_exit = True
+                await serving
+
+    uvloop.run(story())
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 
 from cress.center.access.callers import peer_of
 from cress.center.web.gradual import GradualProtocol
-from cress.center.web.idle_connections import IdleConnections
+from cress.center.web.idle_connections import LONG, IdleConnections
 from cress.center.web.request_rates import Admissions
 
 # Seconds for the first byte of a connection, for the head of a request, and for its body. A slow body gets its answer
@@ -73,12 +73,20 @@ class TimedProtocol(GradualProtocol):
             if kind.ending >= self.admissions.most:
                 return 0
             kind.ending += 1
-            self.loop.call_later(YOUNG, self._close_oldest, address)
+            self._close_soon(address)
         return kind.ending
 
-    def _close_oldest(self, address: str) -> None:
+    def _close_soon(self, address: str) -> None:
+        self.loop.call_later(YOUNG, self._close_oldest, address, self.loop.time() + YOUNG)
+
+    def _close_oldest(self, address: str, due: float) -> None:
+        now = self.loop.time()
+        if now - due > LONG / 2:
+            # The event loop was held up: what others have said meanwhile is not read yet, so they look silent.
+            self._close_soon(address)
+            return
         type(self).ending -= 1
-        found = self.idle.oldest(address, self.loop.time())
+        found = self.idle.oldest(address, now)
         if found is not None and self.admissions.is_full(address, len(self.connections)):
             found.transport.abort()
             found.leave()
