@@ -17,7 +17,7 @@ from hypothesis import settings
 
 T = TypeVar("T")
 
-PUSH, USUAL, LONGER = 6, 10, 30
+PUSH, USUAL, LONGER = 10, 10, 30
 _SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 

@@ -501,7 +501,7 @@ def seeded_setting(seed: int, **fixed: Any) -> Setting:
     return _setting(rng.choice, rng.randint, fixed)
 
 
-def operations(kinds: dict[str, int], least: int = 30, most: int = 80) -> st.SearchStrategy[list[Operation]]:
+def operations(kinds: dict[str, int], least: int = 20, most: int = 60) -> st.SearchStrategy[list[Operation]]:
     """Lists of operations, each kind as often as its weight says. What a failure does not need shrinks to "rest"."""
     bag = ["rest", *(kind for kind, weight in kinds.items() for _ in range(weight))]
     return st.lists(st.tuples(st.sampled_from(bag), st.integers(0, 2**16)), min_size=least, max_size=most)

@@ -193,9 +193,9 @@ def test_more_licences() -> None:
     world = World(group("a", 8), nodes=nodes(1, cpu=4)).licences(matlab=1)
     world.run(job("one").group("a").licences(matlab=1).limit("1h"))
     world.submit(job("wait").group("a").cpu(3).licences(matlab=1)).decide()
-    found = remedies(world, "wait")
-    assert found["licences"] == ["with 1 more of licence matlab"]
-    assert found["end"] == ["when job 1 ends"]
+    told = remedies(world, "wait")
+    assert told["licences"] == ["with 1 more of licence matlab"]
+    assert told["end"] == ["when job 1 ends"]
     # It is no property of a node.
     assert of_node(world, "n1") == [
         "fits: a task of job 2 has room here, but: waiting for licence matlab: 1 of 1 in use"

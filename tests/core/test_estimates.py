@@ -202,7 +202,7 @@ def test_what_is_decided_does_not_depend_on_how_often_it_is_asked_for() -> None:
     assert calls[0] == calls[1]
 
 
-@examples(20)
+@examples(12)
 @given(
     seed=st.integers(0, 2**32),
     order=st.sampled_from(["submit", "shortest_first", "expansion_factor"]),

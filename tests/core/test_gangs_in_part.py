@@ -6,7 +6,9 @@ import pytest
 
 from cress.model.errors import InputError
 from cress.model.events import Outcome
-from tests.core.builders import World, job, node, nodes
+from cress.model.times import SECOND
+from tests.core.builders import World, group, job, node, nodes
+from tests.core.stories import sent_away
 
 LATER = "IssueAsWhole = 3 && f(x) = (Waittime > 10s)"
 GANG = job("gang").tasks(6).gang().requires(LATER)
@@ -49,6 +51,18 @@ def test_fewer_than_the_least_number_never_start() -> None:
     assert len(made.running) == 1
     made.add_node(node("n2").cpu(2)).decide()
     assert made.nodes_of("gang") == ["n1", "n2", "n2"]
+
+
+def test_a_restored_gang_offers_nothing_while_room_is_made_for_one_of_its_tasks() -> None:
+    made = World(group("rich", 1), group("poor", 6), nodes=nodes(1, cpu=6), min_runtime=30 * SECOND)
+    made.run(job("victim").cpu(3).group("rich")).submit(GANG.group("poor")).decide()
+    made.wait(20).decide()
+    made.wait(11).decide()
+    assert made.victims() == ["victim"]
+    gang, back = made.state("gang"), sent_away(made.core)
+    assert (len(gang.attempts), gang.waiting, gang.queued) == (3, 2, False)
+    assert back.validate() == []
+    assert not back.jobs[gang.job.id].queued
 
 
 def test_a_failed_task_makes_it_start_again_as_a_whole() -> None:

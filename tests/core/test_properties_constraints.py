@@ -91,7 +91,7 @@ def test_what_starts_satisfies_its_hard_clauses_of_that_moment() -> None:
     seen: Counter[str] = Counter()
 
     @fixed(5)
-    @given(settings_of_any_kind(constrained=True, selective=False), operations(CONSTRAINED))
+    @given(settings_of_any_kind(constrained=True, selective=False), operations(CONSTRAINED, 30, 80))
     def check(setting: Setting, story: list[Operation]) -> None:
         Player(setting, budget=1, watch=checked(seen)).play(story)
 

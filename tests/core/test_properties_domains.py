@@ -214,7 +214,7 @@ def test_in_any_story_every_start_satisfies_the_hard_clauses_and_is_accepted(par
     seen: Counter[str] = Counter()
 
     @fixed(10)
-    @given(settings_of_any_kind(selective=True, parts=parts), operations(CONSTRAINED))
+    @given(settings_of_any_kind(selective=True, parts=parts), operations(CONSTRAINED, 30, 80))
     def check(setting: Setting, story: list[Operation]) -> None:
         Player(setting, budget=1, watch=watching(seen)).play(story)
 

@@ -150,7 +150,7 @@ def _is_late(world: World, number: int) -> bool:
     return veto is not None and veto.kind is Verdict.PLANNED and veto.until is not None and veto.until <= world.now
 
 
-@examples(40)
+@examples(24)
 @given(seed=st.integers(0, 2**32))
 def test_without_those_that_wait_for_something_else_nobody_starts_who_does_not_start_beside_them(seed: int) -> None:
     world = some_world(Random(seed))

@@ -72,7 +72,7 @@ def test_restored_at_any_moment_it_goes_on_alike() -> None:
             settings_of_any_kind(policies=(SchedPolicy.BACKFILL,)),
             settings_of_any_kind(node_order="balance"),
         ),
-        story=operations(EVERYTHING),
+        story=operations(EVERYTHING, 30, 80),
         gate=st.booleans(),
     )
     def check(setting: Setting, story: list[Operation], gate: bool) -> None:

@@ -243,7 +243,7 @@ def test_ties_between_groups_go_to_the_unit_that_has_waited_longest() -> None:
     behind=st.sampled_from(("reserve", "quota_only")),
     within=st.sampled_from(("off", "lower_priority")),
 )
-@examples(14)
+@examples(9)
 def test_every_unit_within_its_quota_starts_within_the_bound(
     data: st.DataObject, limited: bool, behind: str, within: str
 ) -> None:

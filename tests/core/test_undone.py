@@ -328,6 +328,9 @@ def test_a_task_costs_at_least_what_it_costs_on_some_node() -> None:
     one, gang = (world.core.jobs[number] for number in (1, 2))
     assert charge_of_tasks(one, 1, world.core.cluster) == (250_000,)
     assert charge_of_tasks(gang, 5, world.core.cluster) == (4 * 250_000 + 500_000,), "four of them fit on the first"
+    parts = job("parts").parts(job("x").cpu(4).tasks(5), job("y").cpu(2).memory("4G")).group("a")
+    world.submit(parts)
+    assert charge_of_tasks(world.core.jobs[3], 6, world.core.cluster) == (4 * 250_000 + 500_000 + 250_000,)
 
 
 def test_charges_of_any_number_of_gangs_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -349,7 +349,7 @@ BEGINS = st.lists(ARRIVAL, max_size=20)
 STEPS = st.lists(st.one_of(ARRIVAL, OFFER, OFFER, CHANGE, PASS), max_size=50)
 
 
-@examples(34)
+@examples(20)
 @given(
     begin=BEGINS, steps=STEPS, late=st.sampled_from([0.0, 1.0]), after=st.integers(1, 100), kind=st.sampled_from([UrgencyPolicy, EdfPolicy]),  # noqa: E501
     fits=st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), predicted=st.booleans(),

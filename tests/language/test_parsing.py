@@ -218,6 +218,12 @@ def test_what_is_printed_is_read_as_the_same_rank(chosen: list[tuple[float, Expr
     assert parse_rank(str(once), stored=True) == once
 
 
+def test_a_member_of_a_set_is_a_term_in_parentheses() -> None:
+    rank = parse_rank('2 × ("a" in Labels.Zones) + CPU')
+    assert str(rank) == '2 × ("a" in Labels.Zones) + CPU'
+    assert parse_rank(str(rank), stored=True) == rank
+
+
 def test_an_empty_requirement_and_rank_are_false() -> None:
     assert not Requirement()
     assert not Rank()

@@ -251,6 +251,11 @@ def _restore_units(core: Books, state: CoreState) -> None:
 
 def _restore_claim(core: Books, stored: StoredClaim) -> None:
     job = core.jobs[stored.reservation.job]
+    if job.job.gang and stored.tasks and job.queued:
+        # A gang that starts in part offers nothing else until the claimed tasks have started.
+        core.dequeue(job)
+        size = sum(count for _, count in stored.reservation.nodes)
+        core.shapes.reshape(job, core.shapes.shape_of(job, size, stored.tasks))
     if (job.job.parts or job.waits_whole) and not job.queued:
         # Its places are those of its kinds of tasks, or of all members that start together.
         size = sum(count for _, count in stored.reservation.nodes) if job.waits_whole else job.shape.size

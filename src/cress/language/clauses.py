@@ -8,7 +8,20 @@ from enum import Enum
 from typing import TypeAlias
 
 from cress.language.relaxation import Relaxation
-from cress.language.tree import And, Arithmetic, Call, Compare, Expression, In, Name, Number, Or, Resource, Truth
+from cress.language.tree import (
+    IN_SET,
+    And,
+    Arithmetic,
+    Call,
+    Compare,
+    Expression,
+    In,
+    Name,
+    Number,
+    Or,
+    Resource,
+    Truth,
+)
 from cress.model.errors import InputError
 from cress.model.resources import BASE_DIMENSIONS
 from cress.model.units import format_share
@@ -124,10 +137,15 @@ class RankTerm:
     def __str__(self) -> str:
         expression = self.what.expression if isinstance(self.what, Clause) else self.what
         text = str(expression)
-        simple = isinstance(expression, (Number, Name, Truth, Call)) or (
-            isinstance(expression, Arithmetic)
-            and expression.operators[0] not in "+-"
-            and "%" not in expression.operators
+        simple = (
+            isinstance(expression, (Number, Name, Truth))
+            # A member of a set is printed like a comparison.
+            or (isinstance(expression, Call) and expression.function != IN_SET)
+            or (
+                isinstance(expression, Arithmetic)
+                and expression.operators[0] not in "+-"
+                and "%" not in expression.operators
+            )
         )
         text = text if simple else f"({text})"
         bare_sum = isinstance(expression, Arithmetic) and expression.operators[0] in "+-"

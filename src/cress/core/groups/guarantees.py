@@ -161,13 +161,11 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
     A kind of node is charged only if the clauses or the size of the job leave no other kind.
     """
     by_cpu = job.group.options.accounting == "cpu"
-    together = tasks > 1 and job.shape.size > 1 and not is_mixed(job) and not job.group.vector
+    together = tasks > 1 and job.shape.size > 1 and not job.group.vector
+    if together and is_mixed(job):
+        return _least_of_parts(job, cluster)
     if together and not (by_cpu and job.cpu_charge):
-        least = cluster.least_charge_of(tasks, job.job.request, core_share if by_cpu else dominant_share)
-        kinds = job.group.kinds
-        if kinds is None:
-            return (least,)
-        return (least, *(amount * tasks for amount in kinds.least(job.job.request, job.shape.wants)))
+        return _least_together(job, tasks, job.job.request, job.shape.wants, cluster)
     if job.group.counts_cores and not is_mixed(job):
         # The most frequent case, asked for each unit that is offered.
         stamp, least = job.shape.least_cores
@@ -296,6 +294,24 @@ def _asked_by_parts(job: JobEntry, wants: Wants) -> Iterable[tuple[ResourceVecto
     if wants.kinds:
         return [(kind.request, kind.wants, kind.size) for kind in wants.kinds]
     return [(request, wants, number) for request, number in job.unit_requests()]
+
+
+def _least_together(
+    job: JobEntry, tasks: int, request: ResourceVector, wants: Wants, cluster: Cluster
+) -> tuple[int, ...]:
+    """Return the charge of tasks that ask for the same and run at the same time, on the cheapest nodes."""
+    group = job.group
+    least = cluster.least_charge_of(tasks, request, core_share if group.options.accounting == "cpu" else dominant_share)
+    if group.kinds is None:
+        return (least,)
+    return (least, *(amount * tasks for amount in group.kinds.least(request, wants)))
+
+
+def _least_of_parts(job: JobEntry, cluster: Cluster) -> tuple[int, ...]:
+    """Return the charge of the next unit of a gang of several kinds of tasks, as if each kind had the nodes alone."""
+    parts = _asked_by_parts(job, job.shape.wants)
+    charges = [_least_together(job, number, request, wants, cluster) for request, wants, number in parts]
+    return tuple(map(sum, zip(*charges, strict=True)))
 
 
 def _least_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster: Cluster) -> tuple[int, ...]:
