@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain, islice, takewhile
+from typing import TypeAlias
 
 from cress.core.advance.gaps import is_kept_off
 from cress.core.books import Books
@@ -32,6 +34,9 @@ from cress.core.tree.tree import Tree
 from cress.core.victims_by_kind import Growth, kinds_with_room, not_entitled_on
 from cress.model.group import SchedPolicy
 from cress.model.times import SECOND
+
+# A search for victims on behalf of some groups, with ``to_quota`` as in ``find_eviction``.
+Find: TypeAlias = Callable[..., Eviction | None]
 
 
 class Evictions:
@@ -104,11 +109,8 @@ class Evictions:
 
         ``spares_new``: none that started a moment ago, while the unit waited already.
         """
-
-        def in_groups(takers: list[Taker], to_quota: bool) -> Eviction | None:
-            return find_eviction(self._books, job, takers, to_quota=to_quota, foreseen=foreseen, spares_new=spares_new)
-
-        return self._for_takers(job, in_groups)
+        find = partial(find_eviction, self._books, job, foreseen=foreseen, spares_new=spares_new)
+        return self._for_takers(job, find)
 
     def by_urgency(self, job: JobEntry, current: Pass) -> Eviction | None:
         """Return less urgent victims, beside the reservations of the units ahead.
@@ -134,11 +136,8 @@ class Evictions:
             return None
         if group.options.preempt_within == "off":
             return find_eviction_in_workload(books, job)
-
-        def with_own(takers: list[Taker], to_quota: bool) -> Eviction | None:
-            return find_eviction_within(books, job, takers, to_quota=to_quota)
-
-        return (self._for_takers(job, with_own) if entitled else None) or find_eviction_within(books, job, [])
+        find = partial(find_eviction_within, books, job)
+        return (self._for_takers(job, find) if entitled else None) or find([])
 
     def below(self, job: JobEntry, bounded: str) -> Callable[[], Eviction | None] | None:
         """Return the search for victims that make place for a unit below the MaxQuota of the group ``bounded``.
@@ -149,14 +148,14 @@ class Evictions:
         if not any(taker.group in below for taker in takers_for(self._books, job)):
             return None
 
-        def within_bounds(takers: list[Taker], to_quota: bool) -> Eviction | None:
+        def within_bounds(takers: list[Taker], *, to_quota: bool) -> Eviction | None:
             inside = [taker for taker in takers if taker.group in below]
             found = find_exchange(self._books, job, inside, to_quota=to_quota)
             return found if found is not None and self._keeps_bounds(job, found) else None
 
         return lambda: self._for_takers(job, within_bounds)
 
-    def _for_takers(self, job: JobEntry, find: Callable[[list[Taker], bool], Eviction | None]) -> Eviction | None:
+    def _for_takers(self, job: JobEntry, find: Find) -> Eviction | None:
         """Return victims for a unit, from groups above quota × B.
 
         If these make too little room: from groups furthest above their quota, while the groups of the unit stay within
@@ -164,7 +163,7 @@ class Evictions:
         """
         for to_quota in (False, True):
             takers = takers_for(self._books, job, to_quota=to_quota)
-            found = find(takers, to_quota) if takers else None
+            found = find(takers, to_quota=to_quota) if takers else None
             # On these nodes the unit may cost more than on the cheapest ones.
             if found is not None and self._may_take(job, found):
                 return found
@@ -174,11 +173,16 @@ class Evictions:
         """Return True if the groups for which others yield may take the unit on these nodes, less its victims in its
         own group, and no group then has less than it keeps for itself.
         """
+        less = self._own_less(job, eviction)
+        return eviction.is_allowed(self._cluster, job, less) and self._leaves_kept(job, eviction)
+
+    def _own_less(self, job: JobEntry, eviction: Eviction) -> tuple[int, ...]:
+        """Return the charge that ends with the victims in the unit's own group."""
         less = [0] * len(job.group.quota)
         for victim in eviction.attempts:
             if victim.job.group is job.group:
                 add_amounts(less, charge_ending_with(self._pool, victim))
-        return eviction.is_allowed(self._cluster, job, tuple(less)) and self._leaves_kept(job, eviction)
+        return tuple(less)
 
     def _leaves_kept(self, job: JobEntry, eviction: Eviction) -> bool:
         """Return True if the unit is within what groups lend once its victims have ended.
@@ -301,14 +305,11 @@ class Evictions:
         own.
         """
         group = job.group
-        charge = list(charge_of(self._cluster, job, eviction.nodes))
-        for victim in eviction.attempts:
-            if victim.job.group is group:
-                add_amounts(charge, [-amount for amount in charge_ending_with(self._pool, victim)])
+        charge = tuple(map(int.__sub__, charge_of(self._cluster, job, eviction.nodes), self._own_less(job, eviction)))
         if not group.above_with(charge):
             return False
         owed = (other for other in current.owed if other.group is not group)
-        return any(self._would_find_victims(other, group, tuple(charge), later=False) for other in owed)
+        return any(self._would_find_victims(other, group, charge, later=False) for other in owed)
 
     def _has_room(self, owed: JobEntry, nodes: Bools | None = None) -> bool:
         """Return True if a unit has room, but reservations for other units keep it out: without it, it would look for
@@ -337,15 +338,12 @@ class Evictions:
         """
         if not self._has_room(owed, start.nodes):
             return False
-        with _with_growth(self._books.groups.tree, group, start.charge):
-            return self._yields_to(owed, group, start)
-
-    def _yields_to(self, owed: JobEntry, group: GroupState, start: Growth) -> bool:
         books = self._books
-        return any(
-            yields_to(books, owed, takers_for(books, owed, to_quota=exactly), group, start, to_quota=exactly)
-            for exactly in (False, True)
-        )
+        with _with_growth(books.groups.tree, group, start.charge):
+            return any(
+                yields_to(books, owed, takers_for(books, owed, to_quota=exactly), group, start, to_quota=exactly)
+                for exactly in (False, True)
+            )
 
     def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...], *, later: bool) -> bool:
         """Return True if a unit would find victims if the use of a group grew by ``charge``; ``later``: or only then,
@@ -355,14 +353,11 @@ class Evictions:
         """
         foreseen = later and self.in_others(owed, foreseen=True) is None
         with _with_growth(self._books.groups.tree, group, charge):
-            return self._finds_victims(owed, foreseen=foreseen)
-
-    def _finds_victims(self, owed: JobEntry, *, foreseen: bool) -> bool:
-        found = self.in_others(owed, foreseen=foreseen)
-        if found is None and _is_urgent(owed, self._books.now):
-            beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.claims_above_quota]
-            found = find_eviction_by_urgency(self._books, owed, beside)
-        return found is not None
+            found = self.in_others(owed, foreseen=foreseen)
+            if found is None and _is_urgent(owed, self._books.now):
+                beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.claims_above_quota]
+                found = find_eviction_by_urgency(self._books, owed, beside)
+            return found is not None
 
 
 @contextmanager
