@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from cress.center.committing.expected_starts import ExpectedStarts
+from cress.core.answers.forward import Forecast
 from cress.core.openings import EndsBy
-from cress.lifecycle.foretelling import foretold
+from cress.lifecycle.foretelling import foretold, resumes
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
@@ -203,3 +204,8 @@ def test_a_start_is_not_foretold_before_a_time_that_is_known() -> None:
         told = starts.of(number, 0)
         assert told is not None
         assert round((told.earliest or 0) / MINUTE) == round((told.likely or 0) / MINUTE) == minutes
+    # A forecast from before the failure does not know of the pause.
+    starts.foretold(world.machine.utc, {failed: Forecast(0), soft: Forecast(0)}, {}, set())
+    known = [starts.of(number, world.machine.utc, resumes(world.machine, number)) for number in (failed, soft)]
+    pauses = [round((((told and told.earliest) or 0) - world.machine.utc) / MINUTE) for told in known]
+    assert pauses == [6, 0]

@@ -40,6 +40,14 @@ def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[
     }
 
 
+def resumes(context: Context, number: int) -> int:
+    """Return the moment (µs since the epoch) at which a job waits again that pauses after a failure; 0 for others."""
+    job = context.core.jobs.get(number)
+    if job is None or job.waiting or not job.later:
+        return 0
+    return _not_before(context.core.books, job) - context.now + context.utc
+
+
 def _not_before(core: Books, job: JobEntry) -> int:
     """Return the time (µs) before which a waiting job does not start, as far as that does not depend on other jobs."""
     if not job.waiting:
