@@ -188,3 +188,16 @@ def test_what_waits_together_survives_a_restart() -> None:
     world.join("n2")
     world.run_all()
     assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n2", "n2"]
+
+
+def test_a_node_whose_executor_is_away_is_not_called_cordoned() -> None:
+    world = World()
+    for name in ("n1", "n2"):
+        world.join(name)
+    world.join("n3", cpus=1)
+    world.leave("n1")
+    world.step(NodeCordoned("n2"))
+    (large,) = world.submit(job(cpus=4))
+    assert world.machine.reason(large) == (
+        "every node that could run job 1 is closed to new tasks (1 away, 1 cordoned)"
+    )

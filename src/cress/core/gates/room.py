@@ -138,7 +138,7 @@ def closed_nodes(core: Books, job: JobEntry) -> tuple[tuple[str, int], ...]:
             continue
         if cluster.nodes[f, USABLE]:
             return ()
-        if cluster.lost[f]:
+        if cluster.lost[f] or f in cluster.away:
             why = "away"
         elif cluster.cordoned[f] is not None:
             why = "cordoned"
