@@ -41,3 +41,5 @@ def test_an_unknown_start_says_why_it_is_not_known() -> None:
     assert explain.when(ExpectedStartView(), NOW) == (
         "not known: no known end of a running task makes room for it, or it is too far ahead"
     )
+    assert explain.when(ExpectedStartView(), NOW, 0, "held") == "not known: it is held"
+    assert explain.when(ExpectedStartView(), NOW, 0, "unsatisfied") == "not known: no node satisfies its constraints"

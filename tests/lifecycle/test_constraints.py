@@ -136,7 +136,7 @@ def test_a_drain_leaves_both_until_its_deadline_and_stops_them_together() -> Non
     assert world.machine.reason(1) == (
         "together with job 2, which depends on job 1: every node that could run job 1 "
         "is closed to new tasks "
-        "(1 cordoned)"
+        "(1 cordoned or away)"
     )
     world.join("n3")
     world.run_all()
@@ -188,3 +188,16 @@ def test_what_waits_together_survives_a_restart() -> None:
     world.join("n2")
     world.run_all()
     assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n2", "n2"]
+
+
+def test_a_node_whose_executor_is_away_is_not_told_as_cordoned_alone() -> None:
+    world = World()
+    for name in ("n1", "n2"):
+        world.join(name)
+    world.join("n3", cpus=1)
+    world.leave("n1")
+    world.step(NodeCordoned("n2", cordoned=True))
+    (large,) = world.submit(job(cpus=4))
+    assert world.machine.reason(large) == (
+        "every node that could run job 1 is closed to new tasks (2 cordoned or away)"
+    )

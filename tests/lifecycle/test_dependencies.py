@@ -6,11 +6,14 @@ import msgspec
 import pytest
 
 from cress.center.committing.expected_starts import ExpectedStarts
+from cress.core.answers.forward import Forecast
 from cress.core.openings import EndsBy
-from cress.lifecycle.foretelling import foretold
+from cress.lifecycle.foretelling import foretold, resumes
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.machine import Machine
+from cress.model.advance import AdvanceReservation
 from cress.model.errors import InputError
+from cress.model.events import AdvanceReserved
 from cress.model.job import Condition
 from cress.model.records import JobState
 from cress.model.times import HOUR, MINUTE
@@ -196,10 +199,19 @@ def test_a_start_is_not_foretold_before_a_time_that_is_known() -> None:
         job(cpus=1, time_limit=HOUR, requirement='Rack = "r9" && f(x) = (Waittime > 2h)'),
     )
     world.finish(failed, 1)
+    world.join("n2")
+    begin = world.machine.utc
+    world.step(AdvanceReserved(AdvanceReservation(name="fix", start=begin, end=begin + 3 * HOUR, places=(("n2", 1),))))
+    (kept,) = world.submit(job(cpus=1, time_limit=HOUR, requirement='Name = "n2"'))
     found = foretold(Machine.restore(world.machine.export()), EndsBy.LIMIT, lambda: True)
     starts = ExpectedStarts()
     starts.foretold(0, found, {}, set())
-    for number, minutes in ((failed, 6), (soft, 120)):
+    for number, minutes in ((failed, 6), (soft, 120), (kept, 180)):
         told = starts.of(number, 0)
         assert told is not None
         assert round((told.earliest or 0) / MINUTE) == round((told.likely or 0) / MINUTE) == minutes
+    # A forecast from before the failure does not know of the pause.
+    starts.foretold(world.machine.utc, {failed: Forecast(0), soft: Forecast(0)}, {}, set())
+    known = [starts.of(number, world.machine.utc, resumes(world.machine, number)) for number in (failed, soft)]
+    pauses = [round((((told and told.earliest) or 0) - world.machine.utc) / MINUTE) for told in known]
+    assert pauses == [6, 0]

@@ -16,6 +16,7 @@ from cress.cli.job_names import job_named
 from cress.cli.tables import Cell, TableColumn, clean, facts, show
 from cress.cli.waiting_page import what_to_do
 from cress.model.errors import InputError
+from cress.model.explanation import why_unknown
 
 if TYPE_CHECKING:
     from cress.client import EndedView, ExpectedStartView, ExplanationView, JobView
@@ -53,9 +54,6 @@ NEAREST = (TableColumn("NODE"), TableColumn("WHAT IS MISSING", gives=True))
 NOT_TRIED = ("held", "after", "uses")
 # Kinds of remedies that change keys of the job.
 OF_THE_JOB = frozenset({"amount", "clause", "group", "priority", "time_limit"})
-# Why no start is known, by the kind of the reason; of other kinds no end is known that would make room.
-UNKNOWN = {"after": "it first waits for what the reason names", "held": "it is held"}
-NO_END = "no known end of a running task makes room for it, or it is too far ahead"
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Job (id or name).", autocompletion=completion.jobs)]
 ENDED = (
@@ -247,7 +245,7 @@ def when(start: ExpectedStartView, now: float, job: int = 0, kind: str = "") -> 
     for. ``kind`` is that of the reason why the job waits.
     """
     if start.likely is None:
-        return f"not known: {UNKNOWN.get(kind, NO_END)}"
+        return f"not known: {why_unknown(kind)}"
     told = f"{moment(start.likely)}, in {duration(start.likely - now)}"
     if start.earliest is not None and start.latest is not None and start.latest - start.earliest >= 1:
         told += f" (in {duration(start.earliest - now)} to {duration(start.latest - now)})"

@@ -18,6 +18,8 @@ from cress.model.times import NEVER
 
 # The most jobs whose starts are foretold, in the order of submission.
 MOST_JOBS = 10_000
+# The most kinds of jobs for which it is found out how long reservations keep them off.
+MOST_KINDS = 200
 
 
 def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[int, Forecast]:
@@ -30,7 +32,8 @@ def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[
     # Tasks that are retried after a pause do not wait yet.
     later = {number for _, number, _ in core.books.later}
     waiting = [number for number, job in core.jobs.items() if job.waiting or number in later]
-    least = {number: _not_before(core.books, core.jobs[number]) - now for number in islice(waiting, MOST_JOBS)}
+    known: dict[object, int] = {}
+    least = {number: _not_before(core.books, core.jobs[number], known) - now for number in islice(waiting, MOST_JOBS)}
     forward = Forward(core, by, estimates(context), patient, dict(_dependencies(context, waiting)))
     starts = forward.until_starts(islice(waiting, MOST_JOBS))
     return {
@@ -40,15 +43,37 @@ def foretold(context: Context, by: EndsBy, patient: Callable[[], bool]) -> dict[
     }
 
 
-def _not_before(core: Books, job: JobEntry) -> int:
-    """Return the time (µs) before which a waiting job does not start, as far as that does not depend on other jobs."""
+def resumes(context: Context, number: int) -> int:
+    """Return the moment (µs since the epoch) at which a job waits again that pauses after a failure; 0 for others."""
+    job = context.core.jobs.get(number)
+    if job is None or job.waiting or not job.later:
+        return 0
+    return _end_of_pause(job) - context.now + context.utc
+
+
+def _not_before(core: Books, job: JobEntry, known: dict[object, int]) -> int:
+    """Return the time (µs) before which a waiting job does not start, as far as that does not depend on other jobs.
+
+    ``known`` are times of jobs that reservations keep off alike; of further ones nothing is said.
+    """
     if not job.waiting:
-        # It waits after a failure; a gang starts again as a whole.
-        return max(job.later.values()) if job.job.gang else min(job.later.values())
-    kept = kept_off_until(core, job) if job.queued else None
+        return _end_of_pause(job)
+    if not job.queued:
+        return core.now
+    kept = core.now
+    if core.advance_reservations:
+        alike = (job.shape.row, job.duration, job.group.name)
+        if alike not in known and len(known) < MOST_KINDS:
+            known[alike] = kept_off_until(core, job) or core.now
+        kept = known.get(alike, core.now)
     if job.relaxes_at < NEVER and core.fit.excluded(job.shape).all():
-        return max(kept or 0, job.relaxes_at)
-    return kept or core.now
+        return max(kept, job.relaxes_at)
+    return kept
+
+
+def _end_of_pause(job: JobEntry) -> int:
+    """Return the time (µs) at which a job waits again after a failure; a gang starts again as a whole."""
+    return max(job.later.values()) if job.job.gang else min(job.later.values())
 
 
 def _dependencies(context: Context, waiting: Iterable[int]) -> Iterator[tuple[int, set[int]]]:

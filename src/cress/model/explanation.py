@@ -105,3 +105,21 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     tasks: int
     free: dict[str, str]
     reasons: tuple[Finding, ...]
+
+
+# Why no start is known, by the kind of the reason; of other kinds no end is known that would make room.
+_UNKNOWN = {
+    "after": "it first waits for what the reason names",
+    "uses": "it first waits for what the reason names",
+    "held": "it is held",
+    "unsatisfied": "no node satisfies its constraints",
+    "no_node": "the nodes that could run it are closed",
+    "never": "no node could ever run it",
+    "never_satisfied": "no node could ever run it",
+    "never_together": "all nodes together could never run it",
+}
+
+
+def why_unknown(kind: str) -> str:
+    """Return why the start of a job is not known whose reason is of this ``kind``."""
+    return _UNKNOWN.get(kind, "no known end of a running task makes room for it, or it is too far ahead")

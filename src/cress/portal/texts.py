@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from markupsafe import Markup
 
+from cress.model.explanation import why_unknown
 from cress.model.units import rounded_duration
 
 # The class of a state in the style sheet, which gives it a colour; the word itself is always shown too.
@@ -118,6 +119,7 @@ FILTERS = {
     "tone": tone,
     "duration": duration,
     "moment": moment,
+    "why_unknown": why_unknown,
     "count": count,
     "amounts": amounts,
     "bytes": size,

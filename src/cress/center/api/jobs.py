@@ -32,6 +32,7 @@ from cress.center.views.jobs import job_view, run_of, task_view, whole_job_view,
 from cress.center.views.members import attempts_of, count_of, task_of, tasks_page
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.explaining import waiting_job
+from cress.lifecycle.foretelling import resumes
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -261,7 +262,7 @@ def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
     waiting = waiting_job(committer.machine, job) if isinstance(job, Family) and view.service else view.id
     start = None
     if waiting is not None and not view.ended:
-        start = committer.expected_starts.of(waiting, committer.clock.utc())
+        start = committer.expected_starts.of(waiting, committer.clock.utc(), resumes(committer.machine, waiting))
     if start is not None and view.tasks.waiting:
         view = msgspec.structs.replace(view, expected_start=start_view(start, partial(sees_number, request)))
     return view if may_steer(request, job) else msgspec.structs.replace(view, environment={}, secrets={}, values={})

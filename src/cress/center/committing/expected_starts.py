@@ -57,15 +57,16 @@ class ExpectedStarts:
         """Note how long a run forward took, of ``most`` seconds that it had; ``last`` is the newest job in it."""
         self.seconds, self.beyond_reach = seconds, last if seconds >= most else 0
 
-    def of(self, number: int, utc: int) -> ExpectedStart | None:
+    def of(self, number: int, utc: int, least: int = 0) -> ExpectedStart | None:
         """Return the expected start of a job at the moment ``utc`` (µs); ``None`` if it is not known.
 
-        A moment that has passed without a start becomes the present one.
+        A moment that has passed without a start becomes the present one, or ``least`` (µs since the epoch) if the job
+        has failed since the forecast and pauses until then.
         """
         start = self._known.get(number)
         if start is None:
             return None
         early, likely, late = (
-            None if at is None else max(at, utc) for at in (start.earliest, start.likely, start.latest)
+            None if at is None else max(at, utc, least) for at in (start.earliest, start.likely, start.latest)
         )
         return msgspec.structs.replace(start, earliest=early, likely=likely, latest=late)

@@ -23,7 +23,7 @@ from cress.core.answers.forward import Forecast
 from cress.core.answers.placed import best_nodes
 from cress.core.openings import EndsBy
 from cress.lifecycle.explaining import explained, explained_group, explained_node
-from cress.lifecycle.foretelling import foretold
+from cress.lifecycle.foretelling import foretold, resumes
 from cress.lifecycle.machine import Machine
 from cress.model.errors import NotAccepted
 from cress.model.explanation import ExpectedStart, Explanation, GroupExplanation, NodeExplanation, NodeScore
@@ -98,7 +98,7 @@ class Explainer:
         mentioning.
         """
         starts, clock = self._committer.expected_starts, self._committer.clock
-        known = starts.of(number, clock.utc())
+        known = starts.of(number, clock.utc(), resumes(self._committer.machine, number))
         if known is not None or number <= starts.beyond_reach or (at_once and starts.seconds > AT_ONCE):
             return known
         begin, last = time.monotonic(), next(reversed(self._committer.machine.core.jobs), 0)

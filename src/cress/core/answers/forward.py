@@ -99,7 +99,8 @@ class Forward:
             of = [core.attempts[number].job.job.id for number in ended]
             because = of[-1] if of else because
             core.observe(now, [TaskEnded(number, self._outcome(number)) for number in ended])
-            core.observe(now, self._released(of))
+            if released := self._released(of):
+                core.observe(now, released)
             note(self._decide(now))
             wanted &= core.jobs.keys()
         return found
@@ -107,7 +108,7 @@ class Forward:
     def _released(self, ended: Iterable[int]) -> list[Event]:
         """Return the events that let jobs start for which these jobs were the last ones to wait for."""
         found: list[Event] = []
-        for number in dict.fromkeys(ended):
+        for number in dict.fromkeys(ended) if self._behind else ():
             if number in self._core.jobs:
                 continue
             for job in self._behind.pop(number, ()):

@@ -138,10 +138,9 @@ def closed_nodes(core: Books, job: JobEntry) -> tuple[tuple[str, int], ...]:
             continue
         if cluster.nodes[f, USABLE]:
             return ()
-        if cluster.lost[f]:
-            why = "away"
-        elif cluster.cordoned[f] is not None:
-            why = "cordoned"
+        if cluster.lost[f] or cluster.cordoned[f] is not None:
+            # The scheduler is told to close a node, be it by an operator or since its executor is not connected.
+            why = "cordoned or away"
         else:
             why = "overloaded" if cluster.overloaded[f] is not None else "overcommitted"
         counts[why] = counts.get(why, 0) + 1
