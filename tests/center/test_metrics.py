@@ -52,6 +52,8 @@ def test_numbers_of_a_small_cluster(center: Center) -> None:
         assert found["cress_group_used_ratio", "ads"] == 1.5
         assert found["cress_group_waiting_tasks", "ads"] == 3
         assert found["cress_group_running_tasks", "web"] == 0
+        # A group has its series before the first event, or an alert on their increase would not see that one.
+        assert found["cress_group_waiting_tasks", "web"] == found["cress_deadlines_missed_total", "web"] == 0
         assert found["cress_waiting_tasks", "ads", "no room"] == 3
         assert found["cress_jobs_submitted_total", "ads"] == 2
         assert found["cress_job_wait_seconds_count", "ads"] == 1
@@ -73,7 +75,8 @@ def test_groups_beyond_the_bound_are_added_up(center: Center) -> None:
         center.submit(name=f"j{number}", group=f"g{number:03}", hold=True)
     found = scraped(center)
     groups = {labels[0] for name, *labels in found if name == "cress_group_waiting_tasks"}
-    assert groups == {"g000", metrics.OTHERS}
+    assert len(groups) == metrics.MOST_GROUPS + 1
+    assert groups >= {"g000", metrics.OTHERS}
     assert found["cress_group_waiting_tasks", metrics.OTHERS] == 3
     assert found["cress_jobs_submitted_total", metrics.OTHERS] == 3
     assert found["cress_waiting_tasks", metrics.OTHERS, "held"] == 3

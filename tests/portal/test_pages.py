@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, expect
 from cress.client import calls
 from cress.portal.group_texts import changed_text, keywords_of
 from cress.portal.groups_view import GroupRow
-from cress.portal.nodes_view import MOST_PARTS, attributes_of, in_order, map_of
+from cress.portal.nodes_view import MOST_PARTS, attributes_of, in_order, map_of, used_dimensions
 from cress.portal.pages.overview import troubles_of
 from cress.portal.pages.usage import rows_of
 from cress.portal.past import curves_of
@@ -103,6 +103,9 @@ def test_nodes_are_grouped_by_an_attribute_and_the_map_has_only_what_differs() -
         "running": [1, 1, 1, 1],
     }
     assert map_of(nodes, "Rack").parts == [("Rack r1", 3), ("Rack r2", 1)]
+    # The table has the dimensions that some node uses, and the first two.
+    used = used_dimensions([node("a", cpu=(2, 4)), node("b")], ["memory", "disk", "cpu", "network"])
+    assert used == {"memory", "disk", "cpu"}
     assert map_of(nodes, "").parts == [("", 4)]
     assert sorted(["n10", "n2", "a", "n2b", "2", "10"], key=in_order) == ["2", "10", "a", "n2", "n2b", "n10"]
     assert "</script" not in script_data({"names": ["</script><script>"]})
@@ -274,6 +277,10 @@ def test_pages_of_leases_names_licences_and_efficiency(owner: httpx.Client, clus
         wait_until(lambda: f"{job}.0" in owner.get("/names?name=found").text, "the place of the task")
         client.cancel(job)
         assert owner.get("/efficiency?by=user").status_code == 200
+    # The cells of the map come when the page is there.
+    assert 'data-from="/map?by=memory"' in owner.get("/nodes?by=memory").text
+    assert owner.get("/map?by=memory").json()["names"] == ["n1"]
+    assert "All nodes" in owner.get("/nodes/nowhere", headers={"accept": "text/html"}).text
 
 
 def test_rows_of_usage_have_hours_shares_and_costs() -> None:

@@ -100,6 +100,20 @@ def test_an_old_answer_that_takes_long_is_shown_until_its_successor_is_there(mon
     asyncio.run(story())
 
 
+def test_a_page_that_misses_no_event_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    client: Any = None
+    viewer = Viewer(client)
+    assert viewer.moment() == ""
+    viewer._last = 12
+    made = viewer.moment()
+    assert viewer.made_at(made) == clock.now
+    # An event was told before the feed of the page was there, or the page is of another portal.
+    viewer._last = 13
+    assert viewer.made_at(made) is None
+    assert [viewer.made_at(text) for text in ("", "13", "13:", "13:x", ":")] == [None] * 5
+
+
 def test_many_pages_ask_once_and_a_failure_is_not_kept() -> None:
     client: Any = None
 

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-import msgspec
-
 from cress.client import calls
 from cress.portal.texts import share
 from cress.portal.viewers import LARGE, Viewer
-from cress.protocol.cluster_views import NodesPage, NodeView
+from cress.protocol.cluster_views import NodeView
 
 # Measured loads, beside the dimensions, by which nodes can be shown.
 LOADS = ("load cpu", "load memory", "load network", "load disk")
@@ -25,7 +23,16 @@ STATES = ("up", "overloaded", "cordoned", "draining", "drained", "away")
 _NUMBERS = re.compile(r"([0-9]{1,18})")
 
 
-async def all_nodes(viewer: Viewer, where: str, fresh: float = FRESH) -> NodesPage:
+class AllNodes(NamedTuple):
+    """All nodes by name, notes on the requirement that they were matched with, and what divides and measures them."""
+
+    nodes: tuple[NodeView, ...]
+    notes: tuple[str, ...]
+    dimensions: list[str]
+    attributes: list[str]
+
+
+async def all_nodes(viewer: Viewer, where: str, fresh: float = FRESH) -> AllNodes:
     """Return all nodes by name, ``n2`` before ``n10``.
 
     One answer serves all pages of a user for ``fresh`` seconds. That of a large cluster costs the center some 100 ms,
@@ -33,9 +40,10 @@ async def all_nodes(viewer: Viewer, where: str, fresh: float = FRESH) -> NodesPa
     """
     state = await viewer.ask(calls.state(), fresh)
 
-    async def make() -> NodesPage:
+    async def make() -> AllNodes:
         found = await viewer.client.match_nodes(where)
-        return msgspec.structs.replace(found, nodes=tuple(sorted(found.nodes, key=lambda node: in_order(node.name))))
+        nodes = tuple(sorted(found.nodes, key=lambda node: in_order(node.name)))
+        return AllNodes(nodes, tuple(found.notes), dimensions_of(nodes), attributes_of(nodes))
 
     if state.nodes <= SMALL:
         return await viewer.keep(("nodes", where), make, fresh)
@@ -57,6 +65,12 @@ def chosen(nodes: Sequence[NodeView], state: str, name: str) -> list[NodeView]:
         and (not name or name in node.name or name == node.rack)
         and (node.match is None or node.match.satisfied)
     ]
+
+
+def used_dimensions(nodes: Sequence[NodeView], dimensions: Sequence[str]) -> frozenset[str]:
+    """Return the dimensions that a table of these nodes shows: the first two, and those that some node uses."""
+    used = {name for node in nodes for name, amount in node.used_amounts.items() if amount}
+    return frozenset((*dimensions[:2], *used))
 
 
 def dimensions_of(nodes: Sequence[NodeView]) -> list[str]:

@@ -188,6 +188,18 @@ class Viewer:
             if key[0] != LARGE:
                 kept.old = True
 
+    def moment(self) -> str:
+        """Return this moment as a page keeps it: the number of the latest event, and the time of the clock."""
+        return f"{self._last}:{time.monotonic():.3f}" if self._last is not None else ""
+
+    def made_at(self, moment: str) -> float | None:
+        """Return the time at which a page was made if all events since then will be told to its feed, else None."""
+        number, _, at = moment.partition(":")
+        try:
+            return float(at) if number == str(self._last) else None
+        except ValueError:
+            return None
+
     async def caller(self) -> CallerView:
         """Return the user as the center knows it."""
         return await self.ask(calls.whoami(), fresh=5.0)
@@ -242,7 +254,9 @@ class Viewer:
                     self.away = ""
                     self.forget()
                     self._tell(None)
-                async for event in self.client.events(after=self._last):
+                # The latest event of all says from where to go on, should no page be open for a while.
+                begin, last = (0, 1) if self._last is None else (self._last, None)
+                async for event in self.client.events(after=begin, last=last):
                     self._last = event.number
                     if self.events and event.number > self.events[-1].number:
                         self.events.append(event)

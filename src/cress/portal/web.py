@@ -130,7 +130,15 @@ async def page(
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Return a page."""
-    given = {"caller": None, "csrf": "", "path": request.url.path, "told": "", "about": None, "pause": 1}
+    given = {
+        "caller": None,
+        "csrf": "",
+        "path": request.url.path,
+        "told": "",
+        "about": None,
+        "pause": 1,
+        "made": getattr(request.state, "made", ""),
+    }
     return HTMLResponse(environment().get_template(template).render({**given, **values}), status)
 
 
@@ -141,6 +149,8 @@ def signed_in(handler: Callable[[Request, BrowserSession], Awaitable[Response]])
         session = session_of(request)
         if session is None:
             return await _sign_in(request, "")
+        # What happens from now on is told to the page.
+        request.state.made = session.viewer.moment()
         try:
             return await handler(request, session)
         except Unauthorized as error:

@@ -91,7 +91,7 @@ class Scrapes:
             ("cress_deadlines_at_risk", "Warnings that a deadline may be missed.", counters.deadlines_at_risk),
         )
         for name, about, found in by_group:
-            yield _counter(name, about, ("group",), _added((((named(group),), n) for group, n in found.items())))
+            yield _counter(name, about, ("group",), self._by_group(found, named))
         results = [((result,), number) for result, number in counters.notifications.items()]
         yield _counter("cress_notifications", "Notifications by what became of them.", ("result",), results)
         for name, about, label, pairs in (
@@ -100,6 +100,14 @@ class Scrapes:
         ):
             samples = _added((((named(group), of), number) for (group, of), number in pairs.items()))
             yield _counter(name, about, ("group", label), samples)
+
+    def _by_group(self, found: Mapping[str, float], named: Callable[[str], str]) -> Samples:
+        """Return a sample for each group, 0 if there is nothing to count.
+
+        A series that begins with 1 has not increased: an alert on its increase would miss the first time.
+        """
+        groups = dict.fromkeys((group.name for group in self._committer.machine.core.groups), 0.0)
+        return _added(((named(group),), number) for group, number in (groups | dict(found)).items())
 
     async def _nodes(self) -> list[Metric]:
         committer = self._committer
@@ -130,7 +138,7 @@ class Scrapes:
     async def _groups(self, named: Callable[[str], str]) -> list[Metric]:
         core = self._committer.machine.core
         counts = await self._committer.work_counter.counts(self._committer.machine)
-        waiting = _added(((named(group),), number) for group, number in counts.waiting.items() if number)
+        waiting = self._by_group({group: number for group, number in counts.waiting.items() if number}, named)
         running = _added(((named(group.name),), len(group.attempts)) for group in core.groups)
         alone = [group for group in core.groups if named(group.name) != OTHERS]
         ratio = [((group.name,), float(group.ratio())) for group in alone]

@@ -44,10 +44,13 @@ async def live(request: Request, session: BrowserSession) -> Response:
         viewer, away = session.viewer, ""
         yield event("alive", {})
         async with viewer.feed(wanted(about)) as feed:
-            # What happened between the making of the page and this moment has told no feed: read it again, once.
-            await feed.wait(SETTLE)
-            viewer.outdate()
-            changed, told = True, 0.0
+            made = viewer.made_at(request.query_params.get("made", ""))
+            changed, told = False, made or 0.0
+            if made is None:
+                # What happened between the making of the page and this moment has told no feed: read it again, once.
+                await feed.wait(SETTLE)
+                viewer.outdate()
+                changed = True
             while True:
                 if viewer.away and not away:
                     yield event("away", {"why": viewer.away})

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,12 +19,13 @@ from cress.model.errors import InputError
 from cress.model.units import parse_duration
 from cress.portal.dimensions import measured
 from cress.portal.drawings import curve
-from cress.portal.nodes_view import SMALL, STATES, all_nodes, attributes_of, chosen, dimensions_of, map_of
+from cress.portal.nodes_view import SMALL, STATES, AllNodes, NodeMap, all_nodes, chosen, map_of, used_dimensions
 from cress.portal.pages.overview import FULL
 from cress.portal.sessions import BrowserSession
 from cress.portal.trials import TrialResult, tried_if_possible
 from cress.portal.web import FormError, back_to, changing, page, signed_in
 from cress.protocol.access_views import CallerView
+from cress.protocol.cluster_views import NodeView
 
 # Rows of the table: drawing a hundred, with their bars, took longer than all the rest of a click.
 ROWS = 30
@@ -34,9 +37,20 @@ def may_steer(caller: CallerView) -> bool:
     return role_of(caller.role).rank >= Role.OPERATOR.rank
 
 
-@signed_in
-async def nodes(request: Request, session: BrowserSession) -> Response:
-    """Show the nodes: map, filter, table."""
+class _Wanted(NamedTuple):
+    """The nodes that an address asks for: all of them, those that match, how they lie on the map, by what they are
+    coloured, and the problem of the filter.
+    """
+
+    every: AllNodes
+    shown: list[NodeView]
+    drawn: NodeMap
+    by: str
+    group: str
+    problem: str
+
+
+async def _wanted(request: Request, session: BrowserSession) -> _Wanted:
     given = request.query_params
     where, state, name = (given.get(key, "").strip() for key in ("where", "state", "name"))
     problem = ""
@@ -48,33 +62,52 @@ async def nodes(request: Request, session: BrowserSession) -> Response:
         # A mistake in the filter: the page shows it beside the text, and all nodes.
         problem = str(error)
         found = await all_nodes(session.viewer, "")
-    dimensions = dimensions_of(found.nodes)
-    by = given.get("by", "")
-    by = by if by in dimensions else (dimensions[0] if dimensions else "cpu")
-    first = int(given.get("from", "0")) if given.get("from", "0").isdigit() else 0
+    by, group = given.get("by", ""), given.get("group", "")
+    by = by if by in found.dimensions else next(iter(found.dimensions), "cpu")
+    group = group if group in found.attributes else ""
     shown = chosen(found.nodes, state, name)
-    attributes = attributes_of(found.nodes)
-    group = given.get("group", "") if given.get("group", "") in attributes else ""
-    drawn = map_of(shown, group)
+    return _Wanted(found, shown, map_of(shown, group), by, group, problem)
+
+
+@signed_in
+async def nodes(request: Request, session: BrowserSession) -> Response:
+    """Show the nodes: map, filter, table."""
+    given, wanted = request.query_params, await _wanted(request, session)
+    every = wanted.every
+    first = int(given.get("from", "0")) if given.get("from", "0").isdigit() else 0
+    rows = wanted.drawn.nodes[first : first + ROWS]
+    names = used_dimensions(rows, every.dimensions)
+    asked = {key: given.get(key, "").strip() for key in ("where", "state", "name")}
     return await page(
         request,
         session,
         "nodes.html",
-        nodes=[(node, measured(node.capacity, node.used)) for node in drawn.nodes[first : first + ROWS]],
-        count=len(shown),
-        total=len(found.nodes),
-        notes=found.notes,
-        problem=problem,
-        chosen={"where": where, "state": state, "name": name, "by": by, "group": group},
-        attributes=attributes,
-        dimensions=dimensions,
+        nodes=[(node, [one for one in measured(node.capacity, node.used) if one.name in names]) for node in rows],
+        count=len(wanted.shown),
+        total=len(every.nodes),
+        notes=every.notes,
+        problem=wanted.problem,
+        chosen={**asked, "by": wanted.by, "group": wanted.group},
+        attributes=every.attributes,
+        dimensions=every.dimensions,
         states=STATES,
         first=first,
         rows=ROWS,
-        map=drawn.columns(by),
+        map={"parts": wanted.drawn.parts, "count": len(wanted.shown)},
         about="",
-        pause=3 if len(found.nodes) <= SMALL else 10,
+        pause=3 if len(every.nodes) <= SMALL else 10,
     )
+
+
+@signed_in
+async def heat_map(request: Request, session: BrowserSession) -> Response:
+    """Return the nodes of the map as columns.
+
+    The script of the page asks for them when the page is there: those of 10,000 nodes are larger than all the rest.
+    """
+    wanted = await _wanted(request, session)
+    columns = msgspec.json.encode(wanted.drawn.columns(wanted.by))
+    return Response(columns, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
 @signed_in
@@ -146,6 +179,7 @@ async def change(request: Request, session: BrowserSession, form: dict[str, str]
 
 ROUTES = [
     Route("/nodes", nodes, methods=["GET"]),
+    Route("/map", heat_map, methods=["GET"]),
     Route("/nodes/{name}", node, methods=["GET"]),
     Route("/nodes/{name}/{change}", change, methods=["POST"]),
 ]

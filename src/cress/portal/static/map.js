@@ -7,6 +7,8 @@
   if (!canvas) return;
   const GAP = 1;
   let data = null;
+  // How often the nodes were asked for: an answer that another one has overtaken is not drawn.
+  let asked = 0;
   let size = 0;
   let across = 0;
   let at = -1;
@@ -28,7 +30,7 @@
 
   function layout() {
     const width = canvas.clientWidth;
-    const count = data.names.length;
+    const count = data.count;
     size = Math.max(5, Math.min(34, Math.floor(Math.sqrt((width * Math.min(420, innerHeight * 0.45)) / Math.max(1, count)))));
     across = Math.max(1, Math.floor(width / size));
     let height = 0;
@@ -47,9 +49,7 @@
   }
 
   function draw() {
-    const source = document.getElementById("map-data");
-    if (!source) return;
-    data = JSON.parse(source.textContent);
+    if (!data || !data.names) return;
     const scale = layout();
     const pen = canvas.getContext("2d");
     pen.setTransform(scale, 0, 0, scale, 0, 0);
@@ -85,6 +85,8 @@
   }
 
   function choose(i) {
+    // The keyboard may be here before the nodes are: then the choice is shown with them.
+    if (!data || !data.names || !data.names.length) { at = Math.max(0, i); return; }
     at = Math.max(0, Math.min(data.names.length - 1, i));
     const share = data.shares[at];
     const rack = rackOf(at) ? `, rack ${rackOf(at)}` : "";
@@ -93,9 +95,10 @@
     draw();
   }
 
-  function open() { if (at >= 0) location.href = `/nodes/${encodeURIComponent(data.names[at])}`; }
+  function open() { if (at >= 0 && data && data.names) location.href = `/nodes/${encodeURIComponent(data.names[at])}`; }
 
   function under(event) {
+    if (!data || !data.names) return -1;
     const box = canvas.getBoundingClientRect();
     const column = Math.floor((event.clientX - box.left) / size);
     const y = event.clientY - box.top;
@@ -121,10 +124,26 @@
     if (step) { event.preventDefault(); choose(at + step); }
     if (event.key === "Enter") open();
   });
-  document.addEventListener("refreshed", draw);
+  async function load() {
+    const source = document.getElementById("map-data");
+    if (!source) return;
+    const number = asked += 1;
+    const outline = JSON.parse(source.textContent);
+    // The page is shown before the map is drawn: 10,000 cells are more than all the rest. Its place is kept free.
+    if (!data) { data = outline; layout(); }
+    try {
+      const answer = await fetch(source.dataset.from, { headers: { Accept: "application/json" } });
+      if (!answer.ok) return;
+      const columns = await answer.json();
+      if (number !== asked) return;
+      data = { ...columns, count: columns.names.length };
+      if (at >= 0) choose(at); else draw();
+    } catch (error) {
+      // The banner says that the portal is away; the map stays as it was.
+    }
+  }
+
+  document.addEventListener("refreshed", load);
   addEventListener("resize", draw);
-  // The page is shown before the map is drawn: 10,000 cells take longer than the rest. Its place is kept free.
-  data = JSON.parse(document.getElementById("map-data").textContent);
-  layout();
-  requestAnimationFrame(() => setTimeout(draw));
+  load();
 })();

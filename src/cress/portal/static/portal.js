@@ -34,6 +34,7 @@ async function refresh() {
     const next = page.getElementById("live");
     const present = document.getElementById("live");
     if (!answer.ok && answer.status !== 404) return;
+    document.body.dataset.made = page.body.dataset.made || "";
     if (next && present) {
       showTimes(next);
       // What the viewer has opened, chosen or typed stays.
@@ -82,7 +83,8 @@ function follow() {
   const about = document.body.dataset.live;
   if (about === undefined || source) return;
   const pause = document.body.dataset.pause || 1;
-  source = new EventSource(`/live?about=${encodeURIComponent(about)}&pause=${pause}`);
+  const made = encodeURIComponent(document.body.dataset.made || "");
+  source = new EventSource(`/live?about=${encodeURIComponent(about)}&pause=${pause}&made=${made}`);
   source.addEventListener("changed", refresh);
   source.addEventListener("away", (event) => showAway(`The center cannot be reached: ${JSON.parse(event.data).why}.`));
   source.addEventListener("back", () => { showBack(); refresh(); });
@@ -128,6 +130,11 @@ document.addEventListener("change", (event) => {
 });
 
 showTimes(document);
+// On a phone the navigation is wider than the window: the entry of this page is in sight.
+for (const here of document.querySelectorAll("nav [aria-current]")) {
+  const nav = here.closest("nav");
+  if (nav.scrollWidth > nav.clientWidth) nav.scrollLeft = here.offsetLeft - nav.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
+}
 follow();
 soon();
 // Durations and "in 5 minutes" change without an event.
