@@ -57,3 +57,8 @@ def test_values_go_everywhere_and_what_has_none_is_named() -> None:
     with pytest.raises(InputError) as error:
         filled([entry], [{"lr": "1", "sed": "2"}])
     assert str(error.value) == "t.yaml:1: env.A: parameter seed has no value (did you mean sed?)"
+    for given, hint in (({}, "-p lr=VALUE, or --csv FILE"), ({"size": "1"}, "-p lr=VALUE; given: size")):
+        with pytest.raises(InputError) as error:
+            filled([JobInFile({"name": "t-{{lr}}", "command": "x"}, "t.yaml", 1)], [given])
+        assert str(error.value) == f"t.yaml:1: name: parameter lr has no value ({hint})"
+    assert filled([JobInFile({"name": "t", "command": "helm {{x}}"}, "t.yaml", 1)], [{}])[0].mapping["name"] == "t"

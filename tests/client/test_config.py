@@ -77,6 +77,12 @@ def test_a_center_that_starts_is_not_called_missing(tmp_path: Path) -> None:
         find_center(tmp_path)
 
 
+def test_a_task_without_a_token_is_told_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRESS_ATTEMPT", "7")
+    with pytest.raises(NoCenter, match=r"this task has no access to the center .*job_token: true"):
+        find_center(tmp_path)
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"url": 3}', '{"url": "ftp://x"}', '{"url": "http://:80"}'])
 def test_a_file_that_does_not_say_where(tmp_path: Path, content: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -76,7 +76,7 @@ def keys(options: str) -> dict[str, object]:
         ("-w n[1-2] -x n7", {"nodes": ["n1", "n2"], "requirement": ['Name != "n7"']}),
         ("-L matlab:2,ansys@server", {"licences": ["matlab=2", "ansys"]}),
         ("--nice=50 -H --no-requeue", {"priority": -50, "hold": True, "job_failure": False}),
-        ("--deadline=2026-12-01T18:00", {"deadline": "2026-12-01 18:00"}),
+        ("--deadline=now+1hour", {"deadline": "2026-11-28 11:00:00 Z"}),
         ("--begin=now", {}),
         ("--begin=now+2hours", {"wait_for": {"time": "2026-11-28 12:00:00 Z"}}),
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cress.model.errors import InputError
 from cress.slurm.arrays import OWN_ID, compressed, job_words, parse_array, parse_job
 from cress.slurm.dependencies import parse_dependency
-from cress.slurm.moments import read_begin
+from cress.slurm.moments import read_begin, read_deadline
 from cress.slurm.nodelist import compressed as nodelist
 from cress.slurm.nodelist import expanded
 from cress.slurm.values import memory, node_count, seconds, short_time_text, time_text
@@ -188,3 +188,11 @@ def test_a_time_beyond_the_calendar_is_refused(zone: Callable[[str], None], text
     zone("EST5")
     with pytest.raises(InputError, match="is not a time"):
         read_begin(text, datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp())
+
+
+def test_a_deadline_is_the_next_time_and_may_not_have_passed(zone: Callable[[str], None]) -> None:
+    zone("UTC")
+    now = datetime(2026, 11, 28, 10, tzinfo=UTC).timestamp()
+    assert read_deadline("09:00", now) == "2026-11-29 09:00:00 Z"
+    with pytest.raises(InputError, match="--deadline: '2026-11-27' has passed"):
+        read_deadline("2026-11-27", now)

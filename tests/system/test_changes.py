@@ -180,6 +180,10 @@ def test_failed_tasks_are_retried_with_their_indices(cluster: Cluster) -> None:
     assert f"every task of job {number} has succeeded" in said(cluster, "retry", number, "--failed", code=3)
     whole = int(said(cluster, "retry", job).split()[1])
     assert ended(cluster, whole).tasks.total == 4
+    dag = submit(cluster, name="dag", type="dag", steps={"a": {"command": "exit 1", "resource": "<0.1, 20M>"}})
+    ended(cluster, dag)
+    refused = said(cluster, "retry", "dag.a", code=3)
+    assert f"is a part of job {dag} and cannot be submitted alone (`cress resume {dag}` repeats steps" in refused
 
 
 def test_watch_follows_a_job_and_ends_with_its_code(cluster: Cluster) -> None:

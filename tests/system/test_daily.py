@@ -84,6 +84,21 @@ def test_versions_of_a_service_come_back_and_a_restart_is_one(cluster: Cluster) 
     assert "present" in listed[1]
     assert "has no version 9 in its list (one of 1, 2, 3, 4)" in said(cluster, "revert", "web", 9, code=2)
     assert "has no update that waits for a promotion" in said(cluster, "promote", "web", code=3)
+    said(cluster, "apply", cluster.file("web.yaml", WEB.format(colour="green") + "canary: 1\n"))
+    with cluster.client() as client:
+
+        def waiting() -> bool:
+            service = client.job(view.id).service
+            assert service is not None
+            return "the others follow after `cress promote" in service.waits
+
+        wait_until(waiting, "the canary")
+        service = client.job(view.id).service
+    # The task in addition is none of the two.
+    assert service is not None
+    assert (service.updated, service.ready, service.updating) == (1, 2, True)
+    said(cluster, "promote", "web")
+    has_version(cluster, 5)
     said(cluster, "cancel", "web")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cress.model.errors import InputError
-from cress.model.units import one_of
+from cress.model.units import closest
 
 if TYPE_CHECKING:
     from cress.cli.jobfile import JobInFile
@@ -83,7 +83,18 @@ def filled(entries: Iterable[JobInFile], values: Sequence[Mapping[str, str]]) ->
 
     Tasks find the values in ``PARAM_NAME``. Raises InputError for a name without a value.
     """
-    return [replace(entry, mapping=_with(entry, chosen)) if chosen else entry for entry in entries for chosen in values]
+    whole = [
+        replace(entry, mapping=_with(entry, chosen)) if chosen else entry for entry in entries for chosen in values
+    ]
+    for entry in whole:
+        # Elsewhere braces may be meant for a program.
+        open_place = _PLACE.search(str(entry.mapping.get("name", "")))
+        if open_place is not None:
+            raise InputError(
+                f"parameter {open_place[1]} has no value", hint=f"-p {open_place[1]}=VALUE, or --csv FILE",
+                file=entry.file, line=entry.line_of("name"), field="name",
+            )  # fmt: skip
+    return whole
 
 
 def _with(entry: JobInFile, values: Mapping[str, str]) -> dict[str, object]:
@@ -103,7 +114,9 @@ def _with(entry: JobInFile, values: Mapping[str, str]) -> dict[str, object]:
         if name not in values:
             line = entry.line_of(path)
             what = f"parameter {name} has no value"
-            raise InputError(what, hint=one_of(name, values), file=entry.file, line=line, field=path)
+            near = closest(name, values)
+            hint = f"did you mean {near}?" if near else f"-p {name}=VALUE; given: {', '.join(values)}"
+            raise InputError(what, hint=hint, file=entry.file, line=line, field=path)
         return values[name]
 
     mapping: dict[str, object] = fill(entry.mapping, "")

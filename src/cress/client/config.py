@@ -310,4 +310,6 @@ def missing(folder: Path) -> str:
     """Return the message for a data directory without a running center."""
     if _is_locked(folder / LOCK_FILE):
         return f"the center on {folder} is starting or stopping (try again in a moment)"
+    if os.environ.get("CRESS_ATTEMPT"):
+        return "this task has no access to the center (`job_token: true` in its job file: docs/users.md#tokens-of-jobs)"
     return f"no center runs on {folder} (start one with `cress up --data {folder}`)"

@@ -304,7 +304,7 @@ def _digest_of(path: Path) -> str:
 
 def _unusable(error: OSError, path: Path, name: str, field: str) -> InputError:
     if isinstance(error, FileNotFoundError):
-        hint = f"it would be {path}; a path of the node begins with /, other addresses with https:// or s3://"
+        hint = f"looked for {path.absolute()}; a path of the node begins with /, other addresses with https:// or s3://"
         return InputError(f"{name} does not exist here", hint=hint, field=field)
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else name
     return InputError(f"{where} cannot be read: {error.strerror or error}", field=field)

@@ -13,7 +13,7 @@ from cress.model.errors import InputError, InputErrors
 from cress.slurm.arrays import Array, parse_array
 from cress.slurm.command_line import Given, notes, refused
 from cress.slurm.dependencies import Dependency, parse_dependency
-from cress.slurm.moments import read_begin
+from cress.slurm.moments import read_begin, read_deadline
 from cress.slurm.nodelist import expanded
 from cress.slurm.sites import Meaning, Site
 from cress.slurm.task_head import HEAD
@@ -306,7 +306,7 @@ def allocation(
         "nodes": expanded(request.text("nodelist")),
         "licences": _licences(request.text("licenses")),
         "time_limit": _limit(request),
-        "deadline": request.text("deadline").replace("T", " "),
+        "deadline": read_deadline(request.text("deadline"), around.now) if request.text("deadline") else "",
         "hold": "hold" in request.values,
         "wait_for": _begin(request, around),
         "after": {str(id): wait.condition for wait in request.dependencies for id in wait.ids},

@@ -57,13 +57,30 @@ def read_begin(text: str, now: float) -> str:
 
     Raises InputError.
     """
-    at = read_moment(text, "--begin", now)
+    at = _next(text, "--begin", now)
+    return _in_utc(at) if at > now else ""
+
+
+def read_deadline(text: str, now: float) -> str:
+    """Return a time of ``--deadline`` for ``deadline``; a clock or day is the next one. Raises InputError."""
+    at = _next(text, "--deadline", now)
+    if at <= now:
+        raise InputError(f"{text!r} has passed", hint="a time to come, such as now+2hours", field="--deadline")
+    return _in_utc(at)
+
+
+def _next(text: str, name: str, now: float) -> float:
+    """Return the seconds since the epoch of a time; a clock, or a day without a year, is the next one."""
+    at = read_moment(text, name, now)
     clock = _clock(text.strip().lower())
     if at < now and clock is not None:
-        at = _local(_midnight(now) + timedelta(days=1) + clock)
-    if at < now and (later := _without_year(text.strip().lower(), _midnight(now).year + 1)) is not None:
-        at = later
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} Z" if at > now else ""
+        return _local(_midnight(now) + timedelta(days=1) + clock)
+    later = _without_year(text.strip().lower(), _midnight(now).year + 1) if at < now else None
+    return at if later is None else later
+
+
+def _in_utc(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} Z"
 
 
 def _without_year(word: str, year: int) -> float | None:

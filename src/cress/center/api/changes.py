@@ -113,7 +113,10 @@ def _entry_of(committer: Committer, found: AnyJob) -> dict[str, Any]:
         raise NotAccepted(f"job {number} is a {found.type}", hint=hint)
     run = run_of(committer, found)
     if run is None or not run.source:
-        hint = f"`cress resume {found.family}` repeats steps of a dag" if found.family else "`cress submit` its file"
+        if found.family:
+            what = f"job {number} is a part of job {found.family} and cannot be submitted alone"
+            raise NotAccepted(what, hint=f"`cress resume {found.family}` repeats steps of a dag")
+        hint = "`cress submit` its file"
         raise NotAccepted(f"the submission of job {number} is not known", hint=hint)
     entry = msgspec.json.decode(run.source, type=dict[str, Any])
     # The run of a cron job becomes a job of its own.

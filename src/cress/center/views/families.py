@@ -116,7 +116,10 @@ def service_view(committer: Committer, family: Family) -> ServiceView | None:
     plan, kept = family.job.plan, family.state
     if isinstance(plan, (Cron, Dag)) or plan is None:
         return None
-    members = [member for member in members_of(committer, family) if not member.ending]
+    # An update may run tasks in addition (`surge`), which end with it.
+    members = [
+        member for member in members_of(committer, family) if not member.ending and member.index < family.job.tasks
+    ]
     ready = sum(any(is_ready(attempt) for attempt in member.attempts.values()) for member in members)
     updated = sum((member.template or family.template) == family.template for member in members)
     why = families.kind_of(family).why(committer.machine, family, committer.clock.now())

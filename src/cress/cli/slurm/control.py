@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from cress.model.errors import InputError
 from cress.model.units import closest
 from cress.slurm.arrays import job_words, parse_job
 from cress.slurm.command_line import parse
+from cress.slurm.moments import read_deadline
 from cress.slurm.nodelist import compressed, expanded
 from cress.slurm.values import seconds, time_text
 
@@ -311,7 +313,7 @@ CHANGES: dict[str, tuple[str, Callable[[str], object]]] = {
     "partition": ("group", str),
     "account": ("group", str),
     "arraytaskthrottle": ("max_running", _whole),
-    "deadline": ("deadline", lambda text: text.replace("T", " ")),
+    "deadline": ("deadline", lambda text: read_deadline(text, time.time())),
 }
 
 
@@ -360,8 +362,6 @@ def _places(_words: Sequence[str], _one_line: bool) -> int:
     from cress.cli.slurm.layout import places_of
 
     id = int(os.environ["CRESS_JOB_ID"])
-    import time
-
     with center() as client:
         for _ in range(600):
             places = places_of(client, client.job(id))

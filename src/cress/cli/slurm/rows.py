@@ -134,7 +134,7 @@ class JobRow:
             return "JobHeldUser"
         if self.job.after:
             return "Dependency"
-        if self.job.reason.startswith("waiting for time"):
+        if self.job.type == "cron" or self.job.reason.startswith("waiting for time"):
             return "BeginTime"
         return "Priority" if "job" in self.job.reason[:40] and "ahead" in self.job.reason else "Resources"
 
