@@ -25,6 +25,8 @@ COUNTED = {
     ("BackFill", "off"): 824.0,
     ("BackFill", "on"): 986.0,
     ("Capacity", "off"): 1091.0,
+    ("FIFO", "on"): 813.0,
+    ("Urgency", "on"): 1526.0,
 }
 
 

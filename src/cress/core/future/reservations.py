@@ -22,23 +22,33 @@ from cress.model.times import NEVER
 
 
 class Ahead(msgspec.Struct, eq=False):
-    """The blocked units of a pass so far, in its order; ``sign`` are the ids of their jobs."""
+    """The blocked units of a pass so far, in its order; ``numbers`` has the ids of their jobs in this order.
+
+    A pass has as many as there are groups, so that adding one must not cost more with each.
+    """
 
     jobs: list[JobEntry] = []
-    sign: tuple[int, ...] = ()
+    numbers: dict[int, None] = {}
+    _sign: tuple[int, ...] = ()
+
+    @property
+    def sign(self) -> tuple[int, ...]:
+        """Return the ids of the jobs, in order."""
+        if len(self._sign) != len(self.numbers):
+            self._sign = tuple(self.numbers)
+        return self._sign
 
     def append(self, job: JobEntry) -> None:
         """Add a blocked unit, unless it is in the list."""
-        if job in self.jobs:
-            return
-        self.jobs.append(job)
-        self.sign = (*self.sign, job.job.id)
+        if job.job.id not in self.numbers:
+            self.jobs.append(job)
+            self.numbers[job.job.id] = None
 
     def beside(self, job: JobEntry) -> Ahead:
         """Return a copy of the list with one more unit at its end, unless it is in the list."""
-        if job in self.jobs:
+        if job.job.id in self.numbers:
             return self
-        return Ahead([*self.jobs, job], (*self.sign, job.job.id))
+        return Ahead([*self.jobs, job], {**self.numbers, job.job.id: None})
 
 
 class Reservations:
