@@ -28,7 +28,8 @@ from benchmarks.live import CRESS, live_cluster, tasks
 from benchmarks.result import Result
 from cress.client import Client
 from cress.client.errors import ClientError
-from tests.servers.zookeeper import Ensemble, free_ports, is_missing
+from tests.ports import free_ports
+from tests.servers.zookeeper import Ensemble, is_missing
 
 SESSION = 2
 # Milliseconds: servers end sessions at whole numbers of it.
@@ -89,7 +90,8 @@ class _Cluster:
 
     def __init__(self, folder: Path, store: str) -> None:
         self.folder, self.store = folder, store
-        self.ports = free_ports(4)
+        first = free_ports(4)
+        self.ports = range(first, first + 4)
         self.centers: list[subprocess.Popen[bytes] | None] = [None, None]
         self.starts = folder / "starts"
         self.starts.touch()

@@ -34,7 +34,8 @@ from cress.model.reports import Cause, Ended, Started
 from cress.protocol import messages
 from cress.protocol.messages import Beat, Hello, Launches, Reports, Term, Welcome
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof
-from tests.servers.zookeeper import Ensemble, free_ports, is_missing
+from tests.ports import free_ports
+from tests.servers.zookeeper import Ensemble, is_missing
 
 COUNT = int(os.environ.get("BENCHMARK_EXECUTORS", "5000"))
 TASKS, TOGETHER, PER_SECOND = 10_000, 50, 500
@@ -202,7 +203,8 @@ def results() -> Iterator[Result]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cress-")))
         servers = stack.enter_context(closing(Ensemble(folder / "zk", 3, TICK)))
         store = f"zookeeper://{servers.hosts}/cress?session=2"
-        ports = free_ports(4)
+        first_port = free_ports(4)
+        ports = list(range(first_port, first_port + 4))
         first = _Center(folder, 0, ports, store)
         stack.callback(_end, first.process)
         second = _Center(folder, 1, ports, store)

@@ -21,7 +21,8 @@ from cress.client import Client, ClientError, NoCenter, connect
 from cress.store.base import Batch, StateSnapshot
 from cress.store.opening import connected
 from cress.store.replicated import ReplicatedStore
-from tests.servers.zookeeper import Ensemble, free_ports, is_missing
+from tests.ports import free_ports
+from tests.servers.zookeeper import Ensemble, is_missing
 
 # Bytes of a state that cannot be compressed.
 STATE = 20 * 2**20
@@ -68,7 +69,8 @@ def _snapshot(address: str, place: Path) -> Iterator[Result]:
 def _tree(hosts: str, data: Path) -> Iterator[Result]:
     """The size of the tree while jobs are submitted and cancelled: the largest one, and the one at the end."""
     data.mkdir(mode=0o700)
-    api, executors = free_ports(2)
+    api = free_ports(2)
+    executors = api + 1
     words = ("center", "--data", str(data), "--port", str(api), "--executor-port", str(executors))
     center = subprocess.Popen([*CRESS, *words, "--store", f"zookeeper://{hosts}/cress?session=20"])
     client, zookeeper = _connected(data, center), KazooClient(hosts)

@@ -91,7 +91,7 @@ class AsyncHttp(LeaderClient):
             base_url=route.url,
             headers=route.headers,
             auth=route.auth,
-            timeout=self._timeouts(0.0),
+            timeout=_time_limits(self.timeout),
             # The environment's proxy is for external addresses, so a center on this machine is reached without it.
             trust_env=False,
             transport=httpx.AsyncHTTPTransport(
@@ -506,7 +506,7 @@ class AsyncHttp(LeaderClient):
 
         To resume a broken connection (``Unreachable``), pass the ``number`` of the last event as ``after``.
         """
-        return self._events(calls.events(after, job, group, follow=follow, last=last))
+        return _events(self, calls.events(after, job, group, follow=follow, last=last))
 
     # --- names --------------------------------------------------------------------------------------------------------
 
@@ -521,7 +521,7 @@ class AsyncHttp(LeaderClient):
         After a broken connection (``Unreachable``) call it again: its first answer is complete.
         """
         places: dict[int, PlaceView] = {}
-        async for change in self._events(calls.watch_name(name, group)):
+        async for change in _events(self, calls.watch_name(name, group)):
             if change.all:
                 places.clear()
             for attempt in change.gone:
@@ -548,7 +548,7 @@ class AsyncHttp(LeaderClient):
                         params=wire.query_of(call.query),
                         content=content,
                         headers=headers,
-                        timeout=self._timeouts(call.wait),
+                        timeout=_time_limits(self.timeout + call.wait),
                     )
                 return answer_in(answer, call, self.url)
             except Unreachable:
@@ -566,13 +566,6 @@ class AsyncHttp(LeaderClient):
             async for data in answer.aiter_bytes():
                 for piece in pieces.feed(data):
                     yield piece
-
-    async def _events(self, call: PreparedCall[_T]) -> AsyncIterator[_T]:
-        """Yield the center's server-sent events one by one."""
-        async with self.answer(call, EVENT_SECONDS) as answer:
-            async for line in answer.aiter_lines():
-                if line.startswith("data: "):
-                    yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
 
     @asynccontextmanager
     async def answer(self, call: PreparedCall[_T], silence: float | None) -> AsyncIterator[httpx.Response]:
@@ -595,10 +588,19 @@ class AsyncHttp(LeaderClient):
             self._follow(moved)
         raise no_leader()
 
-    def _timeouts(self, wait: float) -> httpx.Timeout:
-        import httpx
 
-        return httpx.Timeout(self.timeout + wait, connect=CONNECT_SECONDS)
+async def _events(client: AsyncHttp, call: PreparedCall[_T]) -> AsyncIterator[_T]:
+    """Yield the center's server-sent events one by one."""
+    async with client.answer(call, EVENT_SECONDS) as answer:
+        async for line in answer.aiter_lines():
+            if line.startswith("data: "):
+                yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
+
+
+def _time_limits(seconds: float) -> httpx.Timeout:
+    import httpx
+
+    return httpx.Timeout(seconds, connect=CONNECT_SECONDS)
 
 
 def connect(data: Path | None = None) -> AsyncHttp:

@@ -92,7 +92,7 @@ class Http(LeaderClient):
             base_url=route.url,
             headers=route.headers,
             auth=route.auth,
-            timeout=self._timeouts(0.0),
+            timeout=_time_limits(self.timeout),
             # The environment's proxy is for external addresses, so a center on this machine is reached without it.
             trust_env=False,
             transport=httpx.HTTPTransport(verify=route.tls, uds=route.socket or None, limits=limits, trust_env=False),
@@ -503,7 +503,7 @@ class Http(LeaderClient):
 
         To resume a broken connection (``Unreachable``), pass the ``number`` of the last event as ``after``.
         """
-        return self._events(calls.events(after, job, group, follow=follow, last=last))
+        return _events(self, calls.events(after, job, group, follow=follow, last=last))
 
     # --- names --------------------------------------------------------------------------------------------------------
 
@@ -518,7 +518,7 @@ class Http(LeaderClient):
         After a broken connection (``Unreachable``) call it again: its first answer is complete.
         """
         places: dict[int, PlaceView] = {}
-        for change in self._events(calls.watch_name(name, group)):
+        for change in _events(self, calls.watch_name(name, group)):
             if change.all:
                 places.clear()
             for attempt in change.gone:
@@ -545,7 +545,7 @@ class Http(LeaderClient):
                         params=wire.query_of(call.query),
                         content=content,
                         headers=headers,
-                        timeout=self._timeouts(call.wait),
+                        timeout=_time_limits(self.timeout + call.wait),
                     )
                 return answer_in(answer, call, self.url)
             except Unreachable:
@@ -562,13 +562,6 @@ class Http(LeaderClient):
         with self.answer(call, LOG_SECONDS if follow else self.timeout) as answer:
             for data in answer.iter_bytes():
                 yield from pieces.feed(data)
-
-    def _events(self, call: PreparedCall[_T]) -> Iterator[_T]:
-        """Yield the center's server-sent events one by one."""
-        with self.answer(call, EVENT_SECONDS) as answer:
-            for line in answer.iter_lines():
-                if line.startswith("data: "):
-                    yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
 
     @contextmanager
     def answer(self, call: PreparedCall[_T], silence: float | None) -> Iterator[httpx.Response]:
@@ -591,10 +584,19 @@ class Http(LeaderClient):
             self._follow(moved)
         raise no_leader()
 
-    def _timeouts(self, wait: float) -> httpx.Timeout:
-        import httpx
 
-        return httpx.Timeout(self.timeout + wait, connect=CONNECT_SECONDS)
+def _events(client: Http, call: PreparedCall[_T]) -> Iterator[_T]:
+    """Yield the center's server-sent events one by one."""
+    with client.answer(call, EVENT_SECONDS) as answer:
+        for line in answer.iter_lines():
+            if line.startswith("data: "):
+                yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
+
+
+def _time_limits(seconds: float) -> httpx.Timeout:
+    import httpx
+
+    return httpx.Timeout(seconds, connect=CONNECT_SECONDS)
 
 
 def connect(data: Path | None = None) -> Http:

@@ -430,7 +430,7 @@ class Cluster:
         self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
     ) -> tuple[int, int]:
         if self._extremes[0] != self.usable_changes:
-            nodes, numbers = self.kinds(np.flatnonzero(self.usable()))
+            nodes, numbers = kinds(self, np.flatnonzero(self.usable()))
             usable = Counter(dict(zip(map(self.capacity_of, nodes), numbers, strict=True)))
             self._extremes = self.usable_changes, usable, {}
         _, usable, known = self._extremes
@@ -507,17 +507,6 @@ class Cluster:
         k = self.k_count
         return self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
 
-    def kinds(self, nodes: Ints) -> tuple[list[int], list[int]]:
-        """Return the first node of each capacity among these, the smallest capacity first, and the number of nodes."""
-        if not len(nodes):
-            return [], []
-        capacities = self.capacities()[nodes]
-        # Sorted by the first amount, then by the second …; of equal rows the first node comes first.
-        order = np.lexsort(capacities.T[::-1])
-        ordered = capacities[order]
-        begins = np.flatnonzero(np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1))))
-        return nodes[order[begins]].tolist(), np.diff(begins, append=len(nodes)).tolist()
-
     def large(self, request: ResourceVector) -> Bools:
         """Return, per node, True if it holds ``request`` when empty."""
         large: Bools = np.all(self.capacities() >= np.array(request, np.int64), axis=1)
@@ -531,6 +520,18 @@ class Cluster:
     def fits_now(self, request: ResourceVector) -> bool:
         """Return True if the free amounts of some usable node hold one copy of ``request``, devices aside."""
         return bool(np.any(self.usable() & np.all(self.free_now() >= np.array(request, np.int64), axis=1)))
+
+
+def kinds(cluster: Cluster, nodes: Ints) -> tuple[list[int], list[int]]:
+    """Return the first node of each capacity among these, the smallest capacity first, and the number of nodes."""
+    if not len(nodes):
+        return [], []
+    capacities = cluster.capacities()[nodes]
+    # Sorted by the first amount, then by the second …; of equal rows the first node comes first.
+    order = np.lexsort(capacities.T[::-1])
+    ordered = capacities[order]
+    begins = np.flatnonzero(np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1))))
+    return nodes[order[begins]].tolist(), np.diff(begins, append=len(nodes)).tolist()
 
 
 def _has_accelerators(devices: tuple[Device, ...]) -> bool:
