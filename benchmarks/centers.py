@@ -28,7 +28,8 @@ from benchmarks.live import CRESS, live_cluster, tasks
 from benchmarks.result import Result
 from cress.client import Client
 from cress.client.errors import ClientError
-from tests.servers.zookeeper import Ensemble, free_ports, is_missing
+from tests.ports import free_ports
+from tests.servers.zookeeper import Ensemble, is_missing
 
 SESSION = 2
 # Milliseconds: servers end sessions at whole numbers of it.

@@ -34,7 +34,8 @@ from cress.model.reports import Cause, Ended, Started
 from cress.protocol import messages
 from cress.protocol.messages import Beat, Hello, Launches, Reports, Term, Welcome
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof
-from tests.servers.zookeeper import Ensemble, free_ports, is_missing
+from tests.ports import free_ports
+from tests.servers.zookeeper import Ensemble, is_missing
 
 COUNT = int(os.environ.get("BENCHMARK_EXECUTORS", "5000"))
 TASKS, TOGETHER, PER_SECOND = 10_000, 50, 500

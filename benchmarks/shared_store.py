@@ -21,7 +21,8 @@ from cress.client import Client, ClientError, NoCenter, connect
 from cress.store.base import Batch, StateSnapshot
 from cress.store.opening import connected
 from cress.store.replicated import ReplicatedStore
-from tests.servers.zookeeper import Ensemble, free_ports, is_missing
+from tests.ports import free_ports
+from tests.servers.zookeeper import Ensemble, is_missing
 
 # Bytes of a state that cannot be compressed.
 STATE = 20 * 2**20
