@@ -11,17 +11,18 @@ import socket
 RANGE = range(10_000, 20_000)
 
 
-def free_ports(count: int) -> int:
-    """Return the first of so many ports in a row on which nobody listens."""
+def free_ports(count: int) -> list[int]:
+    """Return so many ports in a row on which nobody listens."""
     while True:
         first = random.choice(RANGE[: len(RANGE) - count])
-        if all(map(_is_free, range(first, first + count))):
-            return first
+        ports = [*range(first, first + count)]
+        if all(map(_is_free, ports)):
+            return ports
 
 
 def free_port() -> int:
     """Return a port on which nobody listens."""
-    return free_ports(1)
+    return free_ports(1)[0]
 
 
 def _is_free(port: int) -> bool:

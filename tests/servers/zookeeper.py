@@ -50,8 +50,7 @@ class Ensemble:
         if why := is_missing():
             pytest.skip(why)
         self._folder, self._begin = folder, begin
-        first = free_ports(3 * count)
-        ports = range(first, first + 3 * count)
+        ports = free_ports(3 * count)
         addresses = addresses or ["127.0.0.1"] * count
         self._clients, peers = list(zip(addresses, ports[:count], strict=True)), ports[count:]
         self.hosts = ",".join(f"{address}:{port}" for address, port in self._clients)

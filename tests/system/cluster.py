@@ -54,8 +54,8 @@ class Cluster:
         """Start the center and wait until it listens."""
         # Where the one before listened, if there was one: executors and clients know that address.
         if self._ports == (0, 0):
-            first = free_ports(2)
-            self._ports = first, first + 1
+            first, second = free_ports(2)
+            self._ports = first, second
         ports = "--port", str(self._ports[0]), "--executor-port", str(self._ports[1])
         center = self.center = self._start_center(*ports, *arguments)
         wait_until(lambda: self._listens(center) or self._ended(center), "a listening center")

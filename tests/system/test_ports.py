@@ -92,7 +92,7 @@ def test_a_stranger_keeps_a_fixed_port_from_the_cluster_until_he_is_gone(
 
 
 def test_dynamic_ports_differ_and_can_be_bound(bare: Cluster) -> None:
-    first = free_ports(20)
+    first = free_ports(20)[0]
     bare.start_center()
     bare.start_executor("n1", "<8, 8G>", "--ports", f"{first}-{first + 19}")
     with bare.client() as client:
@@ -125,7 +125,7 @@ def test_a_port_that_is_taken_after_all_is_tried_again_later(own: Cluster, stran
 
 
 def test_a_dynamic_port_that_is_taken_after_all_is_another_one_next_time(bare: Cluster) -> None:
-    first = free_ports(5)
+    first = free_ports(5)[0]
     bare.start_center()
     bare.start_executor("n1", "<4, 8G>", "--ports", f"{first}-{first + 4}")
     with bare.client() as client, socket.socket() as stranger:
@@ -139,7 +139,7 @@ def test_a_dynamic_port_that_is_taken_after_all_is_another_one_next_time(bare: C
 
 
 def test_the_tasks_of_a_gang_meet(bare: Cluster) -> None:
-    first = free_ports(20)
+    first = free_ports(20)[0]
     bare.start_center()
     for place, name in enumerate(("n1", "n2")):
         begin = first + 10 * place
